@@ -21,7 +21,7 @@ from tests.serving import kept_port
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import SignalbookError
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.server import ServerError, build, run
 from signalbook.settings import SettingError, Settings
@@ -147,13 +147,13 @@ def test_a_new_key_takes_over_at_the_start(tmp_path: Path) -> None:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:
             wanted = Subscription(id="", protocol="HTTP", sink="https://sink.example/", credential=secret)
-            Subscriptions.of(engine, settings).create(session, wanted)
+            SubscriptionStore.of(engine, settings).create(session, wanted)
     file, new = tmp_path / "r.db.key", base64.b64encode(b"n" * 32).decode("ascii")
     file.write_text(f"{new}\n{file.read_text()}")
     with serving(settings.db):
         file.write_text(new)
     with closing(open_store(settings.db)) as store:
-        (found,) = Subscriptions.of(Engine(store, settings=settings), settings).all().values()
+        (found,) = SubscriptionStore.of(Engine(store, settings=settings), settings).all().values()
     assert (found.credential, found.fault) == (secret, "")
 
 

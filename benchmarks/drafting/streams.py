@@ -52,7 +52,7 @@ def streams() -> Iterator[tuple[str, list[Message]]]:
     yield "changes of a registry", changes()
 
 
-def request(payload: github.Payload) -> Message:
+def request(payload: github.WebhookPayload) -> Message:
     """A delivery as GitHub sends it."""
     headers = (("X-GitHub-Event", payload.event), ("Content-Type", "application/json"))
     sections = {"method": "POST", "path": "/webhooks", "headers": headers}

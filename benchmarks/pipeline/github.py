@@ -31,7 +31,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from signalbook.demo import github, traffic
-from signalbook.demo.traffic import Ledger, Template
+from signalbook.demo.traffic import TrafficLedger, TrafficTemplate
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import Job, run
 from signalbook.pipeline.fastpath.modes import StructuredMode
@@ -61,7 +61,7 @@ class Traffic:
     folder: Path
     input_format: str
     group: str
-    ledger: Ledger
+    ledger: TrafficLedger
 
 
 @dataclass(kw_only=True)
@@ -88,7 +88,7 @@ class Bench:
     def __init__(self, folder: Path, session: SparkSession, webhooks: github.Webhooks, megabytes: int) -> None:
         self.folder = folder
         self.session = session
-        self.document = github.catalogue(webhooks)
+        self.document = github.webhook_definitions(webhooks)
         self.registry = folder / "catalogue.json"
         self.registry.write_bytes(dump_json(self.document))
         http, wrapped = github.sound_templates(webhooks)
@@ -106,7 +106,7 @@ class Bench:
         self.judges = _Judges(webhooks)
 
     def _written(
-        self, name: str, templates: Sequence[Template], input_format: str, group: str, megabytes: int
+        self, name: str, templates: Sequence[TrafficTemplate], input_format: str, group: str, megabytes: int
     ) -> Traffic:
         if input_format == "cloudevents-jsonl":
             templates = [_structured(template) for template in templates]
@@ -178,11 +178,11 @@ class _Judges:
                 assert self._validators[event["type"]].is_valid(event["data"])
 
 
-def _sound(templates: Sequence[Template]) -> list[Template]:
+def _sound(templates: Sequence[TrafficTemplate]) -> list[TrafficTemplate]:
     return [template for template in templates if not template.reason]
 
 
-def _structured(template: Template) -> Template:
+def _structured(template: TrafficTemplate) -> TrafficTemplate:
     """The event of a request in binary mode as a structured one."""
     request = parse_json(template.line)
     headers = {name.lower(): value for name, value in request["headers"].items()}

@@ -34,7 +34,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Mark
 from signalbook.pipeline.landing.staging import Landing
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.kafka import SOURCE
 
 TYPES = 50
@@ -151,7 +151,7 @@ def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: b
         started = time.process_time()
         processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
         for batch in found:
-            for frame in records.record_batches(batch):
+            for frame in base.record_batches(batch):
                 processing.take(replace(frame, slow_path=True) if thorough else frame)
         processing.clear()
         landing.finish()

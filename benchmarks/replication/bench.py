@@ -26,8 +26,8 @@ from benchmarks.registry.serving import Server, registry
 from signalbook.client import Client
 from signalbook.replication.link import Scope
 from signalbook.replication.opening import copying, link, open_source, open_target
-from signalbook.replication.replicating import Memory, Replication
-from signalbook.replication.report import Report
+from signalbook.replication.replicating import Replication, StateInMemory
+from signalbook.replication.report import CopyReport
 
 RESULTS = Path(__file__).parents[1] / "results" / "replication.json"
 DRAFT = "/compat/schemaregistry/v0.2"
@@ -87,8 +87,8 @@ def working(source: str, target: str) -> Iterator[Replication]:
         ours = opened.enter_context(open_source(source, timeout=600))
         theirs = opened.enter_context(open_target(target, timeout=600, source=source))
         way = link(ours, theirs, Scope(), reached=source)
-        report = Report()
-        yield Replication(ours, copying(ours, theirs, way, report), way, Memory())
+        report = CopyReport()
+        yield Replication(ours, copying(ours, theirs, way, report), way, StateInMemory())
         assert not report.refused, report.refused[:3]
 
 

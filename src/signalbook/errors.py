@@ -1,7 +1,7 @@
 """The error catalogue: every error Signalbook can answer with, as one table.
 
 Source: xRegistry 1.0-rc4 core/spec.md "Error Processing" and core/http.md "Error Processing". A test compares the
-table with those sections. Doors render errors from here; nothing else knows a title or a status.
+table with those sections. APIs render errors from here; nothing else knows a title or a status.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class FetchError(SignalbookError, ValueError):
     """A URL that must not or cannot be fetched; the message says which and why."""
 
 
-class NotAllowed(FetchError):
+class AddressNotAllowed(FetchError):
     """A name that leads to where nothing must be fetched from or sent to."""
 
 
@@ -146,13 +146,15 @@ class Deadline:
 def reachable(host: str, port: int, allowed: AllowList, seconds: float) -> str:
     """The address to connect to for ``host``: a public one, or one that is ``allowed``. Never look it up again.
 
-    All that the name has must be good: one of them is no accident. Raises ``NotAllowed``, ``FetchError`` if it is not
-    found, and ``httpcore.ConnectTimeout`` if it is not found in time.
+    All that the name has must be good: one of them is no accident. Raises ``AddressNotAllowed``, ``FetchError`` if it
+    is not found, and ``httpcore.ConnectTimeout`` if it is not found in time.
     """
     addresses = _addresses(host, port, seconds)
     for address in addresses:
         if not allowed.admits(address, host, port):
-            raise NotAllowed(f"{host}:{port} leads to {address}, which is neither public nor among the places allowed")
+            raise AddressNotAllowed(
+                f"{host}:{port} leads to {address}, which is neither public nor among the places allowed"
+            )
     return str(addresses[0])
 
 

@@ -25,7 +25,7 @@ from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, policy
 from signalbook.events.feed import Head, Retention
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch
 from signalbook.replication.following import FollowedSource, Following
@@ -65,7 +65,7 @@ def build(settings: Settings) -> Starlette:
             retention = Retention(engine, days=settings.event_retention)
             retention.start()
             opened.callback(retention.stop)
-        head, subscriptions = Head(engine.position), Subscriptions.of(engine, settings)
+        head, subscriptions = Head(engine.position), SubscriptionStore.of(engine, settings)
         deliveries = Deliveries(engine, subscriptions, head, settings)
         deliveries.start()
         opened.callback(deliveries.stop)
@@ -164,7 +164,7 @@ def _prepare(settings: Settings) -> str:
     try:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:
-            Subscriptions.of(engine, settings).renew(session)
+            SubscriptionStore.of(engine, settings).renew(session)
         watch = _watch(engine, settings)
         if watch is not None:
             watch.load()

@@ -193,7 +193,7 @@ class Finding:
         return f"{self.path or '/'}: {self.message} [{self.rule}]"
 
     def to_json(self) -> JSONObject:
-        """The form in which a server tells a finding; ``severity`` only where it is no error."""
+        """The form in which a server reports a finding; ``severity`` only where it is no error."""
         body: JSONObject = {"path": self.path, "rule": self.rule, "message": self.message}
         if self.severity != "error":
             body["severity"] = self.severity

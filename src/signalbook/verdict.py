@@ -1,4 +1,4 @@
-"""What would become of a write: the answer to a check."""
+"""The result of a check: whether a write would be accepted, and what it would change."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from signalbook.values import Finding, JSONObject
 class Verdict:
     """Whether a write would be accepted.
 
-    ``changes`` are those it would make, as events tell them (``xid``, ``entity``, ``action``, ``changed``); ``errors``
-    the problem documents it would be refused with, every fault in them; ``findings`` what there is to say of what it
+    ``changes`` are those it would make, as events report them (``xid``, ``entity``, ``action``, ``changed``).
+    ``errors`` are the problem documents it would be refused with, with every finding. ``findings`` are about what it
     would store: broken rules of messages and endpoints, and what could not be validated.
     """
 

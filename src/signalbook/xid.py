@@ -47,7 +47,7 @@ class Xid:
     """A path below the registry root, such as ``/schemagroups/g/schemas/s/versions/1``; ``Xid(())`` is the root.
 
     ``parts`` alternates type names and ids; the fifth part is the literal ``meta`` or ``versions``.
-    Collections (``/schemagroups``) are Xids too: ``kind`` tells.
+    Collections (``/schemagroups``) are Xids too, by their ``kind``.
     """
 
     parts: tuple[str, ...] = ()

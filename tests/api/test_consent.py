@@ -33,7 +33,8 @@ def subscribe(client: Client, **settings: Any) -> tuple[str, str]:
 
 def given(store: Store, path: str) -> Any:
     with store.read() as reader:
-        return reader.settings.get(f"consents/{path.split('/')[2]}")
+        consent = reader.subscriptions.consent(path.split("/")[2])
+        return consent and {"sink": consent.sink, "rate": consent.rate}
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from signalbook.client import BadAnswer, Client, NotFound, Unreachable
+from signalbook.client import BadResponse, Client, NotFound, Unreachable
 
 from .conftest import Script
 
@@ -47,14 +47,14 @@ def test_members_are_deleted_by_name(client: Client) -> None:
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b"[1]", b'[{"id": "x"}]', b'[{"id": "-1"}]', b"[{}]"])
 def test_what_is_no_change_feed(script: Script, body: bytes) -> None:
     script.answers = [(200, BATCH, body)]
-    with Client(script.url) as client, pytest.raises(BadAnswer):
+    with Client(script.url) as client, pytest.raises(BadResponse):
         client.events()
 
 
 @pytest.mark.parametrize("link", ["", "</events?after=x>;rel=last", "</events>;rel=last"])
 def test_a_feed_that_does_not_tell_its_end(script: Script, link: str) -> None:
     script.answers = [(200, {**BATCH, "Link": link}, b"[]")]
-    with Client(script.url) as client, pytest.raises(BadAnswer):
+    with Client(script.url) as client, pytest.raises(BadResponse):
         client.last_event()
 
 

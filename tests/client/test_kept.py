@@ -6,14 +6,16 @@ import httpx
 import pytest
 
 from signalbook.client import Client
-from signalbook.client.transport import Kept
+from signalbook.client.transport import ResponseCache
 
 from .conftest import Script
 
 URL = "http://r.example/dirs"
 
 
-def exchange(kept: Kept, body: bytes, tag: str = '"1"', *, url: str = URL, method: str = "GET") -> tuple[str, bytes]:
+def exchange(
+    kept: ResponseCache, body: bytes, tag: str = '"1"', *, url: str = URL, method: str = "GET"
+) -> tuple[str, bytes]:
     """What is asked with, and what comes of it, of a server that shows ``body`` under ``tag``."""
     request = httpx.Request(method, url)
     kept.ask(request)
@@ -24,7 +26,7 @@ def exchange(kept: Kept, body: bytes, tag: str = '"1"', *, url: str = URL, metho
 
 
 def test_what_still_holds_is_used_again() -> None:
-    kept = Kept()
+    kept = ResponseCache()
     assert exchange(kept, b"old") == ("", b"old")
     assert exchange(kept, b"not sent") == ('"1"', b"old")
     assert exchange(kept, b"new", '"2"') == ('"1"', b"new")
@@ -33,19 +35,19 @@ def test_what_still_holds_is_used_again() -> None:
 
 @pytest.mark.parametrize("tag", ["", "\xe9", "a\x7f"])
 def test_nothing_to_ask_with(tag: str) -> None:
-    kept = Kept()
+    kept = ResponseCache()
     exchange(kept, b"x", tag)
     assert exchange(kept, b"y", tag) == ("", b"y")
 
 
 def test_only_reads_are_kept() -> None:
-    kept = Kept()
+    kept = ResponseCache()
     exchange(kept, b"x", method="PUT")
     assert exchange(kept, b"y") == ("", b"y")
 
 
 def test_what_was_used_longest_ago_goes_first() -> None:
-    kept = Kept(limit=20)
+    kept = ResponseCache(limit=20)
     for url in ("http://a/", "http://b/", "http://a/", "http://c/"):
         exchange(kept, b"x" * 10, url=url)
     assert [exchange(kept, b"x" * 10, url=url)[0] for url in ("http://a/", "http://c/")] == ['"1"', '"1"']

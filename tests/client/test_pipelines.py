@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.client import BadAnswer, Client, NotFound, Refused
+from signalbook.client import BadResponse, Client, NotFound, Refused
 
 from .conftest import Script
 
@@ -37,11 +37,11 @@ def test_what_is_no_report_is_refused(client: Client) -> None:
 @pytest.mark.parametrize("body", [b"{}", b"[1]", b"<html>"])
 def test_what_does_not_speak_like_pipelines(script: Script, body: bytes) -> None:
     script.answers = [(200, {}, body)]
-    with Client(script.url) as client, pytest.raises(BadAnswer):
+    with Client(script.url) as client, pytest.raises(BadResponse):
         list(client.pipelines)
 
 
 def test_pages_that_go_in_a_circle(script: Script) -> None:
     script.answers = [(200, {"Link": "</pipelines>;rel=next"}, b"[]")]
-    with Client(script.url) as client, pytest.raises(BadAnswer, match="as the next"):
+    with Client(script.url) as client, pytest.raises(BadResponse, match="as the next"):
         list(client.pipelines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.client import BadAnswer, Client, NotFound, Refused
+from signalbook.client import BadResponse, Client, NotFound, Refused
 
 from .conftest import Script
 
@@ -36,11 +36,11 @@ def test_an_id_is_no_path(client: Client) -> None:
 @pytest.mark.parametrize("body", [b"{}", b"[1]", b"<html>"])
 def test_what_does_not_speak_like_subscriptions(script: Script, body: bytes) -> None:
     script.answers = [(200, {}, body)]
-    with Client(script.url) as client, pytest.raises(BadAnswer):
+    with Client(script.url) as client, pytest.raises(BadResponse):
         list(client.subscriptions)
 
 
 def test_pages_that_go_round(script: Script) -> None:
     script.answers = [(200, {"Link": f"<{script.url}/subscriptions?cursor=1>;rel=next"}, b"[]")]
-    with Client(script.url) as client, pytest.raises(BadAnswer, match="names itself"):
+    with Client(script.url) as client, pytest.raises(BadResponse, match="names itself"):
         list(client.subscriptions)

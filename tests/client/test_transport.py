@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.client import BadAnswer, Client, NotFound, Refused, Unreachable
+from signalbook.client import BadResponse, Client, NotFound, Refused, Unreachable
 
 from .conftest import Script
 
@@ -53,10 +53,10 @@ def test_no_server() -> None:
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        ((200, {}, b"<html>"), BadAnswer, "this is no registry"),
-        ((200, {}, b"[]"), BadAnswer, "without a JSON object"),
-        ((200, {}, b"[" * 1000), BadAnswer, "this is no registry"),
-        ((301, {"Location": "http://x.example/"}, b""), BadAnswer, "sends to http://x.example/"),
+        ((200, {}, b"<html>"), BadResponse, "this is no registry"),
+        ((200, {}, b"[]"), BadResponse, "without a JSON object"),
+        ((200, {}, b"[" * 1000), BadResponse, "this is no registry"),
+        ((301, {"Location": "http://x.example/"}, b""), BadResponse, "sends to http://x.example/"),
         ((404, {}, b"<html>"), NotFound, "HTTP 404 Not Found"),
         ((500, {}, b'{"title": "oops", "detail": "d"}'), Refused, "oops\nd"),
         ((599, {}, b"[1]"), Refused, "HTTP 599"),
@@ -72,7 +72,7 @@ def test_answers_of_no_use(script: Script, answer: Any, error: type[Exception], 
 def test_an_answer_too_large(script: Script, headers: dict[str, str]) -> None:
     body = b'{"a": "' + b"x" * 10_000 + b'"}'
     script.answers = [(200, headers, gzip.compress(body) if headers else body)]
-    with Client(script.url, max_bytes=9_999) as client, pytest.raises(BadAnswer, match="larger than 9999 bytes"):
+    with Client(script.url, max_bytes=9_999) as client, pytest.raises(BadResponse, match="larger than 9999 bytes"):
         client.get()
     with Client(script.url) as client:
         assert len(client.get()["a"]) == 10_000
@@ -95,7 +95,7 @@ def test_pages_are_followed(script: Script) -> None:
 )
 def test_pages_that_lead_astray(script: Script, link: str, message: str) -> None:
     script.answers = [(200, {"Link": link}, b"{}")]
-    with Client(script.url) as client, pytest.raises(BadAnswer, match=message):
+    with Client(script.url) as client, pytest.raises(BadResponse, match=message):
         list(client.items("/dirs"))
 
 

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from starlette.types import ASGIApp
 
-from signalbook.conformance import Options, Session, Wire
+from signalbook.conformance import ConformanceSession, Options, Wire
 from signalbook.server import build
 from signalbook.settings import Settings
 
@@ -87,8 +87,8 @@ def sqlite_server() -> Iterator[InProcess]:
 
 
 @pytest.fixture(scope="module")
-def session(server: InProcess) -> Iterator[Session]:
+def session(server: InProcess) -> Iterator[ConformanceSession]:
     """The kit at work, allowed everything."""
     wire = Wire(ROOT, timeout=300, headers={}, transport=server)
-    with wire, Session(wire, EVERYTHING) as opened:
+    with wire, ConformanceSession(wire, EVERYTHING) as opened:
         yield opened

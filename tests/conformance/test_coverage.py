@@ -9,9 +9,9 @@ import pytest
 
 from signalbook.conformance import (
     Case,
+    CaseOutcome,
+    CaseResult,
     Level,
-    Outcome,
-    Result,
     all_cases,
     requirement_coverage,
     unexplained,
@@ -32,9 +32,9 @@ def named_in_tests() -> set[str]:
     return found
 
 
-def result(outcome: Outcome, *requirements: str) -> Result:
+def result(outcome: CaseOutcome, *requirements: str) -> CaseResult:
     case = Case(id="t-x", topic="t", says="", requirements=requirements, level=Level.MUST, needs=frozenset(), steps=())
-    return Result(case=case, outcome=outcome)
+    return CaseResult(case=case, outcome=outcome)
 
 
 def test_every_requirement_is_a_case_or_explained() -> None:
@@ -66,12 +66,12 @@ def test_what_no_client_sees_is_tested_within() -> None:
     ("outcomes", "told"),
     [
         ((), "no case"),
-        ((Outcome.SKIPPED,), "skipped"),
-        ((Outcome.SKIPPED, Outcome.PASSED), "passed"),
-        ((Outcome.PASSED, Outcome.FAILED), "failed"),
+        ((CaseOutcome.SKIPPED,), "skipped"),
+        ((CaseOutcome.SKIPPED, CaseOutcome.PASSED), "passed"),
+        ((CaseOutcome.PASSED, CaseOutcome.FAILED), "failed"),
     ],
 )
-def test_outcome_of_a_requirement(outcomes: tuple[Outcome, ...], told: str) -> None:
+def test_outcome_of_a_requirement(outcomes: tuple[CaseOutcome, ...], told: str) -> None:
     rows = requirement_coverage(result(outcome, "R142") for outcome in outcomes)
     (found,) = [row for _, members in rows for row in members if row.requirement == "R142"]
     assert found.outcome == told

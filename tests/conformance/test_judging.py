@@ -8,18 +8,18 @@ import pytest
 
 from signalbook.conformance.cases import ExpectedError, Step
 from signalbook.conformance.judging import judge
-from signalbook.conformance.wire import Answer
+from signalbook.conformance.wire import WireResponse
 from signalbook.errors import RegistryError
 from signalbook.values import dump_json
 
 JSON = ("Content-Type", "application/json; charset=utf-8")
 
 
-def answer(status: int, body: Any = None, *headers: tuple[str, str]) -> Answer:
-    return Answer(status=status, headers=headers or (JSON,), content=b"" if body is None else dump_json(body))
+def answer(status: int, body: Any = None, *headers: tuple[str, str]) -> WireResponse:
+    return WireResponse(status=status, headers=headers or (JSON,), content=b"" if body is None else dump_json(body))
 
 
-def error(**changes: Any) -> Answer:
+def error(**changes: Any) -> WireResponse:
     told = RegistryError("bad_flag", subject="/dirs", flag="doc")
     body = {
         "type": told.definition.type,
@@ -31,7 +31,7 @@ def error(**changes: Any) -> Answer:
     return answer(changes.pop("status", 400), {name: value for name, value in body.items() if name != "status"})
 
 
-def faults(step: Step, got: Answer, *, exact: bool = True) -> list[str]:
+def faults(step: Step, got: WireResponse, *, exact: bool = True) -> list[str]:
     return [found.path for found in judge(step, got, {}, exact_titles=exact)]
 
 
@@ -58,7 +58,7 @@ def get(**expected: Any) -> Step:
         ({"text_is": "~~x"}, answer(200), [""]),
     ],
 )
-def test_successes(wanted: dict[str, Any], got: Answer, found: list[str]) -> None:
+def test_successes(wanted: dict[str, Any], got: WireResponse, found: list[str]) -> None:
     assert faults(get(**wanted), got) == found
 
 
@@ -78,7 +78,7 @@ def test_successes(wanted: dict[str, Any], got: Answer, found: list[str]) -> Non
         (answer(500), ["error"]),
     ],
 )
-def test_errors(got: Answer, found: list[str] | None) -> None:
+def test_errors(got: WireResponse, found: list[str] | None) -> None:
     wanted = ExpectedError(codes=("bad_flag",), subject="/dirs", args={"flag": "doc"})
     told = faults(get(error=wanted), got)
     assert told == found if found is not None else "header Content-Type" in told
@@ -110,5 +110,5 @@ def test_allow_beside_405() -> None:
         (answer(400), ["body"]),
     ],
 )
-def test_any_error(got: Answer, found: list[str]) -> None:
+def test_any_error(got: WireResponse, found: list[str]) -> None:
     assert faults(get(error=ExpectedError(codes=("any",))), got) == found

@@ -11,9 +11,9 @@ from tests.conformance.test_server import GAPS
 
 from signalbook.conformance import (
     Case,
+    CaseOutcome,
+    CaseResult,
     Level,
-    Outcome,
-    Result,
     Summary,
     all_cases,
     as_json,
@@ -26,19 +26,19 @@ from signalbook.conformance import (
 )
 from signalbook.conformance.matching import Mismatch
 from signalbook.conformance.running import Exchange
-from signalbook.conformance.wire import Answer, Request
+from signalbook.conformance.wire import WireRequest, WireResponse
 from signalbook.documents import DocumentError
 from signalbook.values import parse_json
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 EXCHANGE = Exchange(
-    request=Request(method="GET", target="/x", headers={}),
-    answer=Answer(status=500, headers=[("A", "b")], content=b"\x01 <&>"),
+    request=WireRequest(method="GET", target="/x", headers={}),
+    answer=WireResponse(status=500, headers=[("A", "b")], content=b"\x01 <&>"),
 )
 FAULT = Mismatch(path="/a", expected="1", actual="2")
 
 
-def result(name: str, outcome: Outcome, level: Level = Level.MUST) -> Result:
+def result(name: str, outcome: CaseOutcome, level: Level = Level.MUST) -> CaseResult:
     case = Case(
         id=name,
         topic=name.split("-")[0],
@@ -48,16 +48,16 @@ def result(name: str, outcome: Outcome, level: Level = Level.MUST) -> Result:
         needs=frozenset(),
         steps=(),
     )
-    if outcome is Outcome.FAILED:
-        return Result(case=case, outcome=outcome, mismatches=(FAULT,), exchange=EXCHANGE, seconds=0.5)
-    return Result(case=case, outcome=outcome, reason="not offered" if outcome is Outcome.SKIPPED else "")
+    if outcome is CaseOutcome.FAILED:
+        return CaseResult(case=case, outcome=outcome, mismatches=(FAULT,), exchange=EXCHANGE, seconds=0.5)
+    return CaseResult(case=case, outcome=outcome, reason="not offered" if outcome is CaseOutcome.SKIPPED else "")
 
 
 RESULTS = [
-    result("a-1", Outcome.PASSED),
-    result("a-2", Outcome.FAILED),
-    result("a-3", Outcome.SKIPPED),
-    result("b-1", Outcome.FAILED, Level.SHOULD),
+    result("a-1", CaseOutcome.PASSED),
+    result("a-2", CaseOutcome.FAILED),
+    result("a-3", CaseOutcome.SKIPPED),
+    result("b-1", CaseOutcome.FAILED, Level.SHOULD),
 ]
 
 
@@ -76,8 +76,8 @@ def test_whether_a_server_conforms() -> None:
 
 
 def test_counts() -> None:
-    assert summary().count(Outcome.FAILED) == 2
-    assert summary().count(Outcome.FAILED, Level.SHOULD) == 1
+    assert summary().count(CaseOutcome.FAILED) == 2
+    assert summary().count(CaseOutcome.FAILED, Level.SHOULD) == 1
 
 
 def test_json() -> None:
@@ -133,7 +133,7 @@ def test_the_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for topic in topics():
         assert f"| {topic.title} | {len(topic.cases)} |" in page
-    empty = requirement_coverage(Result(case=case, outcome=Outcome.PASSED) for case in all_cases())
+    empty = requirement_coverage(CaseResult(case=case, outcome=CaseOutcome.PASSED) for case in all_cases())
     wanted = [(row.requirement, [r.case.id for r in row.results]) for _, rows in empty for row in rows]
     shown = re.findall(r"^\| ([RFGH]-?\d+) \| [\w ]+ \|(.*)\|$", page, re.MULTILINE)
     assert [(name, re.findall(r"`([^`]+)`", cases)) for name, cases in shown] == wanted

@@ -11,7 +11,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.conformance.conftest import EVERYTHING, ROOT, InProcess, serving
 
-from signalbook.conformance import Case, Options, Outcome, Session, Wire, WireError, all_cases
+from signalbook.conformance import Case, CaseOutcome, ConformanceSession, Options, Wire, WireError, all_cases
 from signalbook.conformance.cases import READS
 from signalbook.values import JSON, dump_json, parse_json
 
@@ -90,9 +90,12 @@ def transport(sqlite_server: InProcess, broken: Broken) -> Iterator[InProcess]:
 
 
 @pytest.fixture(scope="module")
-def kit(transport: InProcess) -> Iterator[Session]:
+def kit(transport: InProcess) -> Iterator[ConformanceSession]:
     """The kit at work against it."""
-    with Wire(ROOT, timeout=300, headers={}, transport=transport) as wire, Session(wire, EVERYTHING) as session:
+    with (
+        Wire(ROOT, timeout=300, headers={}, transport=transport) as wire,
+        ConformanceSession(wire, EVERYTHING) as session,
+    ):
         yield session
 
 
@@ -177,13 +180,17 @@ SPOILT: list[Any] = [
 
 @pytest.mark.parametrize(("case", "spoil"), [pytest.param(*row[1:], id=row[0]) for row in SPOILT])
 def test_a_broken_rule_is_found(
-    kit: Session, broken: Broken, case: str, spoil: Callable[[Exchanged], object], monkeypatch: pytest.MonkeyPatch
+    kit: ConformanceSession,
+    broken: Broken,
+    case: str,
+    spoil: Callable[[Exchanged], object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert kit.run(CASES[case]).outcome is Outcome.PASSED
+    assert kit.run(CASES[case]).outcome is CaseOutcome.PASSED
     with monkeypatch.context() as patch:
         patch.setattr(broken, "spoil", spoil)
         result = kit.run(CASES[case])
-    assert result.outcome is Outcome.FAILED
+    assert result.outcome is CaseOutcome.FAILED
     assert result.mismatches
     assert result.exchange
 
@@ -227,13 +234,17 @@ def paths_in_lower_case(scope: Scope) -> None:
     ],
 )
 def test_a_server_that_does_not_listen_is_found(
-    kit: Session, broken: Broken, case: str, misread: Callable[[Scope], object], monkeypatch: pytest.MonkeyPatch
+    kit: ConformanceSession,
+    broken: Broken,
+    case: str,
+    misread: Callable[[Scope], object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(broken, "misread", misread)
         result = kit.run(CASES[case])
-    assert result.outcome is Outcome.FAILED
-    assert kit.run(CASES[case]).outcome is Outcome.PASSED
+    assert result.outcome is CaseOutcome.FAILED
+    assert kit.run(CASES[case]).outcome is CaseOutcome.PASSED
 
 
 @pytest.fixture(scope="module")
@@ -255,15 +266,15 @@ def test_nothing_stays(calm: InProcess, only: str) -> None:
     with httpx.Client(transport=calm, base_url=ROOT) as client:
         assert client.put("/messagegroups/mine/messages/m", json={"name": "stays"}).status_code < 300
     before = everything(calm)
-    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, Session(wire, EVERYTHING) as session:
+    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, ConformanceSession(wire, EVERYTHING) as session:
         for case in all_cases():
             if case.topic == only:
                 session.run(case)
     assert everything(calm) == before
 
 
-def run_all(transport: httpx.BaseTransport, options: Options) -> dict[str, tuple[Outcome, str]]:
-    with Wire(ROOT, timeout=300, headers={}, transport=transport) as wire, Session(wire, options) as session:
+def run_all(transport: httpx.BaseTransport, options: Options) -> dict[str, tuple[CaseOutcome, str]]:
+    with Wire(ROOT, timeout=300, headers={}, transport=transport) as wire, ConformanceSession(wire, options) as session:
         return {case.id: ((result := session.run(case)).outcome, result.reason) for case in all_cases()}
 
 
@@ -271,17 +282,17 @@ def test_the_reading_tier_only_reads(transport: InProcess, broken: Broken) -> No
     broken.seen.clear()
     outcomes = run_all(transport, Options())
     assert set(broken.seen) <= READS
-    assert all(outcome is not Outcome.FAILED for outcome, _ in outcomes.values())
-    assert outcomes["entities-registry-attributes"] == (Outcome.PASSED, "")
-    assert outcomes["entities-group-create"] == (Outcome.SKIPPED, "writes (--tier write)")
+    assert all(outcome is not CaseOutcome.FAILED for outcome, _ in outcomes.values())
+    assert outcomes["entities-registry-attributes"] == (CaseOutcome.PASSED, "")
+    assert outcomes["entities-group-create"] == (CaseOutcome.SKIPPED, "writes (--tier write)")
 
 
 def test_the_servers_own_model(calm: InProcess) -> None:
     """Without leave to change the model, cases use types of the server's that require nothing."""
     outcomes = run_all(calm, Options(writes=True))
-    assert [name for name, (outcome, _) in outcomes.items() if outcome is Outcome.FAILED] == []
-    assert outcomes["entities-group-create"][0] is Outcome.PASSED
-    assert outcomes["registries-message-http"][0] is Outcome.PASSED
+    assert [name for name, (outcome, _) in outcomes.items() if outcome is CaseOutcome.FAILED] == []
+    assert outcomes["entities-group-create"][0] is CaseOutcome.PASSED
+    assert outcomes["registries-message-http"][0] is CaseOutcome.PASSED
     assert "needs a model of the kit's own" in outcomes["model-maxversions"][1]
     assert "Resource type with documents" in outcomes["documents-text-comes-back"][1]
     assert "--allow-model-changes" in outcomes["capabilities-unknown"][1]
@@ -295,8 +306,10 @@ def test_what_is_not_offered_is_skipped(calm: InProcess) -> None:
             outcomes = run_all(calm, EVERYTHING)
         finally:
             client.put("/capabilities", json=before)
-    assert [name for name, (outcome, _) in outcomes.items() if outcome is Outcome.FAILED] == ["model-enum-on-scalars"]
-    assert outcomes["flags-inline-star"] == (Outcome.SKIPPED, "the flag inline is not offered")
+    assert [name for name, (outcome, _) in outcomes.items() if outcome is CaseOutcome.FAILED] == [
+        "model-enum-on-scalars"
+    ]
+    assert outcomes["flags-inline-star"] == (CaseOutcome.SKIPPED, "the flag inline is not offered")
     assert outcomes["formats-violation"][1] == "jsonschema/draft-07 documents are not validated"
 
 
@@ -311,16 +324,19 @@ def test_a_server_that_goes_away() -> None:
 
     case: Case = CASES["entities-registry-hides-configuration"]
     transport = httpx.MockTransport(handle)
-    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, Session(wire, Options()) as session:
+    with (
+        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
+        ConformanceSession(wire, Options()) as session,
+    ):
         result = session.run(case)
-    assert result.outcome is Outcome.FAILED
+    assert result.outcome is CaseOutcome.FAILED
     assert "too slow" in str(result.mismatches[0])
 
 
 def test_what_is_no_registry() -> None:
     transport = httpx.MockTransport(lambda _: httpx.Response(200, text="<html>"))
     with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, pytest.raises(WireError, match="no registry"):
-        Session(wire, Options()).__enter__()
+        ConformanceSession(wire, Options()).__enter__()
 
 
 def test_a_model_that_cannot_be_put_back() -> None:
@@ -333,7 +349,7 @@ def test_a_model_that_cannot_be_put_back() -> None:
         return httpx.Response(200, json=mutable if request.url.path == "/capabilities" else {"groups": {}})
 
     with Wire(ROOT, timeout=30, headers={}, transport=httpx.MockTransport(handle)) as wire:
-        session = Session(wire, EVERYTHING)
+        session = ConformanceSession(wire, EVERYTHING)
         session.__enter__()
         with pytest.raises(WireError, match="/modelsource could not be put back: 500"):
             session.__exit__()
@@ -343,5 +359,5 @@ def test_a_model_that_cannot_be_put_back() -> None:
 def test_odd_roots(root: JSON) -> None:
     """What a server calls its root is no pattern."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, json={"self": root}))
-    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, Session(wire, Options()):
+    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, ConformanceSession(wire, Options()):
         assert wire.root == ROOT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.conformance import Case, Outcome, Session, all_cases, read_known
+from signalbook.conformance import Case, CaseOutcome, ConformanceSession, all_cases, read_known
 
 GAPS = read_known((Path(__file__).parent / "gaps.yaml").read_bytes(), name="gaps.yaml")
 
@@ -18,11 +18,11 @@ def _marked(case: Case) -> Any:
 
 
 @pytest.mark.parametrize("case", [_marked(case) for case in all_cases()])
-def test_case(session: Session, case: Case) -> None:
+def test_case(session: ConformanceSession, case: Case) -> None:
     """A case that is skipped fails as well: there is nothing of the specification that is not offered here."""
     result = session.run(case)
     told = "\n".join([result.reason, *map(str, result.mismatches), "", str(result.exchange or "")])
-    assert result.outcome is Outcome.PASSED, f"{case.level} {' '.join(case.requirements)}: {case.says}\n{told}"
+    assert result.outcome is CaseOutcome.PASSED, f"{case.level} {' '.join(case.requirements)}: {case.says}\n{told}"
 
 
 def test_gaps_are_cases() -> None:

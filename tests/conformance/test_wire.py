@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from signalbook.conformance import wire as module
-from signalbook.conformance.wire import Answer, Request, Wire, WireError
+from signalbook.conformance.wire import Wire, WireError, WireRequest, WireResponse
 
 
 def wire(handler: Callable[[httpx.Request], httpx.Response], url: str = "http://kit.example/reg/") -> Wire:
@@ -32,7 +32,10 @@ def echo(request: httpx.Request) -> httpx.Response:
 def test_addresses(target: str, url: str) -> None:
     with wire(echo) as opened:
         opened.root = "http://public.example"
-        assert opened.send(Request(method="GET", target=target, headers={})).json() == {"url": url, "auth": "secret"}
+        assert opened.send(WireRequest(method="GET", target=target, headers={})).json() == {
+            "url": url,
+            "auth": "secret",
+        }
 
 
 @pytest.mark.parametrize(
@@ -40,12 +43,12 @@ def test_addresses(target: str, url: str) -> None:
 )
 def test_never_elsewhere(target: str) -> None:
     with wire(echo) as opened, pytest.raises(WireError, match="leads away"):
-        opened.send(Request(method="GET", target=target, headers={}))
+        opened.send(WireRequest(method="GET", target=target, headers={}))
 
 
 def test_redirects_are_answers() -> None:
     with wire(lambda _: httpx.Response(303, headers={"Location": "http://elsewhere.example"})) as opened:
-        assert opened.send(Request(method="GET", target="/", headers={})).status == 303
+        assert opened.send(WireRequest(method="GET", target="/", headers={})).status == 303
 
 
 def test_failures_are_told() -> None:
@@ -53,13 +56,13 @@ def test_failures_are_told() -> None:
         raise httpx.ConnectError("no route")
 
     with wire(fail) as opened, pytest.raises(WireError, match="GET /: no route"):
-        opened.send(Request(method="GET", target="/", headers={}))
+        opened.send(WireRequest(method="GET", target="/", headers={}))
 
 
 def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 10)
     with wire(lambda _: httpx.Response(200, content=b"x" * 11)) as opened, pytest.raises(WireError, match="larger"):
-        opened.send(Request(method="GET", target="/", headers={}))
+        opened.send(WireRequest(method="GET", target="/", headers={}))
 
 
 def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +71,7 @@ def test_answers_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("signalbook.conformance.wire.time.monotonic", lambda: next(clock))
     drops = iter([b"x"] * 100)
     with wire(lambda _: httpx.Response(200, content=drops)) as opened, pytest.raises(WireError, match="longer than 5"):
-        opened.send(Request(method="GET", target="/", headers={}))
+        opened.send(WireRequest(method="GET", target="/", headers={}))
 
 
 @pytest.mark.parametrize("url", ["kit.example", "ftp://kit.example", "http://", "http://["])
@@ -78,11 +81,14 @@ def test_urls_that_are_none(url: str) -> None:
 
 
 def test_how_they_are_shown() -> None:
-    request = Request(method="PUT", target="/x", headers={"A": "b"}, content=b"body \xff")
+    request = WireRequest(method="PUT", target="/x", headers={"A": "b"}, content=b"body \xff")
     assert str(request) == "PUT /x\nA: b\n\nbody \\xff"
-    assert str(Answer(status=204, headers=[("Allow", "GET")], content=b"")) == "204\nAllow: GET"
+    assert str(WireResponse(status=204, headers=[("Allow", "GET")], content=b"")) == "204\nAllow: GET"
 
 
 def test_links() -> None:
     headers = [("Link", "<http://a/>;rel=xregistry-root"), ("link", '</p2>; rel="next"; count=5')]
-    assert Answer(status=200, headers=headers, content=b"").links() == {"xregistry-root": "http://a/", "next": "/p2"}
+    assert WireResponse(status=200, headers=headers, content=b"").links() == {
+        "xregistry-root": "http://a/",
+        "next": "/p2",
+    }

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from signalbook.demo import github
-from signalbook.demo.traffic import Fault
+from signalbook.demo.traffic import SeededFault
 
 SCHEMA = {
     "$schema": "http://json-schema.org/draft-07/schema",
@@ -61,7 +61,7 @@ def test_without_npm_there_is_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_message_per_event_and_action_with_a_cloudevents_variant(webhooks: github.Webhooks) -> None:
-    groups = github.catalogue(webhooks)["messagegroups"]
+    groups = github.webhook_definitions(webhooks)["messagegroups"]
     assert list(groups["github.webhooks"]["messages"]) == ["issues.opened", "push"]
     variant = groups["github.cloudevents"]["messages"]["com.github.issues.opened"]
     assert variant["basemessage"] == "/messagegroups/github.webhooks/messages/issues.opened"
@@ -76,9 +76,9 @@ def test_payloads_that_miss_their_schema_are_known_beforehand(webhooks: github.W
 
 def test_every_kind_of_fault_is_seeded(webhooks: github.Webhooks) -> None:
     http, cloudevents = github.faulty_templates(webhooks)
-    assert {template.fault for template in http} == set(Fault) - {Fault.BAD_SOURCE}
-    assert {template.fault for template in cloudevents} == set(Fault)
-    wrong = next(t for t in http if t.fault is Fault.WRONG_TYPE)
+    assert {template.fault for template in http} == set(SeededFault) - {SeededFault.BAD_SOURCE}
+    assert {template.fault for template in cloudevents} == set(SeededFault)
+    wrong = next(t for t in http if t.fault is SeededFault.WRONG_TYPE)
     assert json.loads(json.loads(wrong.line)["body"])["sender"] == -0.5
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from signalbook.demo.traffic import TOKEN, Fault, Template, delivery_id, write
+from signalbook.demo.traffic import TOKEN, SeededFault, TrafficTemplate, delivery_id, write
 
-SOUND = [Template(line=b'{"id":"' + TOKEN + b'"}', definition="/a"), Template(line=b"{}", definition="/b", reason="r")]
+SOUND = [
+    TrafficTemplate(line=b'{"id":"' + TOKEN + b'"}', definition="/a"),
+    TrafficTemplate(line=b"{}", definition="/b", reason="r"),
+]
 FAULTY = [
-    Template(line=b"{", definition="/a", reason="decode_error", fault=Fault.BROKEN_JSON),
-    Template(line=b'{"id":1}', definition="/a", reason="schema_violation", fault=Fault.WRONG_TYPE),
+    TrafficTemplate(line=b"{", definition="/a", reason="decode_error", fault=SeededFault.BROKEN_JSON),
+    TrafficTemplate(line=b'{"id":1}', definition="/a", reason="schema_violation", fault=SeededFault.WRONG_TYPE),
 ]
 
 
@@ -18,7 +21,7 @@ def test_the_ledger_knows_every_line(tmp_path: Path) -> None:
     texts = {f.name: f.read_bytes() for f in (tmp_path / "t").iterdir()}
     assert ledger.written == sum(text.count(b"\n") for text in texts.values()) == 500
     assert ledger.bytes == sum(map(len, texts.values()))
-    assert ledger.seeded == {Fault.BROKEN_JSON: 7, Fault.WRONG_TYPE: 7}
+    assert ledger.seeded == {SeededFault.BROKEN_JSON: 7, SeededFault.WRONG_TYPE: 7}
     assert ledger.landed.total() + len(ledger.sidelined) == 500
     for (file, position), reason in ledger.sidelined.items():
         line = texts[file][position:].split(b"\n")[0]

@@ -11,7 +11,7 @@ from tests.engine.conftest import Registry, model_of
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import load, validation
-from signalbook.engine.write.validation import pending
+from signalbook.engine.write.validation import other_schemas, pending
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -61,7 +61,7 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
 
 
 def pairs(draft: ResourceCopy, rule: str, *, assumed: bool = False) -> dict[str, str]:
-    found = pending(draft, rule, assumed=assumed)
+    found = pending(draft, rule, other_schemas(draft, rule, assumed=assumed))
     return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in found}
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.write.load import load_entities
-from signalbook.engine.write.references import Documents, named, resolver
+from signalbook.engine.write.load import WriteLoader, load_entities, named
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def test_documents_behind_references(registry: Registry) -> None:
     registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
     with registry.store.read() as reader:
-        resolve = resolver(reader.entities, dict, Documents(reader.entities.documents), BASE)
+        resolve = WriteLoader(reader.entities, BASE).resolve
         assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
         assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
         assert resolve("/dirs/d1/files/f3") is None
@@ -58,10 +57,10 @@ def test_documents_behind_references(registry: Registry) -> None:
 def test_what_is_being_written_comes_first(registry: Registry) -> None:
     registry.put(F1, {"file": {"a": 1}})
     with registry.store.read() as reader:
-        tree = load_entities(reader.entities, [], [Xid.parse(F1)])
-        documents = Documents(reader.entities.documents)
-        tree.resources[Xid.parse(F1)].versions["1"].document = documents.keep(b"new")
-        resolve = resolver(reader.entities, lambda: tree.resources, documents, BASE)
+        loader = WriteLoader(reader.entities, BASE)
+        tree = loader.tree = load_entities(reader.entities, [], [Xid.parse(F1)])
+        tree.resources[Xid.parse(F1)].versions["1"].document = loader.content.keep(b"new")
+        resolve = loader.resolve
         assert resolve(F1) == b"new"
         tree.resources[Xid.parse(F1)].versions.clear()
         assert resolve(F1) is None

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from tests.engine.conftest import Make, model_of
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.write import load, resources
+from signalbook.engine.write import decide, load, resources
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.write.lineage import semver_key
-from signalbook.engine.write.workingcopies import ResourceCopy, StoredVersions
+from signalbook.engine.write.load import WriteLoader
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -139,15 +140,15 @@ def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: 
 def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many Versions there are."""
     loaded: list[int] = []
-    settle = resources._settle_resource
+    settle = resources.settle_resource
 
-    def watched(resource: ResourceCopy, *rest: Any) -> None:
+    def watched(resource: ResourceCopy, *rest: Any) -> bool:
         loaded.append(len(resource.versions))
-        settle(resource, *rest)
+        return settle(resource, *rest)
 
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
-    monkeypatch.setattr(resources, "_settle_resource", watched)
+    monkeypatch.setattr(decide, "settle_resource", watched)
     for method, path, body in [
         ("POST", F1, {}),
         ("PUT", f"{F1}/versions/v050", {"name": "x"}),
@@ -165,12 +166,14 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     registry = make()
     registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
     with registry.store.read() as reader:
-        draft = ResourceCopy.of(registry.row(F1))
-        draft.stored = StoredVersions(reader.entities, registry.row(F1), 100)
-        draft.find("v001", "v002", "none")
-        for version in draft.versions.values():
-            draft.find(f"{version.id[:3]}9")
-    assert list(draft.versions) == ["v001", "v002", "v009"]
+        copy = ResourceCopy.of(registry.row(F1))
+        copy.stored_count = 100
+        loader = WriteLoader(reader.entities)
+        loader.tree = WorkingTree(registry=OwnerCopy.of(registry.row("/")), resources={copy.xid: copy})
+        copy.add([found] if (found := loader.version(copy.xid / "versions" / "v001")) else [])
+        others = [loader.version(copy.xid / "versions" / name) for name in ("v001", "v002", "v009", "none")]
+    assert [other and other.id for other in others] == ["v001", "v002", "v009", None]
+    assert list(copy.versions) == ["v001"], "looking at others changes nothing"
 
 
 VERSIONS = st.from_regex(r"v?[0-9]{1,3}(\.[0-9]{1,2}(\.[0-9])?)?(-[0-9a-zA-Z.-]{1,6})?(\+[a-z]+)?", fullmatch=True)

@@ -354,6 +354,7 @@ class Counting:
         self.calls: list[str] = []
         self.entities: Any = _Counted(transaction.entities, self.calls)
         self.outbox, self.settings, self.reports = transaction.outbox, transaction.settings, transaction.reports
+        self.subscriptions = transaction.subscriptions
 
 
 class _Counted:

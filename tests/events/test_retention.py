@@ -8,10 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from signalbook.engine.engine import Engine, HistoryPruned
-from signalbook.events.delivery.store import State, name
 from signalbook.events.feed import WAITING_FACTOR, Retention
 from signalbook.settings import Settings
-from signalbook.storage.base import KeyValueStore, Store
+from signalbook.storage.base import DeliveryState, Store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -46,9 +45,9 @@ def test_old_changes_go(engine: Engine, kept: float, today: int, left: list[int]
 
 def test_deliveries_are_waited_for_within_reason(engine: Engine) -> None:
     (third,) = [record.position for record in engine.outbox(0, 100) if record.change["day"] == 3]
-    KeyValueStore(engine.store).put(
-        {name("slow"): State(position=third).to_json(), name("quick"): State(position=third + 5).to_json()}
-    )
+    with engine.store.write() as writer:
+        writer.subscriptions.put_delivery("slow", DeliveryState(position=third))
+        writer.subscriptions.put_delivery("quick", DeliveryState(position=third + 5))
     today = [10]
     retention = Retention(engine, days=1, now=lambda: START + timedelta(days=today[0]))
     today[0] = 4 + WAITING_FACTOR

@@ -20,7 +20,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Mark
 from signalbook.pipeline.landing.staging import Landing
-from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Split, within_limit
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
@@ -109,14 +109,14 @@ def test_messages_without_a_byte_do_not_pile_up(tmp_path: Path, topic: str) -> N
     mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
     processing = Processing(contract, KAFKA, landing, mark)
     for _ in range(5):
-        for frame in records.record_batches(rows(*[(None, [])] * 4000)):
+        for frame in base.record_batches(rows(*[(None, [])] * 4000)):
             processing.take(frame)
     assert landing.added == [8192, 8192]
 
 
 def test_a_frame_weighs_what_it_keeps() -> None:
     """Headers count, which are no part of the bytes that are looked at."""
-    (frame,) = records.record_batches(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
+    (frame,) = base.record_batches(rows((b"{}", [("large", b"x" * 100_000)]), (b"{}", [])))
     assert 100_000 < frame.weight < 101_000
 
 

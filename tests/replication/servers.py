@@ -25,8 +25,8 @@ from signalbook.client.remote import RemoteRegistry
 from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import LABEL, Link, Scope
-from signalbook.replication.replicating import Keeping, Replication, keep_up
-from signalbook.replication.report import Report
+from signalbook.replication.replicating import Replication, StateStore, keep_up
+from signalbook.replication.report import CopyReport
 
 PATIENCE: Final = 300.0
 FORMAT: Final = "JsonSchema/draft-07"
@@ -206,9 +206,9 @@ def link(source: Server, target: Server, scope: Scope | None = None, authorities
     return Link(source=source.url, target=target.url, scope=scope or Scope(), bases=bases, authorities=authorities)
 
 
-def copy(source: Server, target: Server, *, over: str = "", **given: Any) -> Report:
+def copy(source: Server, target: Server, *, over: str = "", **given: Any) -> CopyReport:
     """Copy everything from one server to another, reached at the URL ``over``."""
-    report = Report()
+    report = CopyReport()
     with Client(source.url, timeout=PATIENCE) as ours, Client(over or target.url, timeout=PATIENCE) as theirs:
         Copy(RemoteRegistry(ours), RemoteRegistry(theirs), link(source, target, **given), report).everything()
     return report
@@ -222,8 +222,8 @@ def version(text: str = '{"type": "object"}', **more: Any) -> dict[str, Any]:
 class Following:
     """A replication at work in a thread, until the block ends. ``errors`` are what it met with on the way."""
 
-    def __init__(self, source: Server, target: Server, state: Keeping, *, ours: str = "", theirs: str = "") -> None:
-        self.report = Report()
+    def __init__(self, source: Server, target: Server, state: StateStore, *, ours: str = "", theirs: str = "") -> None:
+        self.report = CopyReport()
         self.errors: list[str] = []
         self._stop = threading.Event()
         self._link = link(source, target)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from signalbook.replication.link import Scope
-from signalbook.replication.report import Outcome
+from signalbook.replication.report import CopyOutcome
 from signalbook.xid import Kind
 
 from .servers import FORMAT, Server, copy, version
@@ -67,7 +67,7 @@ def test_what_is_there_is_not_written_again(trio: list[Server]) -> None:
     before = two.send("GET", "/?inline=*").text
     report = copy(one, two)
     assert report.moved == 0
-    assert report.counts[Outcome.UNCHANGED, Kind.VERSION] == 5
+    assert report.counts[CopyOutcome.UNCHANGED, Kind.VERSION] == 5
     assert two.send("GET", "/?inline=*").text == before
 
 

@@ -12,21 +12,25 @@ import pytest
 
 from signalbook.client import ClientError
 from signalbook.replication.link import Scope
-from signalbook.replication.opening import Dialect, LinkError, copying, link, open_source, open_target
-from signalbook.replication.replicating import Memory, Replication
-from signalbook.replication.report import Report
+from signalbook.replication.opening import LinkError, RegistryDialect, copying, link, open_source, open_target
+from signalbook.replication.replicating import Replication, StateInMemory
+from signalbook.replication.report import CopyReport
 
 from .servers import HTTP, PATIENCE, Server, copy, version, wait_until
 
 SCHEMAS = "/compat/schemaregistry/v0.2"
 FIRST = "/compat/messagecatalog/v0"
 CATALOG = "/compat/messagecatalog/v0.1"
-DOORS = {SCHEMAS: Dialect.SCHEMAREGISTRY, FIRST: Dialect.MESSAGECATALOG, CATALOG: Dialect.MESSAGECATALOG_0_1}
+DOORS = {
+    SCHEMAS: RegistryDialect.SCHEMAREGISTRY,
+    FIRST: RegistryDialect.MESSAGECATALOG,
+    CATALOG: RegistryDialect.MESSAGECATALOG_0_1,
+}
 
 
-def replicate(source: str, target: str, spoken: Dialect | None = None) -> Report:
+def replicate(source: str, target: str, spoken: RegistryDialect | None = None) -> CopyReport:
     """Copy from one URL to another, whatever is there."""
-    report = Report()
+    report = CopyReport()
     with (
         open_source(source, timeout=PATIENCE, dialect=spoken) as ours,
         open_target(target, timeout=PATIENCE, source=source) as theirs,
@@ -185,7 +189,7 @@ def test_a_source_that_talks_nonsense(answers: Callable[[bytes], str], trio: lis
     _, two, _ = trio
     url = answers(answer)
     with suppress(ClientError):
-        assert replicate(url, two.url, Dialect.SCHEMAREGISTRY).moved == 0
+        assert replicate(url, two.url, RegistryDialect.SCHEMAREGISTRY).moved == 0
     assert two.content()["schemagroups"] == {}
 
 
@@ -206,7 +210,7 @@ def test_changes_are_pushed_as_they_come(schemas: list[Server]) -> None:
         open_target(two.url + SCHEMAS, timeout=PATIENCE) as theirs,
     ):
         way = link(ours, theirs, Scope(), reached=one.url)
-        work = Replication(ours, copying(ours, theirs, way, Report()), way, Memory())
+        work = Replication(ours, copying(ours, theirs, way, CopyReport()), way, StateInMemory())
         while work.advance():
             pass
         register(one, "s", '{"type":  "object"}')

@@ -18,8 +18,8 @@ from signalbook.replication.copying import Copy, of_events
 from signalbook.replication.link import Link
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.opening import extended
-from signalbook.replication.replicating import Memory, Replication
-from signalbook.replication.report import Report
+from signalbook.replication.replicating import Replication, StateInMemory
+from signalbook.replication.report import CopyReport
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -51,8 +51,8 @@ def content(registry: LocalRegistry) -> Any:
     return {name: plain(registry.find(GROUPS / name, deep=True)) for name, _ in registry.members(GROUPS, deep=False)}
 
 
-def copied(source: LocalRegistry, target: LocalRegistry, events: list[dict[str, Any]] | None = None) -> Report:
-    report = Report()
+def copied(source: LocalRegistry, target: LocalRegistry, events: list[dict[str, Any]] | None = None) -> CopyReport:
+    report = CopyReport()
     copy = Copy(source, target, Link(source=ONE, target=TWO, bases=source.bases()), report)
     if events is None:
         copy.everything()
@@ -130,7 +130,7 @@ def test_a_history_that_is_forgotten(target: LocalRegistry) -> None:
         one = LocalRegistry(Engine(store, settings=Settings()), "http://forgets.example")
         one.patch(GROUPS, {"g": {"schemas": {name: {"versions": {"1": version()}} for name in ("a", "b")}}})
         way = Link(source=one.url, target=TWO)
-        work = Replication(one, partial(Copy, one, target, way, Report()), way, Memory())
+        work = Replication(one, partial(Copy, one, target, way, CopyReport()), way, StateInMemory())
         while work.advance():
             pass
         one.patch(GROUPS / "g" / "schemas", {"c": {"versions": {"1": version()}}})

@@ -12,7 +12,7 @@ from signalbook.client.remote import RemoteRegistry
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import Scope
 from signalbook.replication.opening import LinkError, copying, link, open_source, open_target
-from signalbook.replication.report import Report
+from signalbook.replication.report import CopyReport
 from signalbook.replication.writing import Closed
 
 from .servers import HTTP, PATIENCE, Cable, Server, copy, version
@@ -31,7 +31,7 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
     ):
         way = link(source, target, Scope(), reached=one.url)
         with pytest.raises(Closed, match="403"):
-            copying(source, target, way, Report())().everything()
+            copying(source, target, way, CopyReport())().everything()
     assert hub.content()["schemagroups"] == {}
     hub.patch(SCHEMA)
     path = "/compat/schemaregistry/v0.2/schemagroups/g/schemas/t"
@@ -55,7 +55,7 @@ def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cabl
         )
         assert link(*sides, Scope(), reached=liar.url, authorities=(one.url,)).source == one.url
         one.send("DELETE", "/schemagroups/g")
-        Copy(*sides, way, Report()).everything()
+        Copy(*sides, way, CopyReport()).everything()
     assert three.status("/schemagroups/g/schemas/s") == 200
     copy(one, three)
     assert three.status("/schemagroups/g/schemas/s") == 404

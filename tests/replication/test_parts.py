@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.client import BadAnswer
+from signalbook.client import BadResponse
 from signalbook.replication import link
 from signalbook.replication.comparing import difference, joined, same, says
 from signalbook.replication.link import Scope, within
-from signalbook.replication.replicating import File, StateError
-from signalbook.replication.report import Outcome, Report
+from signalbook.replication.replicating import StateError, StateFile
+from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 
@@ -31,7 +31,7 @@ def test_side_by_side(ours: set[str], theirs: set[str]) -> None:
 
 def test_what_does_not_come_by_id_is_not_compared() -> None:
     """What seemed to be missing would be deleted."""
-    with pytest.raises(BadAnswer, match="does not come by id"):
+    with pytest.raises(BadResponse, match="does not come by id"):
         list(joined([("b", 1), ("a", 1)], [("a", 1)]))
 
 
@@ -88,10 +88,10 @@ def test_what_is_different() -> None:
 
 
 def test_a_report_names_only_so_many() -> None:
-    report = Report()
+    report = CopyReport()
     assert str(report) == "nothing to copy"
-    report.count(Outcome.CREATED, Kind.VERSION, 2)
-    report.count(Outcome.UNCHANGED, Kind.GROUP)
+    report.count(CopyOutcome.CREATED, Kind.VERSION, 2)
+    report.count(CopyOutcome.UNCHANGED, Kind.GROUP)
     for number in range(1500):
         report.refuse(Xid.parse(f"/schemagroups/g{number}"), "no")
     assert str(report) == "created 2 versions; unchanged 1 group; refused 1500"
@@ -99,7 +99,7 @@ def test_a_report_names_only_so_many() -> None:
 
 
 def test_a_state_in_a_file(tmp_path: Path) -> None:
-    state = File(tmp_path / "state")
+    state = StateFile(tmp_path / "state")
     assert state.load() is None
     state.save({"position": 5})
     assert state.load() == {"position": 5}
@@ -107,4 +107,4 @@ def test_a_state_in_a_file(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="is no state"):
         state.load()
     with pytest.raises(StateError, match="cannot be written"):
-        File(tmp_path / "nowhere" / "state").save({})
+        StateFile(tmp_path / "nowhere" / "state").save({})

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from signalbook.replication.copying import of_events
-from signalbook.replication.replicating import File, Memory
+from signalbook.replication.replicating import StateFile, StateInMemory
 
 from .servers import Cable, Following, Server, version, wait_until
 
@@ -29,7 +29,7 @@ def test_every_change_follows(trio: list[Server]) -> None:
     """D-1, D-15: what was there, what comes, what changes, what goes."""
     one, two, _ = trio
     one.patch(batch("g", 0, 30))
-    with Following(one, two, Memory()) as following:
+    with Following(one, two, StateInMemory()) as following:
         wait_until(same(one, two))
         one.patch(batch("g", 30, 200))
         one.patch(batch("h", 0, 5))
@@ -46,7 +46,7 @@ def test_every_change_follows(trio: list[Server]) -> None:
 def test_mutual_followers_come_to_rest(trio: list[Server]) -> None:
     """D-8, D-10: each hears of what it brought itself, and does nothing about it."""
     one, two, _ = trio
-    with Following(one, two, Memory()) as there, Following(two, one, Memory()) as back:
+    with Following(one, two, StateInMemory()) as there, Following(two, one, StateInMemory()) as back:
         one.patch(batch("one", 0, 20))
         two.patch(batch("two", 0, 20))
         wait_until(lambda: one.content() == two.content() and len(one.content()["schemagroups"]) == 2)
@@ -66,7 +66,7 @@ def test_a_link_cut_at_any_point(trio: list[Server], cable: Callable[[Server], C
     near, far = cable(one), cable(two)
     for line in (near, far):
         line.cut(after=after)
-    with Following(one, two, Memory(), ours=near.url, theirs=far.url) as following:
+    with Following(one, two, StateInMemory(), ours=near.url, theirs=far.url) as following:
         wait_until(lambda: bool(following.errors))
         one.patch(batch("g", 150, 20))
         for line in (near, far):
@@ -91,7 +91,7 @@ def test_servers_killed_in_the_middle(serve: Callable[[], Server]) -> None:
     one, two = serve(), serve()
     for begin in range(0, 1000, 250):
         one.patch(batch("g", begin, 250))
-    with Following(one, two, Memory()) as following:
+    with Following(one, two, StateInMemory()) as following:
         wait_until(lambda: two.status("/schemagroups/g") == 200)
         two.kill()
         one.patch(batch("g", 1000, 250))
@@ -110,7 +110,7 @@ def test_a_follower_goes_on_where_it_was(trio: list[Server], tmp_path: Path) -> 
     """The state outlives it: what came meanwhile is copied, and nothing else is looked at."""
     one, two, _ = trio
     one.patch(batch("g", 0, 20))
-    state = File(tmp_path / "state.json")
+    state = StateFile(tmp_path / "state.json")
     with Following(one, two, state):
         wait_until(same(one, two))
     one.patch(batch("g", 20, 10))
@@ -129,7 +129,7 @@ def test_a_source_that_begins_anew_is_compared_as_a_whole(
     one, two = serve(), trio[1]
     one.patch(batch("g", 0, 5))
     one.patch(batch("h", 0, 5))
-    state = File(tmp_path / "state.json")
+    state = StateFile(tmp_path / "state.json")
     with Following(one, two, state):
         wait_until(same(one, two))
     one.stop()
@@ -146,7 +146,7 @@ def test_hints_in_any_order_and_again_lead_to_the_same(trio: list[Server], tmp_p
     """D-21: what is told may be long over; it is looked at as it is now."""
     one, two, _ = trio
     one.patch(batch("g", 0, 20))
-    state = File(tmp_path / "state.json")
+    state = StateFile(tmp_path / "state.json")
     with Following(one, two, state):
         wait_until(same(one, two))
         one.send("DELETE", "/schemagroups/g/schemas/s5")
@@ -157,7 +157,7 @@ def test_hints_in_any_order_and_again_lead_to_the_same(trio: list[Server], tmp_p
     note = (tmp_path / "late.json").read_text()
     (tmp_path / "late.json").write_text(json.dumps({**json.loads(note), "position": 1, "mark": ""}))
     before = two.send("GET", "/schemagroups?inline=*").text
-    with Following(one, two, File(tmp_path / "late.json")) as following:
+    with Following(one, two, StateFile(tmp_path / "late.json")) as following:
         wait_until(lambda: position((tmp_path / "late.json").read_text()) >= position(note))
     assert following.report.moved == 0
     assert two.send("GET", "/schemagroups?inline=*").text == before

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
 from signalbook.cncf.ids import uri_digest
+from signalbook.engine.engine import Engine
+from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
+from signalbook.events.subscriptions.subscription import Credential, Subscription
+from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageError
+from signalbook.storage.base import RETRYING, DeliveryState, StorageError, StoredConsent
 from signalbook.storage.migrate import MIGRATIONS
 from signalbook.storage.schema import REVISION, TABLES
 from signalbook.xid import ROOT
@@ -115,6 +121,81 @@ def test_versions_stored_before_they_had_uris_are_found(store_url: str) -> None:
         assert [row.uri for row in rows] == [uri_digest("gs", row.attributes) for row in rows]
         assert [row.xid.id for row in rows if row.uri] == ["7", "9x", "v8"]
     store.close()
+
+
+# What the program of revision 0005 wrote: a subscription with a secret and what its deliveries came to, one that writes
+# a file, what was left of one that is deleted, and a lease.
+OLD_SUBSCRIPTIONS = Path(__file__).parent.parent / "data" / "storage" / "subscriptions-0005.sql"
+FIRST, SECOND = "000000000001da5c98e574bfc2ed", "000000000005d5725d0dd8b5c965"
+KEY = b"k" * 32
+
+
+def test_subscriptions_stored_as_values_get_their_tables(store_url: str, tmp_path: Path) -> None:
+    """With their secrets, states and consents; what is not about subscriptions stays where it was."""
+    at_revision("0005", store_url, OLD_SUBSCRIPTIONS.read_text(encoding="utf-8"))
+    store = open_store(store_url)
+    key_file = tmp_path / "keys"
+    key_file.write_bytes(base64.b64encode(KEY) + b"\n")
+    engine = Engine(store, settings=Settings(model="empty"))
+    subscriptions = SubscriptionStore(engine, Keyring(key_file, makes=False), most=9)
+    assert (subscriptions.revision(), subscriptions.count()) == (5, 2)
+    assert subscriptions.all() == {
+        FIRST: Subscription(
+            id=FIRST,
+            protocol="HTTP",
+            sink="https://a.example/hook",
+            source="https://r.example/",
+            types=("io.xregistry.group.created",),
+            filters=({"prefix": {"subject": "/é"}},),
+            config={"after": 0},
+            protocolsettings={"method": "POST"},
+            credential=Credential(
+                credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"}
+            ),
+            root="https://r.example",
+            revision=4,
+        ),
+        SECOND: Subscription(id=SECOND, protocol="FILE", sink="file:a.jsonl", revision=5),
+    }
+    state = DeliveryState(
+        position=17,
+        state=RETRYING,
+        delivered=12,
+        rejected=1,
+        failures=3,
+        failing="2026-01-01T00:00:00Z",
+        lasterror="the sink answered 503\ufffd",
+        lastattempt="2026-01-01T00:00:07Z",
+        lastdelivery="2025-12-31T00:00:00Z",
+        next="2026-01-01T00:00:11Z",
+    )
+    assert [shown.state for shown in subscriptions.page("", 9)] == [state, DeliveryState(position=3)]
+    with store.read() as reader:
+        assert reader.subscriptions.consent(FIRST) == StoredConsent(sink="https://a.example/hook", rate=120)
+        assert reader.subscriptions.consent(SECOND) is None
+        assert reader.subscriptions.deliveries("", "g").keys() == {FIRST, SECOND}
+        kept = {name: reader.settings.get(name) for name in ("delivery/lease", "delivery/consents", "subscriptions")}
+        assert kept == {
+            "delivery/lease": {"holder": "me", "beat": 41},
+            "delivery/consents": "ab",
+            "subscriptions": None,
+        }
+        assert reader.settings.get(f"deliveries/{FIRST}") is None
+    with engine.writing() as session:
+        made = subscriptions.create(session, Subscription(id="", protocol="FILE", sink="file:b.jsonl"))
+    assert (made.subscription.revision, subscriptions.count()) == (6, 3)
+    store.close()
+
+
+def test_a_database_without_subscriptions_gets_empty_tables(store_url: str) -> None:
+    at_revision("0005", store_url, "INSERT INTO notes (name, value) VALUES ('replications/a', '1')")
+    with closing(open_store(store_url)) as store, store.read() as reader:
+        assert (reader.subscriptions.page(), reader.subscriptions.revision(), reader.subscriptions.count()) == (
+            [],
+            0,
+            0,
+        )
+        assert reader.settings.get("replications/a") == 1
 
 
 def at_revision(revision: str, url: str, rows: str) -> None:

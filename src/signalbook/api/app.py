@@ -24,7 +24,7 @@ from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
-from signalbook.events.subscriptions.store import Subscriptions
+from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.pipelinereports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
@@ -72,7 +72,7 @@ def create_app(
     close: Callable[[], None],
     source: Callable[[], JSONObject] | None = None,
     head: Head | None = None,
-    subscriptions: Subscriptions | None = None,
+    subscriptions: SubscriptionStore | None = None,
     deliveries: Deliveries | None = None,
     following: Following | None = None,
 ) -> Starlette:
@@ -83,7 +83,7 @@ def create_app(
     ``following``, which is started elsewhere too, copies from other registries.
     """
     head = head or Head(engine.position)
-    subscriptions = subscriptions or Subscriptions.of(engine, settings)
+    subscriptions = subscriptions or SubscriptionStore.of(engine, settings)
     deliveries = deliveries or Deliveries(engine, subscriptions, head, settings)
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)

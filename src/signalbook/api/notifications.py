@@ -17,7 +17,7 @@ from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, options_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, Seen, parse
+from signalbook.replication.notices import Notice, RecentlySeen, parse
 
 PATH: Final = "/notifications"
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -32,7 +32,7 @@ class Notifications:
         self._kernel = kernel
         self._following = following
         # One that is sent again does nothing again; it is no harm if it does.
-        self._seen: Seen[str] = Seen()
+        self._seen: RecentlySeen[str] = RecentlySeen()
 
     def routes(self) -> list[Route]:
         """The one path."""
@@ -58,7 +58,7 @@ class Notifications:
     def _take(self, notices: list[Notice]) -> None:
         """Have each source compared once. Raises ``Denied`` if one of them is not followed."""
         new = [notice for notice in notices if notice.mark not in self._seen]
-        followed = self._following.knock(notice.source for notice in new)
+        followed = self._following.notify(notice.source for notice in new)
         for notice in new:
             if notice.source in followed:
                 self._seen.add(notice.mark)

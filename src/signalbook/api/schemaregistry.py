@@ -25,6 +25,7 @@ from signalbook.api.kernel.responses import (
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
 from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number
+from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers, version_with_document
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
     GROUPS,
@@ -36,10 +37,8 @@ from signalbook.cncf.schemaregistry import (
     version_id,
     version_uri,
 )
-from signalbook.engine import numbers, uris
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View, ViewOptions
-from signalbook.engine.uris import Places
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError
@@ -107,9 +106,9 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         raise RegistryError("not_found", subject=self.path.text, detail=self.path.fault)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> UriBases:
         """Where versions of schemas are to be had."""
-        return Places(groups="schemagroups", bases=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
+        return UriBases(groups="schemagroups", urls=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
 
     def url(self, xid: Xid) -> str:
         """The URL of an entity in this API."""
@@ -234,7 +233,7 @@ def show_latest(view: View, request: SchemaRequest) -> Response:
 
 def list_versions(view: View, request: SchemaRequest) -> Response:
     """The numbers of a schema's versions (A-42)."""
-    return limited_json(numbers.listed(view, request.target.owner), request)
+    return limited_json(version_numbers(view, request.target.owner), request)
 
 
 def show_version(view: View, request: SchemaRequest) -> Response:
@@ -244,7 +243,7 @@ def show_version(view: View, request: SchemaRequest) -> Response:
 
 def lookup(view: View, request: SchemaRequest) -> Response:
     """The version with a URI (A-43b, A-54)."""
-    found = uris.find(view, request.uri, request.places)
+    found = find_by_uri(view, request.uri, request.places)
     if found is None or draft.number_of(found) is None:
         raise RegistryError("not_found", subject=request.uri)
     return version_response(view, request, found)
@@ -294,7 +293,7 @@ def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
 
 
 def _latest(view: View, schema: Xid) -> Xid:
-    number = numbers.latest(view, schema)
+    number = latest_number(view, schema)
     if number is None:
         raise RegistryError("not_found", subject=str(schema), detail="none of its versions has a number")
     return schema / "versions" / str(number)
@@ -304,7 +303,7 @@ def _latest_attributes(view: View, schema: Xid) -> JSONObject | None:
     """What the latest version of a schema says, be it one that is not seen here; None if there is no schema."""
     if not view.exists(schema):
         return None
-    number = numbers.latest(view, schema)
+    number = latest_number(view, schema)
     return view.entity(schema if number is None else schema / "versions" / str(number), ViewOptions())
 
 
@@ -336,10 +335,10 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
     """
     contenttype = request.headers.get("content-type")
     if "globaluri" not in attributes:
-        holder = numbers.holder(view, request.target, request.body, contenttype)
+        holder = version_with_document(view, request.target, request.body, contenttype)
         return None if holder is None else holder.xid
     uri = draft.version_uri(attributes, request.target, request.base)
-    taken = uris.find(view, uri, request.places)
+    taken = find_by_uri(view, uri, request.places)
     if taken is None:
         return None
     row = view.reader.get(taken)

@@ -24,7 +24,7 @@ from signalbook.events.delivery.deliveries import CALLBACK, Deliveries
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscription
-from signalbook.events.subscriptions.store import Entry, Full, Subscriptions, is_id
+from signalbook.events.subscriptions.store import ShownSubscription, SubscriptionStore, TooManySubscriptions, is_id
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSON, Finding, dump_json
 
@@ -40,7 +40,7 @@ _LOOKUPS: Final = 2
 class SubscriptionsAPI:
     """``/subscriptions`` and ``/subscriptions/{id}``, with or without a trailing slash; and where sinks consent."""
 
-    def __init__(self, kernel: Kernel, subscriptions: Subscriptions, deliveries: Deliveries) -> None:
+    def __init__(self, kernel: Kernel, subscriptions: SubscriptionStore, deliveries: Deliveries) -> None:
         self._kernel = kernel
         self._subscriptions = subscriptions
         self._deliveries = deliveries
@@ -82,7 +82,7 @@ class SubscriptionsAPI:
         location = ("Location", f"{request.root}{PATH}/{entry.subscription.id}")
         return _response(request, entry, 201, location)
 
-    def _insert(self, given: Subscription, batch: Batch) -> Entry:
+    def _insert(self, given: Subscription, batch: Batch) -> ShownSubscription:
         whole = documents.complete(given, None, check=self._checks)
         with batch.writing() as session:
             return self._subscriptions.create(session, whole)
@@ -101,7 +101,7 @@ class SubscriptionsAPI:
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)
 
-    def _update(self, given: Subscription, request: HTTPRequest, batch: Batch) -> Entry | None:
+    def _update(self, given: Subscription, request: HTTPRequest, batch: Batch) -> ShownSubscription | None:
         complete = partial(documents.complete, given, check=self._checks)
         with batch.writing() as session:
             return self._subscriptions.update(session, request.params["id"], complete, partial(_require, request))
@@ -111,7 +111,7 @@ class SubscriptionsAPI:
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)
 
-    def _remove(self, request: HTTPRequest, batch: Batch) -> Entry | None:
+    def _remove(self, request: HTTPRequest, batch: Batch) -> ShownSubscription | None:
         with batch.writing() as session:
             return self._subscriptions.remove(session, request.params["id"], partial(_require, request))
 
@@ -156,7 +156,7 @@ def _is_old(request: HTTPRequest) -> bool:
     return OLD_TYPE in accepted or (sent == OLD_TYPE and "application/json" not in accepted)
 
 
-def _response(request: HTTPRequest, entry: Entry, status: int = 200, *headers: Header) -> Response:
+def _response(request: HTTPRequest, entry: ShownSubscription, status: int = 200, *headers: Header) -> Response:
     """A subscription as it is shown to whoever asks like this."""
     old = _is_old(request)
     shown = json_response(documents.show(entry, old=old), status=status)
@@ -164,18 +164,18 @@ def _response(request: HTTPRequest, entry: Entry, status: int = 200, *headers: H
     return replace(shown, headers=(*kind, NO_STORE, ("ETag", _tag(entry)), *headers))
 
 
-def _require(request: HTTPRequest, entry: Entry) -> None:
+def _require(request: HTTPRequest, entry: ShownSubscription) -> None:
     """The conditions of the request hold. Raises ``PreconditionFailed``."""
     check_conditions(request.scope["headers"], _tag(entry), request.path)
 
 
-def _found(entry: Entry | None, request: HTTPRequest) -> Entry:
+def _found(entry: ShownSubscription | None, request: HTTPRequest) -> ShownSubscription:
     if entry is None:
         raise RegistryError("not_found", subject=request.path)
     return entry
 
 
-def _tag(entry: Entry) -> str:
+def _tag(entry: ShownSubscription) -> str:
     """Another one each time the subscription is written; what its deliveries do is no reason to refuse an update."""
     subscription = entry.subscription
     return entity_tag(dump_json(documents.describe(subscription)), str(subscription.revision))
@@ -189,7 +189,7 @@ def _explain(error: Exception, path: str) -> Exception:
         case SubscriptionError():
             place, _, message = str(error).partition(": ")
             faults = (Finding(path=place, rule="value", message=message),)
-        case Full():
+        case TooManySubscriptions():
             return RegistryError("bad_request", subject=path, error_detail=str(error))
         case _:
             return error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -17,7 +17,6 @@ from signalbook.cli import (
     get,
     importing,
     message,
-    misuse,
     pipeline,
     replicate,
     serve,
@@ -28,13 +27,15 @@ from signalbook.errors import SignalbookError
 
 _INTERRUPTED: Final = 130
 _MISUSED: Final = 2
+# Typer exports but one of its usage errors; the others share this base.
+_UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 
 _DEMO: Final = (
     "Show the main job on real input.\n\n"
-    "Starts a registry, loads catalogues of real and made-up messages, replays deliveries with a known number of "
-    "seeded faults, runs the pipeline, and checks that those faults and only those were sidelined. Then starts a "
-    "Kafka and a stream from it, changes a definition meanwhile, and runs dead letters again."
+    "Starts a registry, loads definitions of real and made-up messages, replays deliveries with a known number of "
+    "seeded faults, runs the pipeline, and checks that those faults and only those became dead letters. Then starts a "
+    "Kafka and a stream from it, changes a definition meanwhile, and replays dead letters."
 )
 
 app: Final = typer.Typer(
@@ -111,17 +112,26 @@ def main() -> None:
         code = app(prog_name=str(app.info.name), standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(_INTERRUPTED)
+    except _UsageError as error:
+        _explain(error)
+        sys.exit(_MISUSED)
     except Exception as error:
-        misused = misuse.words(error)
-        if _debug["on"] and misused is None:
+        if _debug["on"]:
             raise
-        fail(misused or _words(error))
-        sys.exit(1 if misused is None else _MISUSED)
+        fail(_words(error))
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def _explain(error: Any) -> None:
+    """Show Typer's words for an error in the command line; without any, it has shown the help instead."""
+    if message := error.format_message():
+        command = error.ctx.command_path if error.ctx is not None else app.info.name
+        fail(f"{message}\nTry '{command} --help' for help.")
+
+
 def _words(error: Exception) -> str:
-    """What to tell a person: what went wrong, where, what to do."""
+    """The error for people: what went wrong, where, what to do."""
     if isinstance(error, SignalbookError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PIPELINE:

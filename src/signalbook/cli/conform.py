@@ -16,7 +16,7 @@ from signalbook.cli.files import write_pieces
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from signalbook.conformance import Case, Result, Session, Summary
+    from signalbook.conformance import Case, CaseResult, ConformanceSession, Summary
 
 HELP: Final = (
     "Hold the xRegistry server at URL to the specification, 1.0-rc4.\n\n"
@@ -64,7 +64,7 @@ def run(
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases and stop.")] = False,
 ) -> None:
     """Run the cases one after the other, report, exit."""
-    from signalbook.conformance import Options, Session, Summary, Wire
+    from signalbook.conformance import ConformanceSession, Options, Summary, Wire
 
     cases = _selected(only)
     if list_cases:
@@ -76,7 +76,7 @@ def run(
     writes = tier is Tier.WRITE or allow_model_changes
     options = Options(writes=writes, configures=allow_model_changes, exact_titles=exact_titles)
     wire = Wire(url, timeout=timeout, headers=dict(map(_header, header or ())))
-    with wire, Session(wire, options) as session:
+    with wire, ConformanceSession(wire, options) as session:
         summary = Summary(url=wire.url, results=_run(session, cases), known=expected)
     _report(summary)
     _write(summary, json_file, junit, scoreboard)
@@ -117,7 +117,7 @@ def _list(cases: Iterable[Case]) -> None:
         typer.echo(f"{case.id}  {case.level} {tier}  {' '.join(case.requirements)}  {case.says}")
 
 
-def _run(session: Session, cases: list[Case]) -> list[Result]:
+def _run(session: ConformanceSession, cases: list[Case]) -> list[CaseResult]:
     from rich.progress import track
 
     screen = console()
@@ -152,26 +152,26 @@ def _report(summary: Summary) -> None:
         say(f"{row.case.id}: passed, though it is known to fail: remove it from the known failures", style="yellow")
 
 
-def _topic(screen: Console, topic: str, rows: list[Result], summary: Summary) -> None:
+def _topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary) -> None:
     from rich.text import Text
 
-    from signalbook.conformance import Outcome
+    from signalbook.conformance import CaseOutcome
 
     counts = ", ".join(
-        f"{count} {outcome}" for outcome in Outcome if (count := sum(row.outcome is outcome for row in rows))
+        f"{count} {outcome}" for outcome in CaseOutcome if (count := sum(row.outcome is outcome for row in rows))
     )
     screen.print(Text(f"{topic}: {counts}", style="bold"))
     for row in rows:
-        if row.outcome is Outcome.FAILED:
+        if row.outcome is CaseOutcome.FAILED:
             _failure(screen, row, summary.known.get(row.case.id))
     for reason, group in groupby(
-        sorted((row for row in rows if row.outcome is Outcome.SKIPPED), key=lambda row: row.reason),
+        sorted((row for row in rows if row.outcome is CaseOutcome.SKIPPED), key=lambda row: row.reason),
         key=lambda row: row.reason,
     ):
         screen.print(Text(f"  skipped {len(list(group))}: {reason}", style="dim"))
 
 
-def _failure(screen: Console, row: Result, known: str | None) -> None:
+def _failure(screen: Console, row: CaseResult, known: str | None) -> None:
     from rich.text import Text
 
     case = row.case
@@ -208,11 +208,11 @@ _OUTCOMES: Final = ("passed", "failed", "skipped")
 def _totals(screen: Console, summary: Summary) -> None:
     from rich.text import Text
 
-    from signalbook.conformance import Level, Outcome
+    from signalbook.conformance import CaseOutcome, Level
 
     screen.print()
     for level in Level:
-        counts = [f"{summary.count(outcome, level)} {outcome}" for outcome in Outcome]
+        counts = [f"{summary.count(outcome, level)} {outcome}" for outcome in CaseOutcome]
         screen.print(Text(f"{level}: {', '.join(counts)}"))
     verdict = "conforms" if summary.conforms else "does not conform"
     screen.print(Text(f"{summary.url} {verdict}", style="bold green" if summary.conforms else "bold red"))

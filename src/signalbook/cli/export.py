@@ -32,7 +32,7 @@ _DEEPEST: Final = 128
 _PAGE: Final = 100
 
 
-class Format(StrEnum):
+class DocumentFormat(StrEnum):
     """The languages of documents."""
 
     JSON = "json"
@@ -50,7 +50,8 @@ def run(
         typer.Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.", show_default=False),
     ] = None,
     format: Annotated[
-        Format | None, typer.Option("--format", help="json or yaml, whatever the name says.", show_default=False)
+        DocumentFormat | None,
+        typer.Option("--format", help="json or yaml, whatever the name says.", show_default=False),
     ] = None,
 ) -> None:
     """Fetch the document piece by piece, and write it as it comes."""
@@ -58,7 +59,7 @@ def run(
         target = Xid.parse(xid)
     except XidError as error:
         raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
-    yaml = format is Format.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
+    yaml = format is DocumentFormat.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
         if out is not None and (out.endswith("/") or Path(out).is_dir()):
             files = _files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
@@ -88,7 +89,7 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
 
     tops = [ROOT, *(ROOT / plural for plural in registry.model()["groups"])] if target == ROOT else [target]
     places = [place(xid) for xid in tops]
-    return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in Format)]
+    return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in DocumentFormat)]
 
 
 def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:

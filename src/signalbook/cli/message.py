@@ -21,10 +21,11 @@ INPUTS: Final = (
 )
 BUILD: Final = (
     "Make one message of a definition, and print it.\n\n"
-    "Everything that is wrong is told, and then nothing is printed. The payload is written by the definition's schema."
+    "Everything that is wrong is reported, and then nothing is printed. The payload is written by the "
+    "definition's schema."
 )
 CHECK: Final = (
-    "Tell whether messages may be sent: each matches a definition, and its payload conforms.\n\n"
+    "Check whether messages may be sent: each matches a definition, and its payload conforms.\n\n"
     "FILE has events as JSON, or messages as message build writes them, one a line or alone; - is standard input. The "
     "exit code is 0 if all may be sent, else 1."
 )
@@ -37,7 +38,7 @@ EndpointOption = Annotated[
 ]
 
 
-class Form(StrEnum):
+class MessageForm(StrEnum):
     """What a message is printed as."""
 
     EVENT = "event"
@@ -52,10 +53,10 @@ def inputs(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read, and print to standard output."""
-    from signalbook.cli.producing import Book, table
+    from signalbook.cli.producing import KnownDefinitions, table
     from signalbook.messages import required_inputs
 
-    definition = Book.read(registry).definition(message)
+    definition = KnownDefinitions.read(registry).definition(message)
     params = required_inputs(definition)
     if as_json:
         typer.echo(dump_json({"message": definition.xid, "inputs": params}))
@@ -93,7 +94,7 @@ def build(
         str, typer.Option("--protocol", metavar="NAME", help="The protocol it is for.", show_default=False)
     ] = "",
     form: Annotated[
-        Form | None,
+        MessageForm | None,
         typer.Option(
             "--as",
             help="A line with the event, with the message of its protocol, or an HTTP request.",
@@ -102,7 +103,15 @@ def build(
     ] = None,
 ) -> None:
     """Make, bind, print."""
-    from signalbook.cli.producing import Book, Settings, as_event, as_record, as_request, data_in, read
+    from signalbook.cli.producing import (
+        AssignedInputs,
+        KnownDefinitions,
+        as_event,
+        as_record,
+        as_request,
+        data_in,
+        read,
+    )
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
     from signalbook.messages.payloads.payload import UNSET
@@ -112,18 +121,18 @@ def build(
     if endpoint and protocol:
         raise typer.BadParameter("give one of --endpoint and --protocol: an endpoint has its own")
     given = dict(_assigned(each) for each in assign or ())
-    book = Book.read(registry)
-    definition = book.definition(message)
-    target = book.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
-    settings = Settings.sort(given, definition, target)
+    known = KnownDefinitions.read(registry)
+    definition = known.definition(message)
+    target = known.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
+    settings = AssignedInputs.sort(given, definition, target)
     content = read(payload) if payload else data_in(read(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
-    chosen = form or (Form.EVENT if outbound.event is not None and not target else Form.MESSAGE)
-    if chosen is Form.EVENT:
+    chosen = form or (MessageForm.EVENT if outbound.event is not None and not target else MessageForm.MESSAGE)
+    if chosen is MessageForm.EVENT:
         _write(as_event(outbound) + b"\n")
         return
     bound = bind(outbound, target, settings.more)
-    _write(as_request(bound, target) if chosen is Form.HTTP else as_record(bound) + b"\n")
+    _write(as_request(bound, target) if chosen is MessageForm.HTTP else as_record(bound) + b"\n")
 
 
 @app.command("check", help=CHECK)
@@ -139,20 +148,20 @@ def check(
     endpoint: EndpointOption = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Hold every message to the definitions, tell what is refused."""
-    from signalbook.cli.producing import Book, messages_in, read
+    """Hold every message to the definitions, report what is refused."""
+    from signalbook.cli.producing import KnownDefinitions, messages_in, read
     from signalbook.messages import validate_outbound
 
-    book = Book.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
-    target = book.endpoint(endpoint) if endpoint else None
+    known = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
+    target = known.endpoint(endpoint) if endpoint else None
     checked = 0
     refused: list[tuple[str, Rejected]] = []
     for name in files:
         for place, found in messages_in(name, read(name)):
             checked += 1
-            refused += [(place, refusal) for refusal in validate_outbound(found, book.contract, target)]
+            refused += [(place, refusal) for refusal in validate_outbound(found, known.contract, target)]
     if as_json:
-        rows = [{"source": place, **_told(refusal)} for place, refusal in refused]
+        rows = [{"source": place, **_refusal_json(refusal)} for place, refusal in refused]
         typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows}))
     else:
         _show(checked, refused)
@@ -160,7 +169,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _told(refusal: Rejected) -> JSONObject:
+def _refusal_json(refusal: Rejected) -> JSONObject:
     violations = [finding.to_json() for finding in refusal.violations]
     return {"reason": refusal.reason.value, "violations": violations, "candidates": list(refusal.candidates)}
 

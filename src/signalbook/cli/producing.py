@@ -36,14 +36,14 @@ _PATHS: Final = ("envelopemetadata.", "protocoloptions.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
+class KnownDefinitions:
     """The definitions of a registry, compiled, and its documents."""
 
     contract: Contract
     documents: tuple[JSONObject, ...]
 
     @classmethod
-    def read(cls, registry: str, groups: Sequence[str] = ()) -> Book:
+    def read(cls, registry: str, groups: Sequence[str] = ()) -> KnownDefinitions:
         """Those of ``groups`` (endpoints with the groups they name), of all without. Raises ``SignalbookError``."""
         documents = read_documents(registry)
         contract = Snapshot.of_registry(registry, documents, groups).compile(Policy())
@@ -75,15 +75,15 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What was set by name: for placeholders of the definition, for properties, for placeholders of the endpoint."""
+class AssignedInputs:
+    """Inputs that were set by name: placeholders of the definition, properties, placeholders of the endpoint."""
 
     context: Mapping[str, str]
     overrides: Mapping[str, str]
     more: Mapping[str, str]
 
     @classmethod
-    def sort(cls, given: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> Settings:
+    def sort(cls, given: Mapping[str, str], definition: CompiledDefinition, endpoint: JSONObject) -> AssignedInputs:
         """What each name means; a path is that of a property. Raises ``SignalbookError`` for a name of nothing."""
         inputs = required_inputs(definition)
         placeholders = {each.name for each in inputs if each.source == "template"}
@@ -99,8 +99,8 @@ class Settings:
                 more[name] = value
             else:
                 there = ", ".join(sorted({each.name for each in inputs})) or "none"
-                told = f"give an attribute that is not declared as {_PATHS[0]}{name}"
-                raise SignalbookError(f"{definition.xid} has no input {name}; there are: {there}; {told}")
+                advice = f"give an attribute that is not declared as {_PATHS[0]}{name}"
+                raise SignalbookError(f"{definition.xid} has no input {name}; there are: {there}; {advice}")
         return cls(context=context, overrides=overrides, more=more)
 
 

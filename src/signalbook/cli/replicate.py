@@ -23,10 +23,10 @@ from signalbook.values import dump_json
 if TYPE_CHECKING:
     from signalbook.client.registry import ReadableRegistry
     from signalbook.replication.local import LocalRegistry
-    from signalbook.replication.opening import Dialect as Spoken
-    from signalbook.replication.opening import Target
+    from signalbook.replication.opening import CopyTarget
+    from signalbook.replication.opening import RegistryDialect as Spoken
     from signalbook.replication.replicating import Replication
-    from signalbook.replication.report import Report
+    from signalbook.replication.report import CopyReport
 
 HELP: Final = (
     "Copy a registry, or a part of it, into another, and keep the copy up to date.\n\n"
@@ -34,10 +34,10 @@ HELP: Final = (
     "the same at the target already is not written again. Copies say where they came from: what the source deletes "
     "is deleted at the target only if it came from there, and what the target has of its own stays as it is."
 )
-_TOLD: Final = 20
+_SHOWN: Final = 20
 
 
-class Dialect(StrEnum):
+class DialectName(StrEnum):
     """What registries speak, as ``replication.opening`` has it: the command line is shown without loading that."""
 
     XREGISTRY = "xregistry"
@@ -77,18 +77,18 @@ def run(
         bool, typer.Option("--model", help="Extend the target's model by the types it does not have.")
     ] = False,
     from_dialect: Annotated[
-        Dialect | None, typer.Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
+        DialectName | None, typer.Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
     ] = None,
     to_dialect: Annotated[
-        Dialect | None, typer.Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
+        DialectName | None, typer.Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> int:
     """Open both, link them, copy."""
     from signalbook.replication.link import Scope
     from signalbook.replication.opening import copying, link
-    from signalbook.replication.replicating import File, Memory, Replication
-    from signalbook.replication.report import Report
+    from signalbook.replication.replicating import Replication, StateFile, StateInMemory
+    from signalbook.replication.report import CopyReport
 
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
@@ -97,11 +97,13 @@ def run(
         way = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
         if model:
             _extend_model(ours, theirs)
-        report = Report()
-        work = Replication(ours, copying(ours, theirs, way, report), way, File(state) if state else Memory())
+        report = CopyReport()
+        work = Replication(
+            ours, copying(ours, theirs, way, report), way, StateFile(state) if state else StateInMemory()
+        )
         with _shown(report):
             _work(work, follow=follow, every=every)
-    _tell(report, as_json=as_json)
+    _print_report(report, as_json=as_json)
     return 1 if report.refused else 0
 
 
@@ -120,7 +122,7 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
 
 
 @contextmanager
-def _source(where: str, dialect: Dialect | None) -> Iterator[ReadableRegistry]:
+def _source(where: str, dialect: DialectName | None) -> Iterator[ReadableRegistry]:
     from signalbook.replication.opening import open_source
 
     if _is_remote(where):
@@ -132,7 +134,7 @@ def _source(where: str, dialect: Dialect | None) -> Iterator[ReadableRegistry]:
 
 
 @contextmanager
-def _target(where: str, dialect: Dialect | None, source: str) -> Iterator[Target]:
+def _target(where: str, dialect: DialectName | None, source: str) -> Iterator[CopyTarget]:
     from signalbook.replication.opening import open_target
 
     if _is_remote(where):
@@ -152,8 +154,8 @@ def _local(where: str, *, create: bool) -> Iterator[LocalRegistry]:
         yield LocalRegistry(engine, given.base_url)
 
 
-def _spoken(dialect: Dialect | None) -> Spoken | None:
-    from signalbook.replication.opening import Dialect as Spoken
+def _spoken(dialect: DialectName | None) -> Spoken | None:
+    from signalbook.replication.opening import RegistryDialect as Spoken
 
     return None if dialect is None else Spoken(dialect.value)
 
@@ -167,7 +169,7 @@ def _is_remote(where: str) -> bool:
     return where.startswith(("http://", "https://"))
 
 
-def _extend_model(source: ReadableRegistry, target: Target) -> None:
+def _extend_model(source: ReadableRegistry, target: CopyTarget) -> None:
     from signalbook.client.registry import Refusal
     from signalbook.client.remote import RemoteRegistry
     from signalbook.replication.local import LocalRegistry
@@ -175,7 +177,7 @@ def _extend_model(source: ReadableRegistry, target: Target) -> None:
     from signalbook.replication.writing import reason_of
 
     if not isinstance(target, RemoteRegistry | LocalRegistry):
-        raise LinkError("a target that speaks a draft has no model to extend")
+        raise LinkError("a target with the API of a CNCF draft has no model to extend")
     wanted = extended(target.modelsource(), source.modelsource())
     if wanted is not None:
         try:
@@ -185,7 +187,7 @@ def _extend_model(source: ReadableRegistry, target: Target) -> None:
 
 
 @contextmanager
-def _shown(report: Report) -> Iterator[None]:
+def _shown(report: CopyReport) -> Iterator[None]:
     """What was done so far, on a terminal."""
     from rich.live import Live
     from rich.spinner import Spinner
@@ -209,13 +211,13 @@ def _failed(error: SignalbookError | None) -> None:
         say(f"{error}; trying again", style="yellow")
 
 
-def _tell(report: Report, *, as_json: bool) -> None:
+def _print_report(report: CopyReport, *, as_json: bool) -> None:
     if as_json:
         typer.echo(dump_json(report.to_json()))
         return
     say(str(report))
     for name, passed in (("skipped", report.skipped), ("refused", report.refused)):
-        for one in passed[:_TOLD]:
+        for one in passed[:_SHOWN]:
             say(f"{name} {one.xid}: {one.reason}", style="" if name == "skipped" else "yellow")
-        if len(passed) > _TOLD:
-            say(f"... and {report.passed[name] - _TOLD} more {name}: --json names them")
+        if len(passed) > _SHOWN:
+            say(f"... and {report.passed[name] - _SHOWN} more {name}: --json names them")

@@ -4,11 +4,11 @@ It speaks to any xRegistry 1.0-rc4 server.
 """
 
 from signalbook.client.client import Client, Events
-from signalbook.client.responses import BadAnswer, ClientError, Document, NotFound, Refused, Unreachable
+from signalbook.client.responses import BadResponse, ClientError, Document, NotFound, Refused, Unreachable
 from signalbook.client.transport import ReadFlags
 
 __all__ = [
-    "BadAnswer",
+    "BadResponse",
     "Client",
     "ClientError",
     "Document",

@@ -13,7 +13,7 @@ import httpx
 
 from signalbook.client import transport
 from signalbook.client.registry import aimed
-from signalbook.client.responses import BadAnswer, Document, NotFound, document, json_object, json_objects
+from signalbook.client.responses import BadResponse, Document, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
 from signalbook.documents import Upload
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
@@ -40,9 +40,9 @@ def _read_feed(transport: Transport, after: int, limit: int | None) -> Events:
     try:
         events = parse_json(answer.content)
     except JSONError as error:
-        raise BadAnswer(f"{answer.url}: this is no change feed ({error})") from None
+        raise BadResponse(f"{answer.url}: this is no change feed ({error})") from None
     if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
-        raise BadAnswer(f"{answer.url}: this is no change feed: it answers without a batch of events")
+        raise BadResponse(f"{answer.url}: this is no change feed: it answers without a batch of events")
     following = answer.links.get("next", {}).get("url")
     _last_event = after if not events else _number(str(events[-1].get("id", "")), answer)
     position = _last_event if following is None else _after(following, answer)
@@ -54,7 +54,7 @@ def _last_event(transport: Transport) -> int:
     answer = transport.send("GET", _EVENTS, query={"limit": "1"})
     link = answer.links.get("last", {}).get("url")
     if link is None:
-        raise BadAnswer(f"{answer.url}: the change feed does not tell where it ends")
+        raise BadResponse(f"{answer.url}: the change feed does not say where it ends")
     return _after(link, answer)
 
 
@@ -83,7 +83,7 @@ def _after(url: str, answer: httpx.Response) -> int:
 
 def _number(text: str, answer: httpx.Response) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise BadAnswer(f"{answer.url}: {text[:40]!r} is no position of a change feed")
+        raise BadResponse(f"{answer.url}: {text[:40]!r} is no position of a change feed")
     return int(text)
 
 
@@ -113,7 +113,7 @@ class Pipelines:
         return self._pages(f"{_pipeline_path(name)}/reports")
 
     def add(self, name: str, report: JSONObject) -> JSONObject:
-        """Tell of a batch; the same again changes nothing, other words of it replace those. Returns its ``number``."""
+        """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
         headers = {"Content-Type": "application/json"}
         path = f"{_pipeline_path(name)}/reports"
         return json_object(self._transport.send("POST", path, content=dump_json(report), headers=headers))
@@ -135,7 +135,7 @@ _SUBSCRIPTIONS: Final = "/subscriptions"
 _HEADERS: Final = {"Content-Type": "application/json"}
 
 
-class Wanted(TypedDict, total=False):
+class SubscriptionOptions(TypedDict, total=False):
     """What a subscription says beside its sink: all of it may be left out."""
 
     source: str
@@ -161,8 +161,8 @@ class Subscriptions:
         for answer in self._transport.pages(_SUBSCRIPTIONS):
             yield from json_objects(answer, "subscriptions")
 
-    def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[Wanted]) -> JSONObject:
-        """Have changes told to ``sink``. Returns the subscription."""
+    def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[SubscriptionOptions]) -> JSONObject:
+        """Have change events delivered to ``sink``. Returns the subscription."""
         return self.add({"sink": sink, "protocol": protocol, **wanted})
 
     def add(self, document: JSONObject) -> JSONObject:
@@ -180,7 +180,7 @@ class Subscriptions:
         )
 
     def delete(self, id: str) -> None:
-        """Have it told nothing more."""
+        """Delete one: nothing more is delivered."""
         self._transport.send("DELETE", _subscription_path(id))
 
 
@@ -205,7 +205,7 @@ class Client:
     ``base_url`` is the URL of the registry's root, ``timeout`` seconds for each step of a request, ``max_bytes`` the
     largest answer taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
     times when the server cannot be reached or is busy (503); nothing else is ever sent twice. Every method raises
-    ``Unreachable``, ``BadAnswer`` or ``Refused``.
+    ``Unreachable``, ``BadResponse`` or ``Refused``.
     """
 
     def __init__(
@@ -375,12 +375,12 @@ class Client:
 
     @property
     def pipelines(self) -> Pipelines:
-        """Pipelines that tell of their batches here. Not every server has them: then ``NotFound``."""
+        """Pipelines that report their batches here. Not every server has them: then ``NotFound``."""
         return Pipelines(self._transport)
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """Who is told of changes. Not every server has subscriptions: then ``NotFound``."""
+        """Where change events are delivered. Not every server has subscriptions: then ``NotFound``."""
         return Subscriptions(self._transport)
 
     # What would become of a write
@@ -397,7 +397,7 @@ class Client:
         compatibility: str | None = None,
         **flags: Unpack[WriteFlags],
     ) -> Verdict:
-        """Whether a write would be accepted; nothing changes. Not every server can tell: then ``NotFound``.
+        """Whether a write would be accepted; nothing changes. Not every server has this API: then ``NotFound``.
 
         The write is one of metadata (``body``) or, with ``content``, of a document, as with ``put_document``. With
         ``compatibility`` it is judged as if that were the rule of the Resource.

@@ -21,7 +21,7 @@ from signalbook.client.registry import (
     WriteChecks,
     mark_of,
 )
-from signalbook.client.responses import BadAnswer, ClientError, NotFound, Refused, Unreachable
+from signalbook.client.responses import BadResponse, ClientError, NotFound, Refused, Unreachable
 from signalbook.client.transport import ReadFlags
 from signalbook.values import JSON, JSONObject
 from signalbook.verdict import Verdict
@@ -142,7 +142,7 @@ class RemoteRegistry:
         """As the protocol says."""
         try:
             return self._client.last_event()
-        except (NotFound, BadAnswer) as error:
+        except (NotFound, BadResponse) as error:
             raise NoHistory(
                 f"{self.url} has no change feed to follow: copy it every so many seconds ({error})"
             ) from None
@@ -172,7 +172,7 @@ class RemoteRegistry:
 
 
 class _Trial(RemoteRegistry):
-    """A registry whose server is asked what it would say to a write, if it can tell."""
+    """A registry whose server is asked what it would say to a write, if it has that API."""
 
     _asked = False
 
@@ -227,7 +227,7 @@ def _flags(kind: Kind, *, deep: bool, binary: bool = True) -> ReadFlags:
 
 def _too_large(error: ClientError) -> Exception:
     """What a failed read is: too large, or what it was."""
-    if isinstance(error, BadAnswer) and "larger than" in str(error):
+    if isinstance(error, BadResponse) and "larger than" in str(error):
         return TooLarge(str(error))
     if isinstance(error, Refused) and error.code == "too_large":
         return TooLarge(str(error))

@@ -26,7 +26,7 @@ class Unreachable(ClientError):
     """The server cannot be reached, or did not answer in time."""
 
 
-class BadAnswer(ClientError):
+class BadResponse(ClientError):
     """What answered does not speak like a registry: no JSON, too large, or sent elsewhere."""
 
 
@@ -34,7 +34,7 @@ class Refused(ClientError):
     """The server answered with an error (core/spec.md "Error Processing").
 
     ``code`` is the error's name (``unknown_attribute``; ``""`` if the server gave none), ``subject`` the xid or path it
-    is about, ``faults`` every single fault, if the server tells them.
+    is about, ``faults`` every single fault, if the server names them.
     """
 
     def __init__(self, status: int, body: JSONObject) -> None:
@@ -65,7 +65,7 @@ class Document:
 
 
 def document(answer: httpx.Response) -> Document:
-    """The document that ``answer`` carries, or tells where to find."""
+    """The document that ``answer`` carries, or says where to find."""
     names = {name: value for name, value in answer.headers.items() if name.startswith(_PREFIX)}
     return Document(
         content=answer.content,
@@ -76,12 +76,14 @@ def document(answer: httpx.Response) -> Document:
 
 
 def checked(answer: httpx.Response) -> httpx.Response:
-    """``answer`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadAnswer``."""
+    """``answer`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``."""
     status = answer.status_code
     if answer.is_success or status == HTTPStatus.SEE_OTHER:
         return answer
     if status < HTTPStatus.BAD_REQUEST:
-        raise BadAnswer(f"{answer.url}: the server sends to {answer.headers.get('location', 'nowhere')}: use that URL")
+        raise BadResponse(
+            f"{answer.url}: the server sends to {answer.headers.get('location', 'nowhere')}: use that URL"
+        )
     try:
         body = parse_json(answer.content, max_depth=_MAX_DEPTH)
     except JSONError:
@@ -91,29 +93,29 @@ def checked(answer: httpx.Response) -> httpx.Response:
 
 
 def json_object(answer: httpx.Response) -> JSONObject:
-    """The JSON object in ``answer``. Raises ``BadAnswer``."""
+    """The JSON object in ``answer``. Raises ``BadResponse``."""
     try:
         value = parse_json(answer.content, max_depth=_MAX_DEPTH)
     except JSONError as error:
-        raise BadAnswer(f"{answer.url}: this is no registry: it answers without JSON ({error})") from None
+        raise BadResponse(f"{answer.url}: this is no registry: it answers without JSON ({error})") from None
     if not isinstance(value, dict):
-        raise BadAnswer(f"{answer.url}: this is no registry: it answers without a JSON object")
+        raise BadResponse(f"{answer.url}: this is no registry: it answers without a JSON object")
     return value
 
 
 def json_objects(answer: httpx.Response, what: str) -> list[JSONObject]:
-    """The JSON objects listed in ``answer``; ``what`` they are is said in errors. Raises ``BadAnswer``."""
+    """The JSON objects listed in ``answer``; ``what`` they are is said in errors. Raises ``BadResponse``."""
     try:
         found = parse_json(answer.content, max_depth=_MAX_DEPTH)
     except JSONError as error:
-        raise BadAnswer(f"{answer.url}: these are no {what} ({error})") from None
+        raise BadResponse(f"{answer.url}: these are no {what} ({error})") from None
     if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
-        raise BadAnswer(f"{answer.url}: these are no {what}: it answers without a list of objects")
+        raise BadResponse(f"{answer.url}: these are no {what}: it answers without a list of objects")
     return found
 
 
 def unreachable(base_url: str, error: httpx.HTTPError) -> str:
-    """What to tell a person about a failed connection."""
+    """The error for people about a failed connection."""
     if isinstance(error, httpx.TimeoutException):
         return f"the server at {base_url} did not answer in time"
     reason = str(error) or type(error).__name__

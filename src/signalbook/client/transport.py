@@ -12,14 +12,14 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from signalbook import __version__
-from signalbook.client.responses import BadAnswer, ClientError, Unreachable, checked, retry_after, unreachable
+from signalbook.client.responses import BadResponse, ClientError, Unreachable, checked, retry_after, unreachable
 from signalbook.uris import is_address, user_of, without_user
 from signalbook.xid import Kind, Xid, XidError
 
 _SHOWN: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)
 
 
-class Kept:
+class ResponseCache:
     """Answers to GET by URL, up to ``limit`` bytes of them; those used longest ago go first."""
 
     def __init__(self, *, limit: int = 16 << 20) -> None:
@@ -146,7 +146,7 @@ class Transport:
         self.base_url = without_user(base_url).rstrip("/")
         self._max_bytes = max_bytes
         self._attempts = attempts
-        self._kept = Kept()
+        self._kept = ResponseCache()
         names = {"User-Agent": f"signalbook/{__version__}", **headers}
         # Reading all certificates there are takes longer than most errands; without TLS none is needed.
         self._http = httpx.Client(
@@ -211,7 +211,7 @@ class Transport:
         seen: set[str] = set()
         while url:
             if url in seen:
-                raise BadAnswer(f"{url}: a page names itself, or one before it, as the next")
+                raise BadResponse(f"{url}: a page names itself, or one before it, as the next")
             seen.add(url)
             answer = self.send("GET", url, query=query)
             yield answer
@@ -224,7 +224,7 @@ class Transport:
                 if _NEXT.search(parameters):
                     following: str = urljoin(str(answer.url), url)
                     if urlsplit(following)[:2] != urlsplit(self.base_url)[:2]:
-                        raise BadAnswer(f"{answer.url}: its next page is on another server: {following}")
+                        raise BadResponse(f"{answer.url}: its next page is on another server: {following}")
                     return following
         return ""
 
@@ -254,7 +254,7 @@ class Transport:
             for chunk in answer.iter_bytes():
                 size += len(chunk)
                 if size > self._max_bytes:
-                    raise BadAnswer(f"{request.url}: the answer is larger than {self._max_bytes} bytes")
+                    raise BadResponse(f"{request.url}: the answer is larger than {self._max_bytes} bytes")
                 chunks.append(chunk)
         finally:
             answer.close()

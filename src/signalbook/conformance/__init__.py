@@ -3,7 +3,7 @@
 It knows a server by its URL alone.
 """
 
-from signalbook.conformance.cases import Case, CaseError, Level, Step, Topic, all_cases, parse_topic, topics
+from signalbook.conformance.cases import Case, CaseError, CaseTopic, Level, Step, all_cases, parse_topic, topics
 from signalbook.conformance.reports import (
     Summary,
     as_json,
@@ -16,20 +16,20 @@ from signalbook.conformance.reports import (
     unobserved,
     unreached,
 )
-from signalbook.conformance.running import Options, Outcome, Result, Session
+from signalbook.conformance.running import CaseOutcome, CaseResult, ConformanceSession, Options
 from signalbook.conformance.wire import Wire, WireError
 
 __all__ = [
     "Case",
     "CaseError",
+    "CaseOutcome",
+    "CaseResult",
+    "CaseTopic",
+    "ConformanceSession",
     "Level",
     "Options",
-    "Outcome",
-    "Result",
-    "Session",
     "Step",
     "Summary",
-    "Topic",
     "Wire",
     "WireError",
     "all_cases",

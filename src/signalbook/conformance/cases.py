@@ -42,7 +42,7 @@ _CASE_KEYS: Final = frozenset({"id", "says", "reqs", "level", "needs", "steps"})
 _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _REQUIREMENT: Final = re.compile(r"R[1-9][0-9]{0,2}|[FGH]-[1-9][0-9]?")
 ANY_ERROR: Final = "any"
-"""In place of an error's name: some error the specification leaves open, as long as it is told as one (4xx)."""
+"""In place of an error's name: some error the specification leaves open, as long as the status says so (4xx)."""
 
 
 class Level(StrEnum):
@@ -125,7 +125,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class CaseTopic:
     """One file of cases."""
 
     name: str
@@ -134,7 +134,7 @@ class Topic:
 
 
 @cache
-def topics() -> tuple[Topic, ...]:
+def topics() -> tuple[CaseTopic, ...]:
     """Every topic of the kit, in the order of the specification. Raises ``CaseError``."""
     folder = resources.files("signalbook.conformance") / "data" / "cases"
     files = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
@@ -146,7 +146,7 @@ def all_cases() -> Iterator[Case]:
     return (case for topic in topics() for case in topic.cases)
 
 
-def parse_topic(filename: str, data: bytes) -> Topic:
+def parse_topic(filename: str, data: bytes) -> CaseTopic:
     """The topic in a file named ``NN-topic.yaml``. Raises ``CaseError``."""
     try:
         document, _ = parse_document(data, name=filename, max_depth=MAX_DEPTH)
@@ -158,7 +158,7 @@ def parse_topic(filename: str, data: bytes) -> Topic:
     except CaseError as error:
         raise CaseError(f"{filename}: {error}") from None
     _check_ids(filename, [case.id for case in cases])
-    return Topic(name=name, title=document["title"], cases=cases)
+    return CaseTopic(name=name, title=document["title"], cases=cases)
 
 
 def _check_ids(filename: str, ids: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbook.conformance.cases import ANY_ERROR, ExpectedError, Step
 from signalbook.conformance.matching import ABSENT, Mismatch, Variables, compare, fill, show
-from signalbook.conformance.wire import Answer
+from signalbook.conformance.wire import WireResponse
 from signalbook.errors import CATALOGUE, ErrorDefinition
 from signalbook.values import JSON
 
@@ -18,7 +18,7 @@ _FREE: Final = "error_detail"
 """The argument that is a sentence of the server's own."""
 
 
-def judge(step: Step, answer: Answer, variables: Variables, *, exact_titles: bool) -> list[Mismatch]:
+def judge(step: Step, answer: WireResponse, variables: Variables, *, exact_titles: bool) -> list[Mismatch]:
     """Where ``answer`` is not what ``step`` expects; what it captures goes into ``variables``.
 
     ``exact_titles`` asks for the titles of errors word by word; the specification lets a server reword them.
@@ -28,7 +28,7 @@ def judge(step: Step, answer: Answer, variables: Variables, *, exact_titles: boo
     return list(_success(step, answer, variables))
 
 
-def _success(step: Step, answer: Answer, variables: Variables) -> Iterator[Mismatch]:
+def _success(step: Step, answer: WireResponse, variables: Variables) -> Iterator[Mismatch]:
     if step.status and answer.status not in step.status:
         yield _wrong_status(" or ".join(map(str, step.status)), answer)
         return
@@ -44,7 +44,7 @@ def _success(step: Step, answer: Answer, variables: Variables) -> Iterator[Misma
         yield from compare(fill(step.expect, variables), answer.json(), variables)
 
 
-def _headers(step: Step, answer: Answer, variables: Variables) -> Iterator[Mismatch]:
+def _headers(step: Step, answer: WireResponse, variables: Variables) -> Iterator[Mismatch]:
     for name, wanted in fill(dict(step.has), variables).items():
         yield from compare(wanted, answer.header(name), variables, f"header {name}")
     links = answer.links() if step.links else {}
@@ -57,13 +57,15 @@ def _escaped(text: str) -> str:
     return f"~{text}" if text.startswith("~~") else text
 
 
-def _wrong_status(expected: str, answer: Answer) -> Mismatch:
+def _wrong_status(expected: str, answer: WireResponse) -> Mismatch:
     body = answer.json()
-    told = f" ({show(body.get('title', ABSENT))})" if isinstance(body, dict) and "title" in body else ""
-    return Mismatch(path="status", expected=expected, actual=f"{answer.status}{told}")
+    title = f" ({show(body.get('title', ABSENT))})" if isinstance(body, dict) and "title" in body else ""
+    return Mismatch(path="status", expected=expected, actual=f"{answer.status}{title}")
 
 
-def _error(expected: ExpectedError, answer: Answer, variables: Variables, *, exact_titles: bool) -> Iterator[Mismatch]:
+def _error(
+    expected: ExpectedError, answer: WireResponse, variables: Variables, *, exact_titles: bool
+) -> Iterator[Mismatch]:
     body = answer.json()
     code = _code(body)
     if ANY_ERROR in expected.codes and code not in expected.codes:
@@ -83,7 +85,7 @@ def _error(expected: ExpectedError, answer: Answer, variables: Variables, *, exa
         yield Mismatch(path="header Allow", expected="the methods there are", actual="nothing")
 
 
-def _some_error(answer: Answer, body: JSON) -> Iterator[Mismatch]:
+def _some_error(answer: WireResponse, body: JSON) -> Iterator[Mismatch]:
     if not 400 <= answer.status < 500:
         yield _wrong_status("an error of the client (4xx)", answer)
     elif not isinstance(body, dict) or not body.get("title") or not body.get("type"):

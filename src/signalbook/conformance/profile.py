@@ -35,7 +35,7 @@ def kit_model() -> JSONObject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class ServerProfile:
     """What was found out before the first case: the server's capabilities and full model.
 
     ``own_model`` tells that the kit's Group types are in the model, ``may_configure`` that model and capabilities may
@@ -81,52 +81,52 @@ class Profile:
 _NO_MODEL: Final = "needs a model of the kit's own (--allow-model-changes, and a model that can be changed)"
 
 
-def _flag(profile: Profile, name: str) -> str:
+def _flag(profile: ServerProfile, name: str) -> str:
     return "" if profile.offers(name) else f"the flag {name} is not offered"
 
 
-def _api(profile: Profile, name: str) -> str:
+def _api(profile: ServerProfile, name: str) -> str:
     return "" if profile.available(name) else f"{name} is not available"
 
 
-def _mutable(profile: Profile, name: str) -> str:
+def _mutable(profile: ServerProfile, name: str) -> str:
     if not profile.may_configure:
         return f"changes {name} (--allow-model-changes)"
     return "" if profile.mutable(name) else f"{name} cannot be changed"
 
 
-def _own_model(profile: Profile, _: str) -> str:
+def _own_model(profile: ServerProfile, _: str) -> str:
     return "" if profile.own_model else _NO_MODEL
 
 
-def _pagination(profile: Profile, _: str) -> str:
+def _pagination(profile: ServerProfile, _: str) -> str:
     return "" if profile.capabilities.get("pagination") is True else "there is no paging"
 
 
-def _shortself(profile: Profile, _: str) -> str:
+def _shortself(profile: ServerProfile, _: str) -> str:
     return "" if profile.capabilities.get("shortself") is True else "there are no short URLs"
 
 
-def _type(profile: Profile, path: str) -> str:
+def _type(profile: ServerProfile, path: str) -> str:
     _, groups, resources_ = path.split("/")
     known = profile.model.get("groups", {}).get(groups, {}).get("resources", {})
     return "" if resources_ in known else f"the model has no {path}"
 
 
-def _ignore(profile: Profile, name: str) -> str:
+def _ignore(profile: ServerProfile, name: str) -> str:
     return "" if name in _lower(profile.capabilities.get("ignores")) else f"ignore={name} is not offered"
 
 
-def _versionmode(profile: Profile, name: str) -> str:
+def _versionmode(profile: ServerProfile, name: str) -> str:
     return "" if name in _lower(profile.capabilities.get("versionmodes")) else f"the versionmode {name} is not offered"
 
 
-def _format(profile: Profile, name: str) -> str:
+def _format(profile: ServerProfile, name: str) -> str:
     offered = _lower(profile.capabilities.get("formats"))
     return "" if any(fnmatchcase(name, pattern) for pattern in offered) else f"{name} documents are not validated"
 
 
-def _compatibility(profile: Profile, name: str) -> str:
+def _compatibility(profile: ServerProfile, name: str) -> str:
     wanted, _, rule = name.rpartition(":")
     table: Mapping[str, Any] = profile.capabilities.get("compatibilities") or {}
     held = any(fnmatchcase(wanted, key.lower()) and rule in _lower(rules) for key, rules in table.items())

@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Any
 from xml.etree import ElementTree
 
-from signalbook.conformance.cases import Case, Level, Topic, topics
-from signalbook.conformance.running import Outcome, Result
+from signalbook.conformance.cases import Case, CaseTopic, Level, topics
+from signalbook.conformance.running import CaseOutcome, CaseResult
 from signalbook.documents import DocumentError, parse_document
 from signalbook.errors import CATALOGUE
 from signalbook.values import JSONObject, dump_json
@@ -22,20 +22,20 @@ class Summary:
     """The results of a run against ``url``. ``known`` has reasons for failures that were expected, by case."""
 
     url: str
-    results: Sequence[Result]
+    results: Sequence[CaseResult]
     known: Mapping[str, str] = field(default_factory=dict)
 
-    def count(self, outcome: Outcome, level: Level | None = None) -> int:
+    def count(self, outcome: CaseOutcome, level: Level | None = None) -> int:
         """How many cases ended so, of all levels or of one."""
         return sum(row.outcome is outcome and level in (None, row.case.level) for row in self.results)
 
-    def failures(self) -> Iterator[Result]:
+    def failures(self) -> Iterator[CaseResult]:
         """Cases that failed and were not expected to."""
-        return (row for row in self.results if row.outcome is Outcome.FAILED and row.case.id not in self.known)
+        return (row for row in self.results if row.outcome is CaseOutcome.FAILED and row.case.id not in self.known)
 
-    def mended(self) -> Iterator[Result]:
+    def mended(self) -> Iterator[CaseResult]:
         """Cases that were expected to fail and passed: the word about them is out of date."""
-        return (row for row in self.results if row.outcome is Outcome.PASSED and row.case.id in self.known)
+        return (row for row in self.results if row.outcome is CaseOutcome.PASSED and row.case.id in self.known)
 
     @property
     def conforms(self) -> bool:
@@ -52,7 +52,7 @@ def read_known(data: bytes, *, name: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class SpecSection:
     """A part of the specification and the numbers of its requirements, in order."""
 
     name: str
@@ -64,22 +64,22 @@ class Covered:
     """One requirement: the results of its cases, or the reason that it has none."""
 
     requirement: str
-    results: tuple[Result, ...]
+    results: tuple[CaseResult, ...]
     reason: str = ""
 
     @property
     def outcome(self) -> str:
         """``failed`` if one case did, else ``passed`` if one did, else ``skipped`` or ``no case``."""
         outcomes = {result.outcome for result in self.results}
-        for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.SKIPPED):
+        for outcome in (CaseOutcome.FAILED, CaseOutcome.PASSED, CaseOutcome.SKIPPED):
             if outcome in outcomes:
                 return str(outcome)
         return "no case"
 
 
-def requirement_coverage(results: Iterable[Result]) -> list[tuple[Section, list[Covered]]]:
+def requirement_coverage(results: Iterable[CaseResult]) -> list[tuple[SpecSection, list[Covered]]]:
     """Every requirement, by section, with what became of its cases."""
-    by_requirement: dict[str, list[Result]] = {}
+    by_requirement: dict[str, list[CaseResult]] = {}
     for result in results:
         for name in result.case.requirements:
             by_requirement.setdefault(name, []).append(result)
@@ -103,10 +103,10 @@ def unexplained(cases: Iterable[Case]) -> list[str]:
 
 
 @cache
-def sections() -> tuple[Section, ...]:
+def sections() -> tuple[SpecSection, ...]:
     """The parts of the specification."""
     return tuple(
-        Section(name=item["name"], requirements=tuple(_range(item["from"], item["to"])))
+        SpecSection(name=item["name"], requirements=tuple(_range(item["from"], item["to"])))
         for item in _requirement_table()["sections"]
     )
 
@@ -145,7 +145,7 @@ def as_json(summary: Summary) -> bytes:
         "url": summary.url,
         "conforms": summary.conforms,
         "totals": {
-            level.value: {outcome.value: summary.count(outcome, level) for outcome in Outcome} for level in Level
+            level.value: {outcome.value: summary.count(outcome, level) for outcome in CaseOutcome} for level in Level
         },
         "cases": [_case(row, summary.known.get(row.case.id)) for row in summary.results],
         "requirements": {
@@ -164,8 +164,8 @@ def as_junit(summary: Summary) -> bytes:
     for topic, rows in groupby(summary.results, key=lambda row: row.case.topic):
         members = list(rows)
         suite = ElementTree.SubElement(root, "testsuite", name=topic, tests=str(len(members)))
-        suite.set("failures", str(sum(row.outcome is Outcome.FAILED for row in members)))
-        suite.set("skipped", str(sum(row.outcome is Outcome.SKIPPED for row in members)))
+        suite.set("failures", str(sum(row.outcome is CaseOutcome.FAILED for row in members)))
+        suite.set("skipped", str(sum(row.outcome is CaseOutcome.SKIPPED for row in members)))
         for row in members:
             _junit_case(suite, row)
     ElementTree.indent(root)
@@ -173,7 +173,7 @@ def as_junit(summary: Summary) -> bytes:
     return text
 
 
-def _case(row: Result, known: str | None) -> JSONObject:
+def _case(row: CaseResult, known: str | None) -> JSONObject:
     shown: JSONObject = {
         "id": row.case.id,
         "topic": row.case.topic,
@@ -194,13 +194,13 @@ def _case(row: Result, known: str | None) -> JSONObject:
     return shown | ({"known": known} if known else {})
 
 
-def _junit_case(suite: ElementTree.Element, row: Result) -> None:
+def _junit_case(suite: ElementTree.Element, row: CaseResult) -> None:
     element = ElementTree.SubElement(
         suite, "testcase", classname=row.case.topic, name=row.case.id, time=f"{row.seconds:.6f}"
     )
-    if row.outcome is Outcome.SKIPPED:
+    if row.outcome is CaseOutcome.SKIPPED:
         ElementTree.SubElement(element, "skipped", message=row.reason)
-    elif row.outcome is Outcome.FAILED:
+    elif row.outcome is CaseOutcome.FAILED:
         failure = ElementTree.SubElement(element, "failure", message=f"{row.case.level}: {row.case.says}")
         failure.text = _printable("\n".join([*map(str, row.mismatches), "", str(row.exchange or "")]))
 
@@ -247,34 +247,34 @@ def _markdown_table(head: str, rows: Iterator[str]) -> str:
     return "\n".join([head, "|" + "---|" * columns, *rows, ""])
 
 
-def _topic(topic: Topic, results: dict[str, Result]) -> str:
+def _topic(topic: CaseTopic, results: dict[str, CaseResult]) -> str:
     rows = [results[case.id] for case in topic.cases if case.id in results]
-    counts = [sum(row.outcome is outcome for row in rows) for outcome in Outcome]
+    counts = [sum(row.outcome is outcome for row in rows) for outcome in CaseOutcome]
     return f"| {topic.title} | {len(rows)} | {' | '.join(map(str, counts))} |"
 
 
 def _total(summary: Summary) -> str:
     passed = ", ".join(_passed(summary, level) for level in Level)
     reached = len(CATALOGUE) - len(unreached())
-    skipped = summary.count(Outcome.SKIPPED)
+    skipped = summary.count(CaseOutcome.SKIPPED)
     return f"Passed: {passed}; {skipped} skipped. {reached} of {len(CATALOGUE)} errors have a case."
 
 
 def _passed(summary: Summary, level: Level) -> str:
-    passed, failed = (summary.count(outcome, level) for outcome in (Outcome.PASSED, Outcome.FAILED))
+    passed, failed = (summary.count(outcome, level) for outcome in (CaseOutcome.PASSED, CaseOutcome.FAILED))
     return f"{level} {passed} of {passed + failed}"
 
 
-def _section(section: Section, rows: list[Covered]) -> str:
+def _section(section: SpecSection, rows: list[Covered]) -> str:
     shown = [row for row in rows if row.results]
     passed = sum(row.outcome == "passed" for row in shown)
     first, last = section.requirements[0], section.requirements[-1]
     return f"| {section.name} ({first} to {last}) | {len(rows)} | {len(shown)} | {passed} |"
 
 
-def _gaps(summary: Summary, covered: list[tuple[Section, list[Covered]]]) -> Iterator[str]:
-    failed = [row for row in summary.results if row.outcome is Outcome.FAILED]
-    skipped = [row for row in summary.results if row.outcome is Outcome.SKIPPED]
+def _gaps(summary: Summary, covered: list[tuple[SpecSection, list[Covered]]]) -> Iterator[str]:
+    failed = [row for row in summary.results if row.outcome is CaseOutcome.FAILED]
+    skipped = [row for row in summary.results if row.outcome is CaseOutcome.SKIPPED]
     yield "Cases that fail:\n" if failed else "No case fails.\n"
     yield "\n".join(
         f"- `{row.case.id}` ({row.case.level}): {summary.known.get(row.case.id, 'not explained')}" for row in failed

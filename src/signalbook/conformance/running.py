@@ -15,8 +15,8 @@ from typing import Final, Self
 from signalbook.conformance.cases import Case, Step
 from signalbook.conformance.judging import judge
 from signalbook.conformance.matching import ABSENT, Mismatch, Variables, fill
-from signalbook.conformance.profile import Profile, borrowed_names, kit_model, own_names
-from signalbook.conformance.wire import Answer, Request, Wire, WireError
+from signalbook.conformance.profile import ServerProfile, borrowed_names, kit_model, own_names
+from signalbook.conformance.wire import Wire, WireError, WireRequest, WireResponse
 from signalbook.values import JSON, JSONObject, dump_json
 
 _PAUSE: Final = 0.02
@@ -26,7 +26,7 @@ _SCRATCH: Final = "kitmodels"
 """The Group type that cases about the model make of it what they like."""
 
 
-class Outcome(StrEnum):
+class CaseOutcome(StrEnum):
     """What became of a case."""
 
     PASSED = "passed"
@@ -38,19 +38,19 @@ class Outcome(StrEnum):
 class Exchange:
     """One request of a case and what came back."""
 
-    request: Request
-    answer: Answer
+    request: WireRequest
+    answer: WireResponse
 
     def __str__(self) -> str:
         return f"{self.request}\n\n{self.answer}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CaseResult:
     """What became of a case: ``mismatches`` of the exchange that failed, or the ``reason`` it was skipped for."""
 
     case: Case
-    outcome: Outcome
+    outcome: CaseOutcome
     reason: str = ""
     mismatches: tuple[Mismatch, ...] = ()
     exchange: Exchange | None = None
@@ -66,7 +66,7 @@ class Options:
     exact_titles: bool = False
 
 
-class Session:
+class ConformanceSession:
     """A run against one server; a context manager that leaves the server as it was.
 
     Raises ``WireError`` on entering if what is there is no registry, and if model or capabilities cannot be put back.
@@ -96,23 +96,23 @@ class Session:
             self._put_back("/modelsource", self._modelsource)
 
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> ServerProfile:
         """What the server offers."""
         return self._profile
 
-    def run(self, case: Case) -> Result:
+    def run(self, case: Case) -> CaseResult:
         """Run one case. Nothing it does to the server stays."""
         began = time.perf_counter()
         reason = "" if case.reads or self._options.writes else "writes (--tier write)"
         reason = reason or self._profile.lacks(case)
         if reason:
-            return Result(case=case, outcome=Outcome.SKIPPED, reason=reason)
+            return CaseResult(case=case, outcome=CaseOutcome.SKIPPED, reason=reason)
         with self._place(case) as variables:
             result = self._steps(case, variables)
         return replace(result, seconds=time.perf_counter() - began)
 
-    def _prepare(self, capabilities: JSONObject, model: JSONObject) -> Profile:
-        profile = Profile(
+    def _prepare(self, capabilities: JSONObject, model: JSONObject) -> ServerProfile:
+        profile = ServerProfile(
             capabilities=capabilities,
             model=model,
             own_model=False,
@@ -172,16 +172,18 @@ class Session:
         everywhere = "" in named
         return [p for p in reversed(self._profile.model.get("groups", {})) if everywhere or p in named]
 
-    def _steps(self, case: Case, variables: Variables) -> Result:
+    def _steps(self, case: Case, variables: Variables) -> CaseResult:
         for step in case.steps:
             try:
                 mismatches, exchange = self._step(step, variables)
             except WireError as error:
                 lost = Mismatch(path="", expected="an answer", actual=str(error))
-                return Result(case=case, outcome=Outcome.FAILED, mismatches=(lost,))
+                return CaseResult(case=case, outcome=CaseOutcome.FAILED, mismatches=(lost,))
             if mismatches:
-                return Result(case=case, outcome=Outcome.FAILED, mismatches=tuple(mismatches), exchange=exchange)
-        return Result(case=case, outcome=Outcome.PASSED)
+                return CaseResult(
+                    case=case, outcome=CaseOutcome.FAILED, mismatches=tuple(mismatches), exchange=exchange
+                )
+        return CaseResult(case=case, outcome=CaseOutcome.PASSED)
 
     def _step(self, step: Step, variables: Variables) -> tuple[list[Mismatch], Exchange]:
         if step.wait:
@@ -206,7 +208,7 @@ class Session:
         content = self._content(step, variables)
         if (step.json is not ABSENT or step.model is not None) and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
-        request = Request(
+        request = WireRequest(
             method=step.method, target=str(fill(step.target, variables)), headers=headers, content=content
         )
         return Exchange(request=request, answer=self._wire.send(request))

@@ -28,7 +28,7 @@ class WireError(SignalbookError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class WireRequest:
     """A request as a case makes it: ``target`` is a path with its query, or a URL the server gave."""
 
     method: str
@@ -41,7 +41,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WireResponse:
     """What came back."""
 
     status: int
@@ -99,7 +99,7 @@ class Wire:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: WireRequest) -> WireResponse:
         """Send a request. Raises ``WireError``."""
         headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers.items()]
         try:
@@ -119,7 +119,7 @@ class Wire:
                 return self.url + target.removeprefix(known)
         raise WireError(f"{target}: leads away from the server at {self.url}")
 
-    def _receive(self, request: httpx.Request) -> Answer:
+    def _receive(self, request: httpx.Request) -> WireResponse:
         deadline = time.monotonic() + self._timeout
         answer = self._http.send(request, stream=True)
         try:
@@ -133,7 +133,7 @@ class Wire:
                 chunks.append(chunk)
         finally:
             answer.close()
-        return Answer(status=answer.status_code, headers=answer.headers.multi_items(), content=b"".join(chunks))
+        return WireResponse(status=answer.status_code, headers=answer.headers.multi_items(), content=b"".join(chunks))
 
 
 def _lines(first: str, headers: Iterable[tuple[str, str]], content: bytes) -> list[str]:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import jsonschema_rs
 
-from signalbook.demo.traffic import REASONS, TOKEN, Fault, Template, broken, missing_fields, wrong_types
+from signalbook.demo.traffic import REASONS, TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
@@ -34,7 +34,7 @@ _FETCH_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
+class WebhookPayload:
     """One real payload: the ``X-GitHub-Event`` name, its action ("" where the event has none) and the JSON."""
 
     event: str
@@ -51,7 +51,7 @@ class Payload:
 class Webhooks:
     """The two packages: real payloads, and the one schema document with a definition per event and action."""
 
-    payloads: tuple[Payload, ...]
+    payloads: tuple[WebhookPayload, ...]
     schema: JSONObject
 
     @property
@@ -90,18 +90,18 @@ def _member(folder: Path, package: str, member: str, npm: str | None) -> JSON:
         return parse_json(file.read())
 
 
-def _payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[Payload]:
+def _payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[WebhookPayload]:
     for entry in examples:
         for body in entry["examples"]:
             action = body.get("action", "")
-            payload = Payload(event=entry["name"], action=action, body=body)
+            payload = WebhookPayload(event=entry["name"], action=action, body=body)
             if payload.definition not in schema["definitions"]:
-                payload = Payload(event=entry["name"], action="", body=body)
+                payload = WebhookPayload(event=entry["name"], action="", body=body)
             if payload.definition in schema["definitions"]:
                 yield payload
 
 
-def catalogue(webhooks: Webhooks) -> JSONObject:
+def webhook_definitions(webhooks: Webhooks) -> JSONObject:
     """A message per event and action, bound to HTTP by the ``X-GitHub-Event`` header, each with a CloudEvents variant.
 
     The variant names the HTTP message as its ``basemessage``: it inherits the binding and the payload's schema and
@@ -173,7 +173,7 @@ def _cloudevent(name: str) -> JSONObject:
     }
 
 
-def sound_templates(webhooks: Webhooks) -> tuple[list[Template], list[Template]]:
+def sound_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
     """Templates of all real payloads, as HTTP deliveries and as CloudEvents over HTTP.
 
     A payload that does not meet its published definition (some are older than it) carries ``schema_violation``.
@@ -185,23 +185,27 @@ def sound_templates(webhooks: Webhooks) -> tuple[list[Template], list[Template]]
     return http, cloudevents
 
 
-def faulty_templates(webhooks: Webhooks) -> tuple[list[Template], list[Template]]:
+def faulty_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
     """Templates of conforming payloads with one fault each, as HTTP deliveries and as CloudEvents over HTTP."""
     judge = _Judge(webhooks.schema)
-    http: list[Template] = []
-    cloudevents: list[Template] = []
+    http: list[TrafficTemplate] = []
+    cloudevents: list[TrafficTemplate] = []
     for payload in webhooks.payloads:
         if not _meets(judge, payload, payload.body):
             continue
         for fault, body in _schema_faults(judge, payload):
             http.append(_http_template(payload, body, reason=REASONS[fault], fault=fault))
             cloudevents.append(_cloudevent_template(payload, body, reason=REASONS[fault], fault=fault))
-        http.append(_http_template(payload, payload.body, event="unheard_of", fault=Fault.UNKNOWN_EVENT))
-        http.append(_http_template(payload, payload.body, fault=Fault.BROKEN_JSON))
-        cloudevents.append(_cloudevent_template(payload, payload.body, type="unheard.of", fault=Fault.UNKNOWN_EVENT))
-        cloudevents.append(_cloudevent_template(payload, payload.body, fault=Fault.BROKEN_JSON))
+        http.append(_http_template(payload, payload.body, event="unheard_of", fault=SeededFault.UNKNOWN_EVENT))
+        http.append(_http_template(payload, payload.body, fault=SeededFault.BROKEN_JSON))
         cloudevents.append(
-            _cloudevent_template(payload, payload.body, source="https://impostor.example/x", fault=Fault.BAD_SOURCE)
+            _cloudevent_template(payload, payload.body, type="unheard.of", fault=SeededFault.UNKNOWN_EVENT)
+        )
+        cloudevents.append(_cloudevent_template(payload, payload.body, fault=SeededFault.BROKEN_JSON))
+        cloudevents.append(
+            _cloudevent_template(
+                payload, payload.body, source="https://impostor.example/x", fault=SeededFault.BAD_SOURCE
+            )
         )
     return http, cloudevents
 
@@ -220,7 +224,7 @@ class _Judge:
         return self._validators[definition].is_valid(body)
 
 
-def _meets(judge: _Judge, payload: Payload, body: JSONObject) -> bool:
+def _meets(judge: _Judge, payload: WebhookPayload, body: JSONObject) -> bool:
     return judge.conforms(payload.definition, body)
 
 
@@ -228,10 +232,10 @@ def _reason(sound: bool) -> str:
     return "" if sound else "schema_violation"
 
 
-def _schema_faults(judge: _Judge, payload: Payload) -> Iterator[tuple[Fault, JSONObject]]:
+def _schema_faults(judge: _Judge, payload: WebhookPayload) -> Iterator[tuple[SeededFault, JSONObject]]:
     for fault, variants in (
-        (Fault.WRONG_TYPE, wrong_types(payload.body)),
-        (Fault.MISSING_FIELD, missing_fields(payload.body)),
+        (SeededFault.WRONG_TYPE, wrong_types(payload.body)),
+        (SeededFault.MISSING_FIELD, missing_fields(payload.body)),
     ):
         for body in variants:
             if not judge.conforms(payload.definition, body):
@@ -240,10 +244,10 @@ def _schema_faults(judge: _Judge, payload: Payload) -> Iterator[tuple[Fault, JSO
 
 
 def _http_template(
-    payload: Payload, body: JSONObject, *, event: str = "", reason: str = "", fault: Fault | None = None
-) -> Template:
+    payload: WebhookPayload, body: JSONObject, *, event: str = "", reason: str = "", fault: SeededFault | None = None
+) -> TrafficTemplate:
     headers = {"X-GitHub-Event": event or payload.event, "X-GitHub-Delivery": TOKEN.decode()}
-    return Template(
+    return TrafficTemplate(
         line=_line(headers, body, fault),
         definition=f"/messagegroups/{HTTP_GROUP}/messages/{message_id(payload.definition)}",
         reason=reason or (REASONS[fault] if fault else ""),
@@ -252,14 +256,14 @@ def _http_template(
 
 
 def _cloudevent_template(
-    payload: Payload,
+    payload: WebhookPayload,
     body: JSONObject,
     *,
     type: str = "",
     source: str = "",
     reason: str = "",
-    fault: Fault | None = None,
-) -> Template:
+    fault: SeededFault | None = None,
+) -> TrafficTemplate:
     account = (body.get("sender") or {}).get("login") if isinstance(body.get("sender"), dict) else None
     name = cloudevent_type(payload.definition)
     headers = {
@@ -270,7 +274,7 @@ def _cloudevent_template(
         "ce-source": source or f"https://github.com/{quote(account or 'github')}",
         "ce-id": TOKEN.decode(),
     }
-    return Template(
+    return TrafficTemplate(
         line=_line(headers, body, fault),
         definition=f"/messagegroups/{CLOUDEVENTS_GROUP}/messages/{name}",
         reason=reason or (REASONS[fault] if fault else ""),
@@ -278,9 +282,9 @@ def _cloudevent_template(
     )
 
 
-def _line(headers: dict[str, str], body: JSONObject, fault: Fault | None) -> bytes:
+def _line(headers: dict[str, str], body: JSONObject, fault: SeededFault | None) -> bytes:
     text = dump_json(body)
-    if fault is Fault.BROKEN_JSON:
+    if fault is SeededFault.BROKEN_JSON:
         text = broken(text)
     request = {
         "method": "POST",

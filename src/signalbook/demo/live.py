@@ -23,8 +23,8 @@ from signalbook.client import Client, Refused
 from signalbook.demo import kafka, parcels, results
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import end, keep
-from signalbook.demo.results import DemoFailed, Lake, Shown, misplaced
-from signalbook.demo.traffic import TOKEN, Place, Template, delivery_id
+from signalbook.demo.results import DemoFailed, OutputTables, Shown, misplaced
+from signalbook.demo.traffic import TOKEN, Place, TrafficTemplate, delivery_id
 from signalbook.pipeline import ReplayJob, replay
 from signalbook.values import JSONObject
 
@@ -75,7 +75,7 @@ def streaming(job: Path) -> Iterator[RunningStream]:
 
 def job(url: str, groups: tuple[str, ...], address: str, output: Path, jars: Path, master: str) -> str:
     """A job file for a topic: ten lines."""
-    told: dict[str, object] = {
+    job_file: dict[str, object] = {
         "registry": url,
         "groups": list(groups),
         "inputs": [address],
@@ -83,7 +83,7 @@ def job(url: str, groups: tuple[str, ...], address: str, output: Path, jars: Pat
         "jars": [str(jars)],
         "master": master,
     }
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in told.items()]
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in job_file.items()]
     return "\n".join([*lines, "", "[stream]", 'name = "live"', "interval = 1", ""])
 
 
@@ -95,11 +95,11 @@ _PATIENCE_MS: Final = 300_000
 _KAFKA_TIMEOUTS: Final = dict.fromkeys(("bootstrap_timeout_ms", "max_block_ms", "delivery_timeout_ms"), _PATIENCE_MS)
 
 
-class Topic:
+class KafkaTopic:
     """A topic that only this sends to.
 
     ``due`` has for each record, by partition and offset, the xid of the message whose table it must land in, or the
-    reason that it must be sidelined for.
+    reason that it must become a dead letter for.
     """
 
     def __init__(self, producer: KafkaProducer, name: str) -> None:
@@ -109,30 +109,30 @@ class Topic:
         self._partitions = len(producer.partitions_for(name))  # asked for, it is made
         self._numbers = count()
 
-    def send(self, templates: Sequence[Template]) -> list[Place]:
+    def send(self, templates: Sequence[TrafficTemplate]) -> list[Place]:
         """Send an event of each template, structured CloudEvents, and wait until Kafka has them; their places."""
         waiting = [(template, self._send(template)) for template in templates]
         self._producer.flush()
         return [self._enter(template, future.get()) for template, future in waiting]
 
-    def _send(self, template: Template) -> Any:
+    def _send(self, template: TrafficTemplate) -> Any:
         number = next(self._numbers)
         value = template.line.replace(TOKEN, delivery_id(number))
         return self._producer.send(self.name, value, headers=_STRUCTURED, partition=number % self._partitions)
 
-    def _enter(self, template: Template, record: Any) -> Place:
+    def _enter(self, template: TrafficTemplate, record: Any) -> Place:
         place = (f"kafka:{self.name}/{record.partition}", int(record.offset))
         self.due[place] = template.reason or template.definition
         return place
 
 
 @contextmanager
-def topic(servers: str, name: str) -> Iterator[Topic]:
+def topic(servers: str, name: str) -> Iterator[KafkaTopic]:
     """A new topic of the cluster at ``servers``; each record is in it once."""
     from kafka import KafkaProducer
 
     with KafkaProducer(bootstrap_servers=servers, enable_idempotence=True, **_KAFKA_TIMEOUTS) as producer:
-        yield Topic(producer, name)
+        yield KafkaTopic(producer, name)
 
 
 _TOPIC: Final = "parcels"
@@ -145,15 +145,15 @@ _LOOK: Final = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """What the acts share; ``read`` and ``reasons`` count what the stream has told of.
+    """What the acts share; ``read`` and ``reasons`` count what the stream has reported.
 
     ``fingerprint`` is that of the definitions it went by at last.
     """
 
     console: Console
     url: str
-    lake: Lake
-    topic: Topic
+    lake: OutputTables
+    topic: KafkaTopic
     stream: RunningStream
     master: str
     read: int = 0
@@ -162,7 +162,7 @@ class Stage:
 
 
 def run(console: Console, folder: Path, url: str, *, count: int, seed: int, master: str) -> None:
-    """Show it in ``folder`` with some ``count`` events and the registry at ``url``, which has the carrier's catalogue.
+    """Show it in ``folder`` with some ``count`` events and the registry at ``url``, which defines the carrier's events.
 
     Raises ``NotInstalled`` before anything is begun where there is no Kafka, ``NotStarted`` if it does not start, and
     ``DemoFailed`` when a single event is not where it must be.
@@ -174,7 +174,7 @@ def run(console: Console, folder: Path, url: str, *, count: int, seed: int, mast
         broker.open()
     try:
         servers = f"127.0.0.1:{broker.ports['plain']}"
-        lake = Lake(folder=folder / "lake" / "live", table_format="iceberg")
+        lake = OutputTables(folder=folder / "lake" / "live", table_format="iceberg")
         text = job(url, _GROUPS, f"kafka://{servers}/{_TOPIC}", lake.folder, jars, master)
         (home / "job.toml").write_text(text, encoding="utf-8")
         with topic(servers, _TOPIC) as events, streaming(home / "job.toml") as stream:
@@ -205,7 +205,7 @@ def _as_defined(on: Stage, count: int, seed: int) -> None:
     faults = max(1, count * _FAULTS_PER_THOUSAND // 1000)
     plan = random.choices(sound, k=count - faults) + random.choices(faulty, k=faults)
     random.shuffle(plan)
-    _send(on, plan, f"{count:,} events as the book has them, {faults:,} of them with a fault")
+    _send(on, plan, f"{count:,} events as the registry defines them, {faults:,} of them with a fault")
 
 
 def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
@@ -214,7 +214,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     later = parcels.later_templates(seed)
     newer, unknown = ((later[name] * count)[:count] for name in ("parcels-co2", "parcels-returned"))
     early = _send(on, _early(newer, "schema_violation"), f"{count:,} deliveries with a co2 that nobody declared")
-    early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that nobody knows")
+    early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that is not defined")
     results.reasons(on.console, on.reasons)
     before = on.lake.columns(*_CHANGED)
     _ask_too_much(on)
@@ -231,14 +231,14 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     return early
 
 
-def _early(templates: Sequence[Template], reason: str) -> list[Template]:
+def _early(templates: Sequence[TrafficTemplate], reason: str) -> list[TrafficTemplate]:
     return [replace(template, reason=reason) for template in templates]
 
 
 def _run_again(on: Stage, early: dict[Place, str]) -> None:
-    on.console.rule("[bold]Dead letters run again", align="left")
+    on.console.rule("[bold]Dead letters replayed", align="left")
     _import(on, "parcels-returned", "the message example.parcels.returned and its schema")
-    with on.console.status("running the dead letters through the definitions of now"):
+    with on.console.status("replaying the dead letters by the definitions of now"):
         done = replay(ReplayJob(registry=on.url, output=on.lake.folder, groups=_GROUPS, master=on.master))
     on.topic.due |= early
     stay = done.report.tally.dead_lettered
@@ -259,7 +259,7 @@ def _add_up(on: Stage) -> None:
 
 def _ask_too_much(on: Stage) -> None:
     """A change that what was said before does not meet: the schema's own rule is against it."""
-    document = parcels.catalogue("parcels-co2")
+    document = parcels.carrier_definitions("parcels-co2")
     version = document["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"]["2"]
     version["schema"]["required"].append("co2")
     try:
@@ -273,11 +273,11 @@ def _ask_too_much(on: Stage) -> None:
 
 def _import(on: Stage, catalogue: str, what: str) -> None:
     with Client(on.url, timeout=120) as client:
-        client.import_document(parcels.catalogue(catalogue))
+        client.import_document(parcels.carrier_definitions(catalogue))
     on.console.print(f"registered: {what}")
 
 
-def _send(on: Stage, templates: Sequence[Template], what: str) -> dict[Place, str]:
+def _send(on: Stage, templates: Sequence[TrafficTemplate], what: str) -> dict[Place, str]:
     """Send events and wait until the stream has landed them; the xids of what they are meant to be, by their places."""
     with on.console.status(f"sending {what}"):
         places = on.topic.send(templates)
@@ -286,14 +286,14 @@ def _send(on: Stage, templates: Sequence[Template], what: str) -> dict[Place, st
     with on.console.status("waiting for the stream"):
         while on.read < len(on.topic.due):
             for report in on.stream.news():
-                _tell(on, report)
+                _print_report(on, report)
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{len(on.topic.due):,} events were sent, but {on.read:,} read for {_PATIENCE:,.0f} s")
             time.sleep(_LOOK)
     return {place: template.definition for place, template in zip(places, templates, strict=True)}
 
 
-def _send_until_judged_anew(on: Stage, templates: Sequence[Template], what: str, judged: str) -> None:
+def _send_until_judged_anew(on: Stage, templates: Sequence[TrafficTemplate], what: str, judged: str) -> None:
     """Send events until the stream goes by other definitions than ``judged``: it goes on with those it has got while
     the registry does not answer it, and what was sent by then is among the dead letters."""
     deadline = time.monotonic() + _PATIENCE
@@ -302,7 +302,7 @@ def _send_until_judged_anew(on: Stage, templates: Sequence[Template], what: str,
         _send(on, templates, f"{what}, again, for the registry had not answered the stream in time")
 
 
-def _tell(on: Stage, report: JSONObject) -> None:
+def _print_report(on: Stage, report: JSONObject) -> None:
     on.read += report["read"]
     on.reasons.update(report["reasons"])
     on.fingerprint = report["fingerprint"]

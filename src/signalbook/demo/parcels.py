@@ -1,4 +1,4 @@
-"""The parcel carrier: its catalogue, and events made up from it in JSON, Avro and Protobuf over CloudEvents."""
+"""The parcel carrier: its definitions, and events made up from it in JSON, Avro and Protobuf over CloudEvents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessages
 
-from signalbook.demo.traffic import REASONS, TOKEN, Fault, Template, broken, missing_fields, wrong_types
+from signalbook.demo.traffic import REASONS, TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
 from signalbook.formats.protobuf.compiler import compile_set, gather
 from signalbook.values import JSONObject, dump_json
 
@@ -33,18 +33,18 @@ _CITIES: Final = (
 _NAMES: Final = ("Ada Lovelace", "Grace Hopper", "Emmy Noether", "Ibn al-Haytham", "李善兰")
 
 
-def catalogue(name: str = "parcels") -> JSONObject:
-    """The carrier's catalogue, as shipped in ``catalogues/parcels.xreg.yaml``, or another that is beside it."""
-    text = files("signalbook.demo").joinpath("catalogues", f"{name}.xreg.yaml").read_text(encoding="utf-8")
+def carrier_definitions(name: str = "parcels") -> JSONObject:
+    """The carrier's definitions, as shipped in ``definitions/parcels.xreg.yaml``, or another that is beside it."""
+    text = files("signalbook.demo").joinpath("definitions", f"{name}.xreg.yaml").read_text(encoding="utf-8")
     document: JSONObject = yaml.safe_load(text)
     return document
 
 
-def templates(seed: int) -> tuple[list[Template], list[Template]]:
+def templates(seed: int) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
     """Sound and faulty CloudEvents in the structured JSON form, one a line. The same ``seed`` gives the same ones."""
     random = Random(seed)  # noqa: S311 - made-up events, nothing secret
-    sound: list[Template] = []
-    faulty: list[Template] = []
+    sound: list[TrafficTemplate] = []
+    faulty: list[TrafficTemplate] = []
     for _ in range(_VARIANTS):
         for name, make in _PAYLOADS.items():
             payload = make(random)
@@ -56,8 +56,8 @@ def templates(seed: int) -> tuple[list[Template], list[Template]]:
     return sound, faulty
 
 
-def later_templates(seed: int) -> dict[str, list[Template]]:
-    """Sound CloudEvents that other catalogues define, by the name of the catalogue.
+def later_templates(seed: int) -> dict[str, list[TrafficTemplate]]:
+    """Sound CloudEvents that other documents define, by the name of the document.
 
     ``parcels-co2`` are of a message that is known, with a member that is not; ``parcels-returned`` of an unknown one.
     """
@@ -67,25 +67,25 @@ def later_templates(seed: int) -> dict[str, list[Template]]:
         "parcels-returned": ("returned", lambda: {"parcel": _number(random), "days": random.randint(0, 40)}),
     }
     return {
-        catalogue: [_template(PARCELS, _parcel_event(name, random, make())) for _ in range(_VARIANTS)]
-        for catalogue, (name, make) in payloads.items()
+        carrier_definitions: [_template(PARCELS, _parcel_event(name, random, make())) for _ in range(_VARIANTS)]
+        for carrier_definitions, (name, make) in payloads.items()
     }
 
 
-def _faults(event: JSONObject, payload: JSONObject) -> list[Template]:
+def _faults(event: JSONObject, payload: JSONObject) -> list[TrafficTemplate]:
     return [
-        _template(PARCELS, {**event, "data": next(wrong_types(payload))}, Fault.WRONG_TYPE),
-        _template(PARCELS, {**event, "data": next(missing_fields(payload))}, Fault.MISSING_FIELD),
-        _template(PARCELS, {**event, "type": "example.parcels.vanished"}, Fault.UNKNOWN_EVENT),
-        _template(PARCELS, event, Fault.BROKEN_JSON),
-        _template(PARCELS, {**event, "source": "/impostors/1/depots"}, Fault.BAD_SOURCE),
+        _template(PARCELS, {**event, "data": next(wrong_types(payload))}, SeededFault.WRONG_TYPE),
+        _template(PARCELS, {**event, "data": next(missing_fields(payload))}, SeededFault.MISSING_FIELD),
+        _template(PARCELS, {**event, "type": "example.parcels.vanished"}, SeededFault.UNKNOWN_EVENT),
+        _template(PARCELS, event, SeededFault.BROKEN_JSON),
+        _template(PARCELS, {**event, "source": "/impostors/1/depots"}, SeededFault.BAD_SOURCE),
     ]
 
 
-def _template(group: str, event: JSONObject, fault: Fault | None = None) -> Template:
+def _template(group: str, event: JSONObject, fault: SeededFault | None = None) -> TrafficTemplate:
     line = dump_json(event)
-    return Template(
-        line=broken(line) if fault is Fault.BROKEN_JSON else line,
+    return TrafficTemplate(
+        line=broken(line) if fault is SeededFault.BROKEN_JSON else line,
         definition=f"{group}/messages/{event['type']}",
         reason=REASONS[fault] if fault else "",
         fault=fault,
@@ -179,9 +179,9 @@ def _fleet_event(name: str, source: str, contenttype: str, payload: bytes, rando
 
 
 def _schema(name: str) -> JSONObject | str:
-    document: JSONObject | str = catalogue()["schemagroups"]["example.fleet"]["schemas"][name]["versions"]["1"][
-        "schema"
-    ]
+    document: JSONObject | str = carrier_definitions()["schemagroups"]["example.fleet"]["schemas"][name]["versions"][
+        "1"
+    ]["schema"]
     return document
 
 

@@ -16,7 +16,7 @@ from pyiceberg.expressions import AlwaysTrue
 from rich.console import Console
 from rich.table import Table as Grid
 
-from signalbook.demo.traffic import Fault, Ledger, Place
+from signalbook.demo.traffic import Place, SeededFault, TrafficLedger
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Report
 from signalbook.pipeline.tables.catalogs import NAME
@@ -28,7 +28,7 @@ _LETTERS: Final = ("signalbook", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lake:
+class OutputTables:
     """An output folder of the pipeline and the format of its tables."""
 
     folder: Path
@@ -82,19 +82,19 @@ class DemoFailed(SignalbookError):
     """Something did not come out as the ledger says it must."""
 
 
-def dead_letter_reasons(lake: Lake, batch: str) -> dict[Place, str]:
+def dead_letter_reasons(lake: OutputTables, batch: str) -> dict[Place, str]:
     """The reason of each dead letter of a batch, by file name and byte offset."""
     rows = lake.dead_letters(batch).to_pylist()
     return {(Path(row["source"]).name, row["position"]): row["reason"] for row in rows}
 
 
-def differences(ledger: Ledger, report: Report, sidelined: Mapping[Place, str]) -> list[str]:
+def differences(ledger: TrafficLedger, report: Report, sidelined: Mapping[Place, str]) -> list[str]:
     """What is not as the ledger says it must be, in words; empty when everything is."""
     found = []
     if report.tally.read != ledger.written:
         found.append(f"{ledger.written} lines were written, but {report.tally.read} read")
     found += _counts("landed in", ledger.landed, report.tally.landed)
-    found += _counts("sidelined for", Counter(ledger.sidelined.values()), report.tally.reasons)
+    found += _counts("dead letters for", Counter(ledger.sidelined.values()), report.tally.reasons)
     for place in sorted(ledger.sidelined.keys() | sidelined.keys()):
         wanted, got = ledger.sidelined.get(place, "landing"), sidelined.get(place, "landing")
         if wanted != got:
@@ -110,10 +110,12 @@ def misplaced(due: Mapping[Place, str], found: Iterable[tuple[Place, str]]) -> l
     ends: dict[Place, list[str]] = {place: [] for place in due}
     for place, end in found:
         ends.setdefault(place, []).append(end)
-    return _some([_told(place, due.get(place), got) for place, got in sorted(ends.items()) if got != [due.get(place)]])
+    return _some(
+        [_misplacement(place, due.get(place), got) for place, got in sorted(ends.items()) if got != [due.get(place)]]
+    )
 
 
-def _told(place: Place, due: str | None, got: list[str]) -> str:
+def _misplacement(place: Place, due: str | None, got: list[str]) -> str:
     source, position = place
     return f"{source}, offset {position}: {due or 'nothing'} was due, there is {' and '.join(got) or 'nothing'}"
 
@@ -174,15 +176,17 @@ def reasons(console: Console, counts: Mapping[str, int]) -> None:
     console.print(grid)
 
 
-def faults(console: Console, seeded: Counter[Fault], nonconforming: int) -> None:
+def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -> None:
     """What was seeded, all of it found."""
     words = [f"{count:,} {fault.value}" for fault, count in seeded.items()]
     if nonconforming:
         words.append(f"{nonconforming:,} real payloads that do not meet their own published schema")
-    console.print("[green]✓[/] each of these was sidelined for its reason, and nothing else: " + ", ".join(words))
+    console.print(
+        "[green]✓[/] each of these became a dead letter for its reason, and nothing else: " + ", ".join(words)
+    )
 
 
-def rows(console: Console, lake: Lake, shown: Shown) -> None:
+def rows(console: Console, lake: OutputTables, shown: Shown) -> None:
     """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
     data = lake.head(shown.group, shown.message, _ROWS, shown.having)
     grid = Grid(title=f"{shown.group} / {shown.message}: {data.num_columns} columns, among them", title_justify="left")

@@ -1,4 +1,4 @@
-"""The demonstration from end to end: a registry, its catalogues, traffic, the pipeline, the check, the result."""
+"""The demonstration from end to end: a registry, its definitions, traffic, the pipeline, the check, the result."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from signalbook.client import Client
 from signalbook.demo import github, live, parcels, results, traffic
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import NotStarted, Ports, Program
-from signalbook.demo.results import DemoFailed, Lake, Shown
-from signalbook.demo.traffic import Template
+from signalbook.demo.results import DemoFailed, OutputTables, Shown
+from signalbook.demo.traffic import TrafficTemplate
 from signalbook.events import definitions as events
 from signalbook.pipeline import Job, Progress, Report
 from signalbook.pipeline import run as run_pipeline
@@ -72,15 +72,15 @@ _MOST_LIVE: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
+class TrafficStream:
     """One stream of traffic, and how the pipeline is to read it."""
 
     name: str
     title: str
     input_format: str
     groups: tuple[str, ...]
-    sound: Sequence[Template]
-    faulty: Sequence[Template]
+    sound: Sequence[TrafficTemplate]
+    faulty: Sequence[TrafficTemplate]
     share: float
     lake: str
     table_format: Literal["iceberg", "parquet"]
@@ -129,12 +129,12 @@ def _clear(folder: Path) -> None:
 
 def _load(console: Console, url: str, webhooks: github.Webhooks | None) -> None:
     documents = {
-        "a parcel carrier": parcels.catalogue(),
+        "a parcel carrier": parcels.carrier_definitions(),
         "the registry's own events": events.change_event_definitions(),
     }
     if webhooks is not None:
-        documents["GitHub's webhooks"] = github.catalogue(webhooks)
-    console.rule("[bold]The book", align="left")
+        documents["GitHub's webhooks"] = github.webhook_definitions(webhooks)
+    console.rule("[bold]The registry", align="left")
     with Client(url, timeout=120) as client:
         for name, document in documents.items():
             client.import_document(document)
@@ -142,9 +142,9 @@ def _load(console: Console, url: str, webhooks: github.Webhooks | None) -> None:
             console.print(f"loaded {name}: {messages} message definitions")
 
 
-def _streams(webhooks: github.Webhooks | None) -> list[Stream]:
+def _streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
     sound, faulty = parcels.templates(_SEED)
-    carrier = Stream(
+    carrier = TrafficStream(
         name="parcels",
         title="A parcel carrier's CloudEvents: JSON, Avro, Protobuf",
         input_format="cloudevents-jsonl",
@@ -167,7 +167,7 @@ def _streams(webhooks: github.Webhooks | None) -> list[Stream]:
         github.faulty_templates(webhooks),
     )
     columns = ("issue.number", "issue.title", "repository.full_name", "sender.login")
-    plain = Stream(
+    plain = TrafficStream(
         name="github-http",
         title="GitHub webhook deliveries, as HTTP requests",
         input_format="http-jsonl",
@@ -196,14 +196,14 @@ def _streams(webhooks: github.Webhooks | None) -> list[Stream]:
     return [plain, wrapped, carrier]
 
 
-def _replay(console: Console, folder: Path, url: str, stream: Stream, count: int, master: str) -> None:
+def _replay(console: Console, folder: Path, url: str, stream: TrafficStream, count: int, master: str) -> None:
     console.rule(f"[bold]{stream.title}", align="left")
     files = folder / "traffic" / stream.name
     faults = max(1, count * _FAULTS_PER_THOUSAND // 1000)
     with console.status("writing deliveries"):
         ledger = traffic.write(files, stream.sound, stream.faulty, count=count, faults_of_each_kind=faults, seed=_SEED)
     console.print(f"{ledger.written:,} deliveries, {ledger.bytes / 1e6:,.0f} MB")
-    lake = Lake(folder=folder / "lake" / stream.lake, table_format=stream.table_format)
+    lake = OutputTables(folder=folder / "lake" / stream.lake, table_format=stream.table_format)
     report = _process(console, _job(url, stream.name, files, lake, stream.groups, stream.input_format, master))
     found = results.differences(ledger, report, results.dead_letter_reasons(lake, report.batch))
     if found:
@@ -216,7 +216,9 @@ def _replay(console: Console, folder: Path, url: str, stream: Stream, count: int
     console.print(f"{report.events_per_second:,.0f} messages, {rate:,.1f} MB a second")
 
 
-def _job(url: str, name: str, files: Path, lake: Lake, groups: tuple[str, ...], input_format: str, master: str) -> Job:
+def _job(
+    url: str, name: str, files: Path, lake: OutputTables, groups: tuple[str, ...], input_format: str, master: str
+) -> Job:
     return Job(
         registry=url,
         groups=groups,
@@ -232,23 +234,25 @@ def _job(url: str, name: str, files: Path, lake: Lake, groups: tuple[str, ...], 
 def _process(console: Console, job: Job) -> Report:
     with console.status("") as status:
 
-        def tell(now: Progress) -> None:
+        def show_progress(now: Progress) -> None:
             status.update(f"{now.stage}: {now.read:,} read, {now.landed:,} landed, {now.dead_lettered:,} dead letters")
 
-        return run_pipeline(job, progress=tell)
+        return run_pipeline(job, progress=show_progress)
 
 
 def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
-    """What loading the catalogues changed, told by the registry's own feed and landed like any other stream."""
+    """What loading the definitions changed, as reported by the registry's own feed and landed like any other stream."""
     console.rule("[bold]The registry's own change events", align="left")
     files = folder / "traffic" / "registry"
     files.mkdir(parents=True)
     count = _save_feed(url, files / "events.jsonl")
-    lake = Lake(folder=folder / "lake" / "registry", table_format="iceberg")
+    lake = OutputTables(folder=folder / "lake" / "registry", table_format="iceberg")
     groups = (f"/messagegroups/{events.GROUP}",)
     report = _process(console, _job(url, "registry", files, lake, groups, "cloudevents-jsonl", master))
     if report.landed != count:
-        raise DemoFailed(f"{count} change events were told, but {report.landed} landed: {dict(report.tally.reasons)}")
+        raise DemoFailed(
+            f"{count} change events were reported, but {report.landed} landed: {dict(report.tally.reasons)}"
+        )
     results.messages(console, report)
     columns = ("ce_time", "ce_subject", "changed")
     results.rows(console, lake, Shown(group=events.GROUP, message="io.xregistry.registry.updated", columns=columns))

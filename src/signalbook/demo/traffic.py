@@ -13,7 +13,7 @@ from typing import Final
 from signalbook.values import JSONObject
 
 
-class Fault(StrEnum):
+class SeededFault(StrEnum):
     """A kind of seeded fault; the value is how it is shown to people."""
 
     WRONG_TYPE = "wrong type"
@@ -24,12 +24,12 @@ class Fault(StrEnum):
 
 
 # The dead-letter reason (messages.Reason) every fault of a kind must end with.
-REASONS: Final[dict[Fault, str]] = {
-    Fault.WRONG_TYPE: "schema_violation",
-    Fault.MISSING_FIELD: "schema_violation",
-    Fault.UNKNOWN_EVENT: "no_match",
-    Fault.BROKEN_JSON: "decode_error",
-    Fault.BAD_SOURCE: "metadata_violation",
+REASONS: Final[dict[SeededFault, str]] = {
+    SeededFault.WRONG_TYPE: "schema_violation",
+    SeededFault.MISSING_FIELD: "schema_violation",
+    SeededFault.UNKNOWN_EVENT: "no_match",
+    SeededFault.BROKEN_JSON: "decode_error",
+    SeededFault.BAD_SOURCE: "metadata_violation",
 }
 
 
@@ -61,22 +61,22 @@ _PARTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
+class TrafficTemplate:
     """One line of traffic, less its id, and what must become of it.
 
-    ``definition`` is the xid of the message it is meant to be; with a ``reason`` it must be sidelined for that,
+    ``definition`` is the xid of the message it is meant to be; with a ``reason`` it must become a dead letter for that,
     ``fault`` saying which kind of fault was seeded (None for a real payload that never met its published schema).
     """
 
     line: bytes
     definition: str
     reason: str = ""
-    fault: Fault | None = None
+    fault: SeededFault | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Ledger:
-    """What was written and what must become of it: counts per definition, and each line to be sidelined.
+class TrafficLedger:
+    """What was written and what must become of it: counts per definition, and each line that must become a dead letter.
 
     ``sidelined`` has the reason by file name and byte offset.
     """
@@ -84,11 +84,11 @@ class Ledger:
     written: int = 0
     bytes: int = 0
     landed: Counter[str] = field(default_factory=Counter)
-    seeded: Counter[Fault] = field(default_factory=Counter)
+    seeded: Counter[SeededFault] = field(default_factory=Counter)
     nonconforming: int = 0
     sidelined: dict[Place, str] = field(default_factory=dict)
 
-    def enter(self, file: str, position: int, template: Template, size: int) -> None:
+    def enter(self, file: str, position: int, template: TrafficTemplate, size: int) -> None:
         """Note one written line; ``position`` is the byte offset it begins at."""
         self.written += 1
         self.bytes += size
@@ -104,24 +104,24 @@ class Ledger:
 
 def write(
     folder: Path,
-    sound: Sequence[Template],
-    faulty: Sequence[Template],
+    sound: Sequence[TrafficTemplate],
+    faulty: Sequence[TrafficTemplate],
     *,
     count: int,
     faults_of_each_kind: int,
     seed: int,
     progress: Callable[[int], None] = lambda _: None,
-) -> Ledger:
+) -> TrafficLedger:
     """Write ``count`` deliveries to JSON-lines files in ``folder`` (made here, must not exist).
 
     ``sound`` templates that carry a reason are real payloads that do not conform; they take their share like the
     others. Of each kind of fault in ``faulty`` exactly ``faults_of_each_kind`` lines are strewn in. The same ``seed``
-    gives the same files. ``progress`` is told the number of lines written since the last call.
+    gives the same files. ``progress`` gets the number of lines written since the last call.
     """
     random = Random(seed)  # noqa: S311 - reproducible test traffic, nothing secret
     plan = _plan(sound, faulty, count, faults_of_each_kind, random)
     folder.mkdir(parents=True)
-    ledger = Ledger()
+    ledger = TrafficLedger()
     size = -(-len(plan) // _PARTS)
     for part in range(_PARTS):
         chunk = plan[part * size : (part + 1) * size]
@@ -131,10 +131,14 @@ def write(
 
 
 def _plan(
-    sound: Sequence[Template], faulty: Sequence[Template], count: int, faults_of_each_kind: int, random: Random
-) -> list[Template]:
-    plan: list[Template] = []
-    for kind in Fault:
+    sound: Sequence[TrafficTemplate],
+    faulty: Sequence[TrafficTemplate],
+    count: int,
+    faults_of_each_kind: int,
+    random: Random,
+) -> list[TrafficTemplate]:
+    plan: list[TrafficTemplate] = []
+    for kind in SeededFault:
         templates = [template for template in faulty if template.fault is kind]
         if templates:
             plan += random.choices(templates, k=faults_of_each_kind)
@@ -143,7 +147,7 @@ def _plan(
     return plan
 
 
-def _write_part(path: Path, chunk: Sequence[Template], first: int, ledger: Ledger) -> None:
+def _write_part(path: Path, chunk: Sequence[TrafficTemplate], first: int, ledger: TrafficLedger) -> None:
     with path.open("wb") as file:
         position = 0
         for number, template in enumerate(chunk, start=first):

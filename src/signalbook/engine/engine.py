@@ -14,13 +14,13 @@ from typing import Final
 from signalbook import values
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import (
-    CAPABILITIES,
-    INCLUDED,
+    CONFIG_METHODS,
     MODELSOURCE,
     Configuration,
     ConfigurationCache,
+    ConfigurationWriter,
 )
-from signalbook.engine.config.migration import check_compliance, fill_defaults, migrate
+from signalbook.engine.config.migration import fill_defaults
 from signalbook.engine.read.view import View
 from signalbook.engine.write.apply import apply_tree
 from signalbook.engine.write.changes import Action, Change, Entity, changes_of, coalesce
@@ -33,28 +33,27 @@ from signalbook.engine.write.commands import (
     check_command,
     read_intent,
 )
-from signalbook.engine.write.context import Context
+from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal
-from signalbook.engine.write.load import load_entities
-from signalbook.engine.write.references import Documents, resolver
+from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.model import BUILTIN, Included, builtin, compile_model
+from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 PRUNED_AT_ONCE: Final = 1000
-"""Changes forgotten in one transaction: writers wait for its end."""
+"""Changes removed in one transaction: writers wait for its end."""
 
 
 class HistoryPruned(SignalbookError):
     """Changes behind a position were asked for, and some of them are kept no longer.
 
-    ``position`` is that of the last one forgotten: all behind it are there.
+    ``position`` is that of the last one removed: all behind it are there.
     """
 
     def __init__(self, position: int) -> None:
@@ -75,7 +74,7 @@ def read_changes(outbox: OutboxReader, after: int, limit: int) -> list[Record]:
 
 
 def prune(store: Store, *, before: datetime, upto: int) -> int:
-    """Forget changes up to position ``upto``, made ``before`` then: the oldest, never the last one.
+    """Remove changes up to position ``upto``, made ``before`` then: the oldest, never the last one.
 
     Returns how many, at most ``PRUNED_AT_ONCE``; 0 once there are no more. Several processes may do it at once.
     """
@@ -86,9 +85,6 @@ def prune(store: Store, *, before: datetime, upto: int) -> int:
         with store.write() as writing:
             writing.outbox.prune(gone[-1].position)
     return len(gone)
-
-
-_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: (Method.PUT,)}
 
 
 class Engine:
@@ -161,9 +157,9 @@ class Engine:
             yield batch
             raise _Undone
 
-    def listen(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` after each commit of this engine, in the thread that made it, which waits: be quick."""
-        self._listeners += (tell,)
+    def listen(self, notify: Callable[[], None]) -> None:
+        """Call ``notify`` after each commit of this engine, in the thread that made it, which waits: be quick."""
+        self._listeners += (notify,)
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
@@ -171,17 +167,17 @@ class Engine:
             return transaction.outbox.position()
 
     def outbox(self, after: int, limit: int) -> list[Record]:
-        """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``Forgotten``."""
+        """Up to ``limit`` committed changes behind position ``after``, in commit order. Raises ``HistoryPruned``."""
         with self._store.read() as transaction:
             return read_changes(transaction.outbox, after, limit)
 
-    def forget(self, *, before: datetime, upto: int) -> int:
-        """Forget some of the oldest changes: see ``history.forget``."""
+    def prune(self, *, before: datetime, upto: int) -> int:
+        """Remove some of the oldest changes: see ``prune``."""
         return prune(self._store, before=before, upto=upto)
 
     def _committed(self) -> None:
-        for tell in self._listeners:
-            tell()
+        for notify in self._listeners:
+            notify()
 
     def _found(self, settings: Settings) -> None:
         try:
@@ -256,21 +252,21 @@ class Session:
         self._writer = transaction.entities
         self._rules = rules
         self._admin = admin
-        self._compatibility = compatibility
-        self._configuration = configuration
         self._changes: list[Change] = []
         self.now: datetime = values.now()
+        self._config = ConfigurationWriter(transaction, configuration, admin=admin)
+        self._compatibility = compatibility
         self.correlationid = secrets.token_hex(16)
 
     @property
     def configuration(self) -> Configuration:
         """Model and capabilities in force, as this session left them."""
-        return self._configuration
+        return self._config.configuration
 
     @property
     def view(self) -> View:
         """The registry with this session's own writes."""
-        return View(self.transaction, self._configuration.model, self._configuration.capabilities)
+        return View(self.transaction, self.configuration.model, self.configuration.capabilities)
 
     def execute(self, command: Command | ConfigCommand) -> WriteResult:
         """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
@@ -283,8 +279,8 @@ class Session:
 
         Nothing happens if they are in force already.
         """
-        told = self._change_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=wanted))
-        self._changes += self._configured(told).changes if told else ()
+        changed = self._config.switch(wanted)
+        self._changes += self._configured(changed).changes if changed else ()
 
     @property
     def changes(self) -> list[Change]:
@@ -305,120 +301,69 @@ class Session:
             self.transaction.outbox.append(changes, time=self.now, correlationid=self.correlationid)
 
     def _write(self, command: Command) -> WriteResult:
-        check_command(command, self._configuration.model)
+        check_command(command, self.configuration.model)
         if not self._admin:
-            capabilities.require_mutable(self._configuration.capabilities, "entities")
-        told = self._embedded(command)
-        context = self._context(command.flags, command.target)
-        writing = CommandDecision(self._writer, command, context)
+            capabilities.require_mutable(self.configuration.capabilities, "entities")
+        configured = self._config.execute_embedded(command, self._context)
+        loader = WriteLoader(self._writer, command.base_url)
+        context = self._context(loader, command.flags, command.target)
+        decision = CommandDecision(command, loader, context)
         if command.method is Method.DELETE:
-            result = writing.delete()
+            result = decision.delete()
         else:
-            result = writing.add(read_intent(command, self._configuration.model))
-            findings = self._judge(writing.tree, command)
+            result = decision.add(read_intent(command, context.model))
+            findings = self._check_domain_rules(decision.tree, loader, command)
             result = replace(result, findings=findings) if findings else result
-        return self._store(result, writing.tree, context.documents, told)
+        return self._store(result, decision.tree, context.documents, configured)
 
-    def _judge(self, tree: WorkingTree, command: Command) -> tuple[Finding, ...]:
-        """What is to be said about messages and endpoints. Raises ``invalid_attribute`` where that refuses them."""
+    def _context(self, loader: WriteLoader, flags: Flags, target: Xid) -> Context:
+        """What a command is decided by under the present configuration."""
+        return Context(
+            model=self.configuration.model,
+            capabilities=self.configuration.capabilities,
+            flags=flags,
+            target=target,
+            now=self.now,
+            documents=loader.content,
+            resolve=loader.resolve,
+            admin=self._admin,
+            compatibility=self._compatibility,
+        )
+
+    def _check_domain_rules(self, tree: WorkingTree, loader: WriteLoader, command: Command) -> tuple[Finding, ...]:
+        """Findings about messages and endpoints. Raises ``invalid_attribute`` where these refuse the write."""
         if self._rules == "off":
             return ()
-        findings = check_domain_rules(tree, self._writer, self._configuration.model, command.base_url)
+        findings = check_domain_rules(tree, loader, self.configuration.model, command.base_url)
         error = domain_refusal(findings) if self._rules == "reject" else None
         if error is not None:
             raise error
         return findings
 
-    def _context(self, flags: Flags, target: Xid = ROOT) -> Context:
-        documents = Documents(self._writer.documents)
-        return Context(
-            model=self._configuration.model,
-            capabilities=self._configuration.capabilities,
-            flags=flags,
-            target=target,
-            now=self.now,
-            documents=documents,
-            resolve=resolver(self._writer, dict, documents, ""),
-            admin=self._admin,
-            compatibility=self._compatibility,
-        )
-
-    def _store(self, result: WriteResult, tree: WorkingTree, documents: Documents, told: list[Change]) -> WriteResult:
+    def _store(
+        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change]
+    ) -> WriteResult:
         try:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
-        config = [change.xid.removeprefix("/") for change in told]
-        return replace(result, changes=(*told, *changes_of(tree, self._configuration.model, config)))
-
-    def _embedded(self, command: Command) -> list[Change]:
-        """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
-        body = command.body
-        if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
-            return []
-        before, told = self._configuration.capabilities, []
-        for name in (CAPABILITIES, MODELSOURCE):
-            if name in body and name not in command.flags.ignore:
-                method = command.method if name == CAPABILITIES and body[name] is not None else Method.PUT
-                part = ConfigCommand(name=name, method=method, body=body[name], included=command.included)
-                told += self._change(part, before)
-        return told
+        self._changes += self._config.take_migrated()
+        names = [change.xid.removeprefix("/") for change in configured]
+        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, names)))
 
     def _configure(self, command: ConfigCommand) -> WriteResult:
-        if command.method not in _METHODS.get(command.name, ()):
+        if command.method not in CONFIG_METHODS.get(command.name, ()):
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
-        return self._configured(self._change(command, self._configuration.capabilities))
+        return self._configured(self._config.execute(command, self._context))
 
-    def _configured(self, told: list[Change]) -> WriteResult:
+    def _configured(self, changed: list[Change]) -> WriteResult:
         """Count a changed configuration as an update of the Registry (R39)."""
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
-        fill_defaults(tree.registry, self._configuration.model.attributes, self.now)
-        return self._store(WriteResult(target=ROOT), tree, Documents(self._writer.documents), told)
-
-    def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
-        """Put one configuration document in force; ``before`` are the capabilities the request began with (R62)."""
-        if not self._admin:
-            capabilities.require_mutable(before, command.name)
-        if command.name == CAPABILITIES:
-            return self._change_capabilities(command)
-        return self._change_model(command.body, command.included)
-
-    def _change_capabilities(self, command: ConfigCommand) -> list[Change]:
-        current = self._configuration.capabilities
-        if command.body is None:
-            wanted = capabilities.everything()
-        elif command.method is Method.PATCH:
-            wanted = capabilities.merge(current, command.body)
-        else:
-            wanted = capabilities.replace(command.body)
-        self.transaction.settings.put_config(CAPABILITIES, wanted)
-        self._configuration = replace(self._configuration, capabilities=wanted)
-        return _told(Entity.CAPABILITIES, [name for name in wanted if wanted[name] != current[name]])
-
-    def _change_model(self, source: JSON, included: Included) -> list[Change]:
-        old = self._configuration.model
-        if source is not None and not isinstance(source, dict):
-            raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
-        new = compile_model(source or {}, include=included.load)
-        if included.documents or self.transaction.settings.config_epoch(INCLUDED):
-            self.transaction.settings.put_config(INCLUDED, dict(included.documents))
-        self.transaction.settings.put_config(MODELSOURCE, new.source)
-        self._configuration = replace(self._configuration, model=new)
-        told = _told(Entity.MODELSOURCE, []) if new.source != old.source else []
-        if new.fingerprint == old.fingerprint:
-            return told
-        check_compliance(self._writer, new)
-        self._changes += migrate(self._writer, old, self._context(Flags()))
-        return told + _told(Entity.MODEL, [])
-
-
-def _told(entity: Entity, changed: list[str]) -> list[Change]:
-    if entity is Entity.CAPABILITIES and not changed:
-        return []
-    return [Change(xid=f"/{entity.value}", entity=entity, action=Action.UPDATED, changed=tuple(changed))]
+        fill_defaults(tree.registry, self.configuration.model.attributes, self.now)
+        return self._store(WriteResult(target=ROOT), tree, Documents(self._writer.documents), changed)
 
 
 def model_source(name: str) -> JSONObject:

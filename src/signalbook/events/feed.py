@@ -10,8 +10,7 @@ from typing import Final
 
 from signalbook import values
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery.store import FOLDER as DELIVERIES
-from signalbook.storage.base import KeyValueStore, StorageError
+from signalbook.storage.base import StorageError
 
 _LOOK_EVERY: Final = 0.05
 
@@ -116,12 +115,13 @@ class Retention:
 
     def _waiting(self) -> int:
         """The position behind which some subscription has not been delivered to."""
-        states = KeyValueStore(self._engine.store).folder(DELIVERIES).values()
-        return min((int(state["position"]) for state in states), default=_NO_BOUND)
+        with self._engine.store.read() as transaction:
+            least = transaction.subscriptions.least_position()
+        return _NO_BOUND if least is None else least
 
     def _forget(self, before: datetime, upto: int) -> int:
         total = 0
-        while not self._over.is_set() and (count := self._engine.forget(before=before, upto=upto)):
+        while not self._over.is_set() and (count := self._engine.prune(before=before, upto=upto)):
             total += count
         return total
 

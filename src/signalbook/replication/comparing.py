@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from signalbook.client import BadAnswer
+from signalbook.client import BadResponse
 from signalbook.client.registry import PAGE, ReadableRegistry, TooLarge
 from signalbook.replication.link import without_origin
 from signalbook.values import JSON, JSONObject
@@ -25,7 +25,7 @@ _OF_META: Final = _OWN | {"readonly", "defaultversionurl", "modifiedat"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
+class ComparedResource:
     """A Resource: its ``meta``, None if it is not told, and its Versions by id, None if these are too many to hold."""
 
     meta: JSONObject | None
@@ -65,7 +65,7 @@ def group_attributes(shown: JSONObject, xid: Xid, types: Types) -> JSONObject:
     return {name: value for name, value in shown.items() if name not in hidden}
 
 
-def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> Resource:
+def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> ComparedResource:
     """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
     singular = types.singular(xid)
     versions = shown.get("versions")
@@ -74,8 +74,10 @@ def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> Resource:
     if versions is None and not shown.get("versionscount"):
         versions = {}
     if versions is None:
-        return Resource(meta=meta, versions=None)
-    return Resource(meta=meta, versions={name: version_attributes(body, singular) for name, body in versions.items()})
+        return ComparedResource(meta=meta, versions=None)
+    return ComparedResource(
+        meta=meta, versions={name: version_attributes(body, singular) for name, body in versions.items()}
+    )
 
 
 def version_attributes(shown: JSONObject, singular: str) -> JSONObject:
@@ -130,7 +132,7 @@ _SMALLER: Final = 10
 T = TypeVar("T")
 
 
-def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) -> Iterator[tuple[str, Resource]]:
+def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) -> Iterator[tuple[str, ComparedResource]]:
     """The Resources of a collection by id, with their Versions where these can be held at once."""
     last = ""
     try:
@@ -144,7 +146,7 @@ def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) ->
                 yield name, read_resource(registry, xid, types) or resource_attributes(shown, xid, types)
 
 
-def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> Resource | None:
+def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> ComparedResource | None:
     """One Resource, None if it is not there."""
     try:
         shown = registry.find(xid, deep=True)
@@ -154,7 +156,7 @@ def read_resource(registry: ReadableRegistry, xid: Xid, types: Types) -> Resourc
 
 
 def read_versions(
-    registry: ReadableRegistry, xid: Xid, known: Resource | None, types: Types
+    registry: ReadableRegistry, xid: Xid, known: ComparedResource | None, types: Types
 ) -> Iterator[tuple[str, JSONObject]]:
     """The Versions of a Resource by id."""
     if known is None:
@@ -170,7 +172,7 @@ def read_versions(
 def joined(ours: Iterable[tuple[str, T]], theirs: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T | None, T | None]]:
     """Both by id, whatever its case: what is of one or of the other, or of both.
 
-    Raises ``BadAnswer`` where one does not come by id: what seems to be missing could be elsewhere.
+    Raises ``BadResponse`` where one does not come by id: what seems to be missing could be elsewhere.
     """
     left, right = _ordered(ours), _ordered(theirs)
     one, other = next(left, None), next(right, None)
@@ -215,6 +217,6 @@ def _ordered(members: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
     last = ""
     for name, member in members:
         if name.lower() <= last:
-            raise BadAnswer(f"a collection does not come by id: {name} after {last}")
+            raise BadResponse(f"a collection does not come by id: {name} after {last}")
         last = name.lower()
         yield name, member

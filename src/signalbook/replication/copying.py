@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.client.registry import ReadableRegistry, Registry
 from signalbook.replication.comparing import (
-    Resource,
+    ComparedResource,
     Types,
     difference,
     group_attributes,
@@ -21,8 +21,8 @@ from signalbook.replication.comparing import (
 )
 from signalbook.replication.link import Link, owned_by, with_origin
 from signalbook.replication.merging import Merge, Pair
-from signalbook.replication.report import Outcome, Report
-from signalbook.replication.writing import Part, Writer
+from signalbook.replication.report import CopyOutcome, CopyReport
+from signalbook.replication.writing import CopyWriter, Part
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid, XidError
 
@@ -93,14 +93,14 @@ class Copy:
     when they cannot be reached.
     """
 
-    def __init__(self, source: ReadableRegistry, target: Registry, link: Link, report: Report) -> None:
+    def __init__(self, source: ReadableRegistry, target: Registry, link: Link, report: CopyReport) -> None:
         self._source = source
         self._target = target
         self._link = link
         self._report = report
         self._types = Types(source.model())
         self._there = Types(target.model())
-        self._writer = Writer(target, report)
+        self._writer = CopyWriter(target, report)
 
     def everything(self) -> None:
         """Make the target hold what the source holds, and none of its copies that the source does not hold."""
@@ -188,14 +188,14 @@ class Copy:
             return  # it was deleted where it is from
         if current is None:
             body = {**copied, "createdat": shown.get("createdat")}
-            self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((Outcome.CREATED, Kind.GROUP, 1),)))
+            self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((CopyOutcome.CREATED, Kind.GROUP, 1),)))
             return
         known = group_attributes(current, there, self._there)
         if same(copied, known) or self._link.returns(shown):
-            self._report.count(Outcome.UNCHANGED, Kind.GROUP)
+            self._report.count(CopyOutcome.UNCHANGED, Kind.GROUP)
         elif owned_by(current, self._link.source):
             body = difference(copied, known)
-            self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((Outcome.UPDATED, Kind.GROUP, 1),)))
+            self._writer.add(Part(xid=there, source=xid, body=body, outcomes=((CopyOutcome.UPDATED, Kind.GROUP, 1),)))
         else:
             self._report.skip(xid, "the target has a group of its own there, which keeps its attributes")
 
@@ -268,7 +268,12 @@ class Copy:
         self._resource(xid, there, ours, theirs, versions)
 
     def _resource(
-        self, xid: Xid, there: Xid, ours: Resource | None, theirs: Resource | None, only: Set[str] | None = None
+        self,
+        xid: Xid,
+        there: Xid,
+        ours: ComparedResource | None,
+        theirs: ComparedResource | None,
+        only: Set[str] | None = None,
     ) -> None:
         if ours is None:
             if theirs is not None:
@@ -294,7 +299,9 @@ class Copy:
         if merge.gone:
             self._writer.delete([(there / "versions" / name, xid / "versions" / name) for name in merge.gone])
 
-    def _merge(self, xid: Xid, there: Xid, ours: Resource, theirs: Resource | None, *, settled: bool = False) -> Merge:
+    def _merge(
+        self, xid: Xid, there: Xid, ours: ComparedResource, theirs: ComparedResource | None, *, settled: bool = False
+    ) -> Merge:
         return Merge(
             xid=xid,
             there=there,
@@ -309,7 +316,7 @@ class Copy:
         )
 
     def _pairs(
-        self, xid: Xid, there: Xid, ours: Resource, theirs: Resource | None, only: Set[str] | None
+        self, xid: Xid, there: Xid, ours: ComparedResource, theirs: ComparedResource | None, only: Set[str] | None
     ) -> Iterator[Pair]:
         """The Versions of both sides; ``only`` those that changed where all of them are too many."""
         if ours.versions is not None or only is None:
@@ -328,7 +335,7 @@ class Copy:
         shown = registry.find(xid, deep=False)
         return None if shown is None else version_attributes(shown, self._types.singular(xid.resource))
 
-    def _is_owned(self, there: Xid, known: Resource) -> bool:
+    def _is_owned(self, there: Xid, known: ComparedResource) -> bool:
         """Whether a Resource at the target is for the source to change. What has no Versions goes with its Group."""
         if known.versions is not None and not known.versions:
             found = self._target.find(Xid(there.parts[:2]), deep=False)
@@ -336,7 +343,7 @@ class Copy:
         versions = read_versions(self._target, there, known, self._there)
         return any(owned_by(one, self._link.source) for _, one in versions)
 
-    def _forget(self, xid: Xid, there: Xid, known: Resource) -> None:
+    def _forget(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
         """Delete what came from the source, which has it no longer (D-9)."""
         if known.versions is not None and not known.versions:
             if self._is_owned(there, known):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from signalbook.replication.comparing import Resource, difference, same, says
+from signalbook.replication.comparing import ComparedResource, difference, same, says
 from signalbook.replication.link import Link, origins, owned_by
-from signalbook.replication.report import Outcome, Report
+from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.replication.writing import Part
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
@@ -33,9 +33,9 @@ class Merge:
     xid: Xid
     there: Xid
     link: Link
-    report: Report
-    source: Resource
-    target: Resource | None
+    report: CopyReport
+    source: ComparedResource
+    target: ComparedResource | None
     singular: str
     held: bool
     named: bool
@@ -60,15 +60,15 @@ class Merge:
         """What to write of a Resource without Versions: a reference to another."""
         wanted, known = self._wanted_meta(), self._known_meta()
         if self.target is not None and same(known, wanted):
-            self.report.count(Outcome.UNCHANGED, Kind.RESOURCE)
+            self.report.count(CopyOutcome.UNCHANGED, Kind.RESOURCE)
         elif self.target is not None and self.held:
             self._refuse()
         else:
             body = difference(wanted, known)
-            outcome = Outcome.CREATED if self.target is None else Outcome.UPDATED
+            outcome = CopyOutcome.CREATED if self.target is None else CopyOutcome.UPDATED
             yield Part(xid=self.there, source=self.xid, body={"meta": body}, outcomes=((outcome, Kind.RESOURCE, 1),))
 
-    def _slice(self, pairs: Sequence[Pair], *, more: bool) -> tuple[JSONObject, list[Outcome]]:
+    def _slice(self, pairs: Sequence[Pair], *, more: bool) -> tuple[JSONObject, list[CopyOutcome]]:
         wanted: JSONObject = {}
         outcomes = []
         for name, ours, theirs in pairs:
@@ -91,7 +91,7 @@ class Merge:
 
     def _version(
         self, name: str, ours: JSONObject, theirs: JSONObject | None
-    ) -> tuple[Outcome | None, JSONObject | None]:
+    ) -> tuple[CopyOutcome | None, JSONObject | None]:
         """What becomes of a Version of the source, and what to write of it."""
         if reason := self.link.returns(ours):
             self._pass(reason, refused=False)
@@ -101,15 +101,15 @@ class Merge:
             return None, None
         copied = self.link.copy(ours, self.xid / "versions" / name, named=self.named)
         if theirs is None:
-            return (None, None) if self._is_held() else (Outcome.CREATED, copied)
+            return (None, None) if self._is_held() else (CopyOutcome.CREATED, copied)
         by_hand = not origins(theirs) and self._same(ours, theirs)
         if by_hand or (self._same(copied, theirs) and not self._takes_over(theirs)):
-            self.report.count(Outcome.UNCHANGED, Kind.VERSION)
+            self.report.count(CopyOutcome.UNCHANGED, Kind.VERSION)
             return None, None
         if not owned_by(theirs, self.link.source):
             self._refuse(of=origins(theirs))
             return None, None
-        return Outcome.UPDATED, difference(copied, theirs, self.singular, partial=self.link.partial)
+        return CopyOutcome.UPDATED, difference(copied, theirs, self.singular, partial=self.link.partial)
 
     def _same(self, wanted: JSONObject, theirs: JSONObject) -> bool:
         return says(theirs, wanted) if self.link.partial else same(wanted, theirs)
@@ -140,11 +140,11 @@ class Merge:
     def _known_meta(self) -> JSONObject:
         return (self.target.meta if self.target is not None else None) or {}
 
-    def _part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[Outcome]) -> Part:
-        told = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
-        whole = Outcome.CREATED if self.target is None else Outcome.UPDATED
+    def _part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[CopyOutcome]) -> Part:
+        counted = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
+        whole = CopyOutcome.CREATED if self.target is None else CopyOutcome.UPDATED
         body = {**({"meta": meta} if meta else {}), **({"versions": versions} if versions else {})}
-        return Part(xid=self.there, source=self.xid, body=body, outcomes=((whole, Kind.RESOURCE, 1), *told))
+        return Part(xid=self.there, source=self.xid, body=body, outcomes=((whole, Kind.RESOURCE, 1), *counted))
 
     def _admits(self, pairs: Sequence[Pair]) -> bool:
         return any(

@@ -26,7 +26,7 @@ class Notice:
 
     @property
     def mark(self) -> str:
-        """What tells it from others, and is short however long they are."""
+        """What distinguishes it from others, short however long they are."""
         return fingerprint([self.source, self.id])
 
 
@@ -77,7 +77,7 @@ _REMEMBERED: Final = 10_000
 T = TypeVar("T", bound=Hashable)
 
 
-class Seen(Generic[T]):
+class RecentlySeen(Generic[T]):
     """The things seen last, up to ``limit`` of them: it may be no harm if one counts as new again."""
 
     def __init__(self, *, limit: int = _REMEMBERED) -> None:

@@ -12,14 +12,14 @@ from signalbook.client import Client
 from signalbook.client.registry import ReadableRegistry
 from signalbook.client.remote import MAX_BYTES, RemoteRegistry
 from signalbook.errors import SignalbookError
-from signalbook.replication.cncf.messagecatalog import Catalog, FirstCatalog
-from signalbook.replication.cncf.registry import Draft, DraftSource, Push, Requests, offers
+from signalbook.replication.cncf.messagecatalog import FirstMessageCatalog, MessageCatalog
+from signalbook.replication.cncf.registry import CncfApi, CncfCopy, CncfSource, Requests, offers
 from signalbook.replication.cncf.schemaregistry import SchemaRegistry
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import Link, Scope, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.replicating import Copying
-from signalbook.replication.report import Report
+from signalbook.replication.report import CopyReport
 from signalbook.uris import without_user
 from signalbook.values import JSONObject
 
@@ -27,7 +27,7 @@ HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
 
 
-Target = RemoteRegistry | LocalRegistry | Draft
+CopyTarget = RemoteRegistry | LocalRegistry | CncfApi
 """What can be copied to."""
 
 
@@ -35,7 +35,7 @@ class LinkError(SignalbookError):
     """Two registries that cannot be linked."""
 
 
-class Dialect(StrEnum):
+class RegistryDialect(StrEnum):
     """What registries speak."""
 
     XREGISTRY = "xregistry"
@@ -44,24 +44,24 @@ class Dialect(StrEnum):
     MESSAGECATALOG_0_1 = "messagecatalog-0.1"
 
 
-_DRAFTS: Final[Mapping[Dialect, Callable[[Requests], Draft]]] = {
-    Dialect.SCHEMAREGISTRY: SchemaRegistry,
-    Dialect.MESSAGECATALOG: FirstCatalog,
-    Dialect.MESSAGECATALOG_0_1: Catalog,
+_DRAFTS: Final[Mapping[RegistryDialect, Callable[[Requests], CncfApi]]] = {
+    RegistryDialect.SCHEMAREGISTRY: SchemaRegistry,
+    RegistryDialect.MESSAGECATALOG: FirstMessageCatalog,
+    RegistryDialect.MESSAGECATALOG_0_1: MessageCatalog,
 }
 
 
 @contextmanager
 def open_target(
-    url: str, *, timeout: float, dialect: Dialect | None = None, source: str = ""
-) -> Iterator[RemoteRegistry | Draft]:
-    """What is at ``url``, in the ``dialect`` it turns out to speak if none is told; copies come from ``source``.
+    url: str, *, timeout: float, dialect: RegistryDialect | None = None, source: str = ""
+) -> Iterator[RemoteRegistry | CncfApi]:
+    """What is at ``url``, in the ``dialect`` it turns out to speak if none is given; copies come from ``source``.
 
     Raises ``ClientError``, and ``LinkError`` if it is no registry.
     """
     headers = {HEADER: without_user(source)} if source else {}
     spoken = dialect or _spoken(url, timeout)
-    if spoken is Dialect.XREGISTRY:
+    if spoken is RegistryDialect.XREGISTRY:
         with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers) as client:
             yield RemoteRegistry(client)
         return
@@ -70,17 +70,17 @@ def open_target(
 
 
 @contextmanager
-def open_source(url: str, *, timeout: float, dialect: Dialect | None = None) -> Iterator[ReadableRegistry]:
+def open_source(url: str, *, timeout: float, dialect: RegistryDialect | None = None) -> Iterator[ReadableRegistry]:
     """The same as a source."""
     with open_target(url, timeout=timeout, dialect=dialect) as found:
-        yield found if isinstance(found, RemoteRegistry) else DraftSource(found)
+        yield found if isinstance(found, RemoteRegistry) else CncfSource(found)
 
 
-def copying(source: ReadableRegistry, target: Target, link: Link, report: Report) -> Callable[[], Copying]:
+def copying(source: ReadableRegistry, target: CopyTarget, link: Link, report: CopyReport) -> Callable[[], Copying]:
     """What begins a round of copying over ``link``."""
     if isinstance(target, RemoteRegistry | LocalRegistry):
         return partial(Copy, source, target, link, report)
-    return partial(Push, source, target, link, report)
+    return partial(CncfCopy, source, target, link, report)
 
 
 def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str]) -> str:
@@ -98,7 +98,7 @@ def identity(source: ReadableRegistry, reached: str, authorities: Sequence[str])
 
 
 def link(
-    source: ReadableRegistry, target: Target, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()
+    source: ReadableRegistry, target: CopyTarget, scope: Scope, *, reached: str = "", authorities: Sequence[str] = ()
 ) -> Link:
     """The link between two registries; ``reached`` is the URL of the source, ``""`` if this process runs it.
 
@@ -117,17 +117,17 @@ def link(
     )
 
 
-def _spoken(url: str, timeout: float) -> Dialect:
+def _spoken(url: str, timeout: float) -> RegistryDialect:
     """The dialect of what is at ``url``: each has something that no other has."""
     with closing(Requests(url, timeout=timeout, headers={})) as requests:
         if isinstance(offers(requests, "model"), dict):
-            return Dialect.XREGISTRY
+            return RegistryDialect.XREGISTRY
         if isinstance(offers(requests, "schemagroups"), list):
-            return Dialect.SCHEMAREGISTRY
+            return RegistryDialect.SCHEMAREGISTRY
         if isinstance(offers(requests, "messagecatalog"), list):
-            return Dialect.MESSAGECATALOG_0_1 if requests.features() else Dialect.MESSAGECATALOG
+            return RegistryDialect.MESSAGECATALOG_0_1 if requests.features() else RegistryDialect.MESSAGECATALOG
     raise LinkError(
-        f"{without_user(url)} is no registry that is known here: it speaks neither xRegistry nor one of the drafts"
+        f"{without_user(url)} is no known registry: it has neither the xRegistry API nor that of a CNCF draft"
     )
 
 

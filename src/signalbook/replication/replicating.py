@@ -25,7 +25,7 @@ class StateError(SignalbookError):
     """A state that cannot be read or written."""
 
 
-class Keeping(Protocol):
+class StateStore(Protocol):
     """Where a state is kept."""
 
     def load(self) -> JSON:
@@ -35,7 +35,7 @@ class Keeping(Protocol):
         """Keep ``state`` in place of what was there."""
 
 
-class Memory:
+class StateInMemory:
     """A state that ends with the program."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Memory:
         self._state = state
 
 
-class File:
+class StateFile:
     """A state in a file, which is always whole."""
 
     def __init__(self, path: Path) -> None:
@@ -78,8 +78,8 @@ class File:
             raise StateError(f"{self._path} cannot be written: {error.strerror}") from None
 
 
-class Note:
-    """A state beside the registry that this process has open; ``name`` tells it from others."""
+class StateInDatabase:
+    """A state beside the registry that this process has open; ``name`` distinguishes it from others."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
@@ -95,7 +95,7 @@ class Note:
 
 
 def name_of(link: Link) -> str:
-    """What tells a link from others: as soon as one of its parts is different, it is another one."""
+    """What distinguishes a link from others: as soon as one of its parts is different, it is another one."""
     renames = {str(group): new for group, new in link.scope.renames.items()}
     parts: JSON = [link.source, link.target, str(link.scope.xid), renames, list(link.authorities)]
     return fingerprint(parts)[:16]
@@ -126,7 +126,7 @@ class Replication:
     there. Whatever happens in between is done again, which changes nothing.
     """
 
-    def __init__(self, source: ReadableRegistry, copying: Callable[[], Copying], link: Link, state: Keeping) -> None:
+    def __init__(self, source: ReadableRegistry, copying: Callable[[], Copying], link: Link, state: StateStore) -> None:
         self._source = source
         self._copying = copying
         self._link = link
@@ -141,7 +141,7 @@ class Replication:
         """Copy all there is, or a part of what changed since then; whether there is more. Raises as ``everything``."""
         position = self.position
         if position is None:
-            # What changes while all is read is told behind this position.
+            # Changes made while everything is read come behind this position.
             position = self._source.position()
             mark = self._source.mark(position)
             self.everything()
@@ -191,15 +191,15 @@ class Replication:
 
     def _reached(self, position: int | None, mark: str = "") -> None:
         source, target = self._link.source, self._link.target
-        told = {"link": self._name, "source": source, "target": target, "position": position, "mark": mark}
-        self._state.save({**told, "at": format_timestamp(now())})
+        state = {"link": self._name, "source": source, "target": target, "position": position, "mark": mark}
+        self._state.save({**state, "at": format_timestamp(now())})
 
 
 def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> None:
     """Copy every change of the source until ``stop``; what fails is tried again, after a pause that grows.
 
-    ``failed`` hears of each error, and None when all is well again. Raises ``NoHistory`` if the source does not tell
-    what changes.
+    ``failed`` hears of each error, and None when all is well again. Raises ``NoHistory`` if the source has no change
+    feed.
     """
     pause, begun = _FIRST_PAUSE, False
     while not stop.is_set():

@@ -15,7 +15,7 @@ _MOST: Final = 1000
 """So many entities are named; beyond that they are only counted."""
 
 
-class Outcome(StrEnum):
+class CopyOutcome(StrEnum):
     """What became of an entity at the target."""
 
     CREATED = "created"
@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
+class NotCopied:
     """An entity that was not copied: where it is at the source, and why it was not."""
 
     xid: Xid
@@ -33,27 +33,27 @@ class Passed:
 
 
 @dataclass(slots=True)
-class Report:
+class CopyReport:
     """``counts`` by outcome and kind of entity; what was ``skipped`` by rule, and what was ``refused``."""
 
-    counts: Counter[tuple[Outcome, Kind]] = field(default_factory=Counter)
-    skipped: list[Passed] = field(default_factory=list)
-    refused: list[Passed] = field(default_factory=list)
+    counts: Counter[tuple[CopyOutcome, Kind]] = field(default_factory=Counter)
+    skipped: list[NotCopied] = field(default_factory=list)
+    refused: list[NotCopied] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
 
-    def count(self, outcome: Outcome, kind: Kind, number: int = 1) -> None:
+    def count(self, outcome: CopyOutcome, kind: Kind, number: int = 1) -> None:
         """``number`` entities of ``kind`` came to this."""
         self.counts[outcome, kind] += number
 
     def skip(self, xid: Xid, reason: str) -> None:
         """There was nothing to do for the source's ``xid``, for this reason."""
-        self._pass("skipped", self.skipped, Passed(xid=xid, reason=reason))
+        self._pass("skipped", self.skipped, NotCopied(xid=xid, reason=reason))
 
     def refuse(self, xid: Xid, reason: str) -> None:
         """The source's ``xid`` should be at the target and is not, or not so, for this reason."""
-        self._pass("refused", self.refused, Passed(xid=xid, reason=reason))
+        self._pass("refused", self.refused, NotCopied(xid=xid, reason=reason))
 
-    def _pass(self, name: str, into: list[Passed], what: Passed) -> None:
+    def _pass(self, name: str, into: list[NotCopied], what: NotCopied) -> None:
         self.passed[name] += 1
         if len(into) < _MOST:
             into.append(what)
@@ -61,14 +61,14 @@ class Report:
     @property
     def moved(self) -> int:
         """How many entities are other than before at the target."""
-        return sum(number for (outcome, _), number in self.counts.items() if outcome is not Outcome.UNCHANGED)
+        return sum(number for (outcome, _), number in self.counts.items() if outcome is not CopyOutcome.UNCHANGED)
 
     def __str__(self) -> str:
-        told = [f"{outcome} {', '.join(kinds)}" for outcome in Outcome if (kinds := list(self._kinds(outcome)))]
-        told += [f"{name} {self.passed[name]}" for name in ("skipped", "refused") if self.passed[name]]
-        return "; ".join(told) or "nothing to copy"
+        parts = [f"{outcome} {', '.join(kinds)}" for outcome in CopyOutcome if (kinds := list(self._kinds(outcome)))]
+        parts += [f"{name} {self.passed[name]}" for name in ("skipped", "refused") if self.passed[name]]
+        return "; ".join(parts) or "nothing to copy"
 
-    def _kinds(self, outcome: Outcome) -> Iterator[str]:
+    def _kinds(self, outcome: CopyOutcome) -> Iterator[str]:
         for kind in Kind:
             if number := self.counts[outcome, kind]:
                 yield f"{number} {kind}{'' if number == 1 else 's'}"
@@ -78,7 +78,7 @@ class Report:
         return {
             **{
                 outcome.value: {f"{kind}s": number for kind in Kind if (number := self.counts[outcome, kind])}
-                for outcome in Outcome
+                for outcome in CopyOutcome
             },
             "skippedcount": self.passed["skipped"],
             "refusedcount": self.passed["refused"],

@@ -10,7 +10,7 @@ from typing import Final
 
 from signalbook.client.registry import Refusal, Registry
 from signalbook.errors import SignalbookError
-from signalbook.replication.report import Outcome, Report
+from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -40,7 +40,7 @@ class Part:
     xid: Xid
     source: Xid
     body: JSONObject
-    outcomes: tuple[tuple[Outcome, Kind, int], ...]
+    outcomes: tuple[tuple[CopyOutcome, Kind, int], ...]
 
     @property
     def versions(self) -> JSONObject:
@@ -58,14 +58,14 @@ class Part:
             )
         rest = {name: value for name, value in self.body.items() if name != "versions"}
         if rest:
-            told = tuple(outcome for outcome in self.outcomes if outcome[1] is not Kind.VERSION)
-            yield replace(self, body=rest, outcomes=told)
+            others = tuple(outcome for outcome in self.outcomes if outcome[1] is not Kind.VERSION)
+            yield replace(self, body=rest, outcomes=others)
 
 
-class Writer:
+class CopyWriter:
     """Collects writes to ``target`` until they make a good request; ``report`` tells what became of them."""
 
-    def __init__(self, target: Registry, report: Report) -> None:
+    def __init__(self, target: Registry, report: CopyReport) -> None:
         self._target = target
         self._report = report
         self._parts: list[Part] = []
@@ -109,7 +109,7 @@ class Writer:
             for pair in pairs:
                 self._delete(collection, [pair])
             return
-        self._report.count(Outcome.DELETED, pairs[0][0].kind, len(pairs))
+        self._report.count(CopyOutcome.DELETED, pairs[0][0].kind, len(pairs))
 
     def _send(self, parts: Sequence[Part]) -> None:
         """All of it or, where that is refused, each half by itself."""
@@ -161,5 +161,5 @@ def _weight(version: JSONObject) -> int:
     return sum(len(value) for value in version.values() if isinstance(value, str)) + 200
 
 
-def _became(body: JSONObject) -> Outcome:
-    return Outcome.CREATED if "createdat" in body else Outcome.UPDATED
+def _became(body: JSONObject) -> CopyOutcome:
+    return CopyOutcome.CREATED if "createdat" in body else CopyOutcome.UPDATED

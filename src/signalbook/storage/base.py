@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -148,6 +148,68 @@ class StoredReport:
     value: str
 
 
+ACTIVE: Final = "active"
+"""All is well, or nothing was tried yet."""
+RETRYING: Final = "retrying"
+"""The last attempt failed; there will be another one at ``next``."""
+SUSPENDED: Final = "suspended"
+"""The sink took nothing for too long: nothing is tried until the subscription is updated. Nothing is lost either."""
+GONE: Final = "gone"
+"""The sink said that it is gone for good (HTTP 410): nothing is tried until the subscription is updated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryState:
+    """How far the deliveries to a subscription are, as ``GET`` of it shows.
+
+    Every event up to the outbox position ``position`` is done with: delivered, rejected or not wanted. ``delivered``
+    and ``rejected`` count events, ``failures`` attempts since the last event that was taken, the first of them at
+    ``failing``. ``lasterror``, which holds no secrets, stays until an event is taken. Times are RFC3339, or empty.
+    """
+
+    position: int
+    state: str = ACTIVE
+    delivered: int = 0
+    rejected: int = 0
+    failures: int = 0
+    failing: str = ""
+    lasterror: str = ""
+    lastattempt: str = ""
+    lastdelivery: str = ""
+    next: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be tried."""
+        return self.state in (SUSPENDED, GONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSubscription:
+    """A subscription without secrets; ``sealed`` are these, encrypted, if it has any. ``credential`` is JSON, too."""
+
+    id: str
+    revision: int
+    protocol: str
+    sink: str
+    source: str = ""
+    root: str = ""
+    types: tuple[str, ...] = ()
+    filters: tuple[JSON, ...] = ()
+    config: JSONObject = field(default_factory=dict)
+    protocolsettings: JSONObject = field(default_factory=dict)
+    credential: JSONObject | None = None
+    sealed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredConsent:
+    """That the web hook at ``sink`` agreed to deliveries by calling back, at most ``rate`` a minute; None is any."""
+
+    sink: str
+    rate: int | None
+
+
 class Reader(Protocol):
     """Entities and their documents. Collections given may be of any size: each call is a fixed number of statements."""
 
@@ -282,14 +344,6 @@ class SettingsReader(Protocol):
     def get(self, name: str) -> JSON:
         """The value stored under ``name``, None if there is none."""
 
-    def folder(
-        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
-    ) -> dict[str, JSON]:
-        """The values named ``folder/...``, by the rest of their names and in their order.
-
-        They begin behind the name ``after``, and end with ``through`` or after ``limit`` of them.
-        """
-
 
 class SettingsWriter(SettingsReader, Protocol):
     """Operator settings in a write transaction."""
@@ -336,6 +390,53 @@ class ReportWriter(ReportReader, Protocol):
         """Remove a pipeline and its reports; whether there was one."""
 
 
+class SubscriptionReader(Protocol):
+    """Subscriptions, their deliveries, and what web hooks agreed to; no part of the registry."""
+
+    def revision(self) -> int:
+        """What ``put_totals`` set: another number once any of them was created, changed or deleted."""
+
+    def count(self) -> int:
+        """How many there are, as ``put_totals`` set it."""
+
+    def get(self, id: str) -> StoredSubscription | None:
+        """One of them, or None."""
+
+    def page(self, after: str = "", limit: int | None = None) -> list[StoredSubscription]:
+        """Up to ``limit`` of them by id, behind the id ``after``."""
+
+    def delivery(self, id: str) -> DeliveryState | None:
+        """How far the deliveries to one are, None if that was never stored."""
+
+    def deliveries(self, after: str, through: str) -> dict[str, DeliveryState]:
+        """The same by id, behind ``after`` and up to ``through``."""
+
+    def least_position(self) -> int | None:
+        """The least position of all deliveries: what is behind it is still needed."""
+
+    def consent(self, id: str) -> StoredConsent | None:
+        """What the web hook of one agreed to, or None."""
+
+
+class SubscriptionWriter(SubscriptionReader, Protocol):
+    """Subscriptions in a write transaction."""
+
+    def put(self, subscription: StoredSubscription) -> None:
+        """Add one, or replace the one with its id."""
+
+    def remove(self, id: str) -> None:
+        """Remove one, and with it its delivery and consent."""
+
+    def put_totals(self, *, revision: int, count: int) -> None:
+        """Set what ``revision`` and ``count`` return: both are asked several times a second."""
+
+    def put_delivery(self, id: str, delivery: DeliveryState) -> None:
+        """Store how far the deliveries to one are."""
+
+    def put_consent(self, id: str, consent: StoredConsent) -> None:
+        """Store what the web hook of one agreed to."""
+
+
 class ReadTransaction(Protocol):
     """A consistent view of the store at one instant, that of its first call. For one thread at a time.
 
@@ -354,6 +455,9 @@ class ReadTransaction(Protocol):
     @property
     def reports(self) -> ReportReader: ...
 
+    @property
+    def subscriptions(self) -> SubscriptionReader: ...
+
 
 class WriteTransaction(ReadTransaction, Protocol):
     """A read-write transaction: sees its own writes; all or nothing."""
@@ -369,6 +473,9 @@ class WriteTransaction(ReadTransaction, Protocol):
 
     @property
     def reports(self) -> ReportWriter: ...
+
+    @property
+    def subscriptions(self) -> SubscriptionWriter: ...
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
@@ -417,13 +524,6 @@ class KeyValueStore:
         """The value stored under ``name``, None if there is none."""
         with self._store.read() as transaction:
             return transaction.settings.get(name)
-
-    def folder(
-        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
-    ) -> dict[str, JSON]:
-        """As ``SettingsReader.folder``."""
-        with self._store.read() as transaction:
-            return transaction.settings.folder(folder, after=after, through=through, limit=limit)
 
     def put(self, values: Mapping[str, JSON]) -> None:
         """Store values by name, all or none of them; None removes one."""

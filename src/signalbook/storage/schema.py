@@ -29,7 +29,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0005"
+REVISION: Final = "0006"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -154,7 +154,53 @@ REPORTS: Final = Table(
     UniqueConstraint("pipeline", "batch"),
 )
 
-# One row: the last storage key given out. A row rather than a sequence, so that a rolled back write leaves no trace.
+SUBSCRIPTIONS: Final = Table(
+    "subscriptions",
+    TABLES,
+    Column("id", _BY_CODE_POINT, primary_key=True),
+    Column("revision", BigInteger, nullable=False),
+    Column("protocol", Text, nullable=False),
+    Column("sink", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("root", Text, nullable=False),
+    Column("types", Text, nullable=False),
+    Column("filters", Text, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("protocolsettings", Text, nullable=False),
+    Column("credential", Text),
+    # Secrets, encrypted with a key that is not in the database.
+    Column("sealed", Text),
+)
+
+# Apart from subscriptions: these are written every second while events are delivered.
+DELIVERIES: Final = Table(
+    "deliveries",
+    TABLES,
+    Column("subscription", _BY_CODE_POINT, primary_key=True),
+    Column("position", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("delivered", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Column("failures", BigInteger, nullable=False),
+    Column("failing", Text, nullable=False),
+    Column("lasterror", Text, nullable=False),
+    Column("lastattempt", Text, nullable=False),
+    Column("lastdelivery", Text, nullable=False),
+    Column("next", Text, nullable=False),
+)
+# What the pruning of the outbox has to leave.
+Index("deliveries_by_position", DELIVERIES.c.position)
+
+CONSENTS: Final = Table(
+    "consents",
+    TABLES,
+    Column("subscription", _BY_CODE_POINT, primary_key=True),
+    Column("sink", Text, nullable=False),
+    Column("rate", BigInteger),
+)
+
+# The last storage key given out, and other numbers. Rows rather than sequences, so that a rolled back write leaves no
+# trace.
 COUNTERS: Final = Table(
     "counters",
     TABLES,

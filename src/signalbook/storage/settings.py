@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import bindparam, delete, literal_column, select
 
@@ -10,8 +10,6 @@ from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import CONFIG, KEY_VALUES, dump_text, load_json
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSON
-
-_ALL: Final = 2**63 - 1
 
 
 class SettingsStatements:
@@ -28,8 +26,6 @@ class SettingsStatements:
         changed = {"value": config.excluded.value, "epoch": c.epoch + literal_column("1")}
         self.put_config = dialect.text(config.on_conflict_do_update(index_elements=[c.name], set_=changed))
         self.get = dialect.text(select(k.value).where(k.name == bindparam("name")))
-        between = (k.name > bindparam("after"), k.name < bindparam("behind"))
-        self.folder = dialect.page(select(k.name, k.value).where(*between).order_by(k.name))
         value = dialect.insert(KEY_VALUES).values(name=bindparam("name"), value=bindparam("value"))
         self.put = dialect.text(
             value.on_conflict_do_update(index_elements=[k.name], set_={"value": value.excluded.value})
@@ -58,16 +54,6 @@ class SqlSettingsReader:
         """The value stored under ``name``."""
         records = self._transaction.rows(self._sql.get, {"name": name})
         return load_json(records[0][0]) if records else None
-
-    def folder(
-        self, folder: str, *, after: str = "", through: str | None = None, limit: int | None = None
-    ) -> dict[str, JSON]:
-        """The values whose names begin with ``folder/``."""
-        # "0" follows "/", and nothing that names are made of comes before a blank.
-        behind = f"{folder}0" if through is None else f"{folder}/{through} "
-        bounds = {"after": f"{folder}/{after}", "behind": behind, "limit": _ALL if limit is None else limit}
-        records = self._transaction.rows(self._sql.folder, bounds)
-        return {name[len(folder) + 1 :]: load_json(value) for name, value in records}
 
 
 class SqlSettingsWriter(SqlSettingsReader):

@@ -20,6 +20,7 @@ from signalbook.storage.outbox import OutboxStatements, SqlOutboxReader, SqlOutb
 from signalbook.storage.reports import ReportStatements, SqlReportReader, SqlReportWriter
 from signalbook.storage.settings import SettingsStatements, SqlSettingsReader, SqlSettingsWriter
 from signalbook.storage.sqlite import SQLite
+from signalbook.storage.subscriptions import SqlSubscriptionReader, SqlSubscriptionWriter, SubscriptionStatements
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
 _KEPT: Final = 8
@@ -34,6 +35,7 @@ class Statements:
         self.outbox = OutboxStatements(dialect)
         self.settings = SettingsStatements(dialect)
         self.reports = ReportStatements(dialect)
+        self.subscriptions = SubscriptionStatements(dialect)
 
 
 class SqlReadTransaction:
@@ -44,6 +46,7 @@ class SqlReadTransaction:
         self.outbox = SqlOutboxReader(transaction, sql.outbox)
         self.settings = SqlSettingsReader(transaction, sql.settings)
         self.reports = SqlReportReader(transaction, sql.reports)
+        self.subscriptions = SqlSubscriptionReader(transaction, sql.subscriptions)
 
 
 class SqlWriteTransaction:
@@ -55,6 +58,7 @@ class SqlWriteTransaction:
         self.outbox = SqlOutboxWriter(transaction, sql.outbox)
         self.settings = SqlSettingsWriter(transaction, sql.settings)
         self.reports = SqlReportWriter(transaction, sql.reports)
+        self.subscriptions = SqlSubscriptionWriter(transaction, sql.subscriptions)
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone."""

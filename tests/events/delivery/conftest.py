@@ -17,14 +17,13 @@ from signalbook.events.delivery import dispatcher
 from signalbook.events.delivery.deliveries import Opener
 from signalbook.events.delivery.dispatcher import Relay
 from signalbook.events.delivery.queue import Retries
-from signalbook.events.delivery.store import FOLDER, State
 from signalbook.events.feed import Head
 from signalbook.events.sinks.base import SinkPolicy
-from signalbook.events.subscriptions.store import Keyring, Subscriptions
+from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import Settings
-from signalbook.storage.base import KeyValueStore, Store
+from signalbook.storage.base import DeliveryState, Store
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -41,7 +40,7 @@ class Place:
     def __init__(self, store: Store) -> None:
         self.engine = Engine(store, settings=Settings(model="empty"))
         self.stack = ExitStack()
-        self.book = Subscriptions(self.engine, Keyring(None), most=1000)
+        self.book = SubscriptionStore(self.engine, Keyring(None), most=1000)
         self.allowed: list[str] = []
         with self.engine.writing() as session:
             session.execute(ConfigCommand(name="modelsource", method=Method.PUT, body=MODEL))
@@ -87,9 +86,14 @@ class Place:
             with self.engine.writing() as session:
                 session.execute(Command(method=Method.PUT, target=Xid.parse(f"/dirs/{name}"), body={}))
 
-    def state(self, id: str) -> State:
+    def state(self, id: str) -> DeliveryState:
         """As it was kept last."""
-        return State.from_json(KeyValueStore(self.engine.store).get(f"{FOLDER}/{id}"))
+        return self.states()[id]
+
+    def states(self) -> dict[str, DeliveryState]:
+        """Those of all subscriptions."""
+        with self.engine.store.read() as reader:
+            return reader.subscriptions.deliveries("", "g")
 
     def until(self, done: Callable[[], bool]) -> None:
         """Wait for something that nobody tells of."""

@@ -10,7 +10,7 @@ import pytest
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries, policy
 from signalbook.events.feed import Head
-from signalbook.events.subscriptions.store import Keyring, Subscriptions
+from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import Store
@@ -21,7 +21,7 @@ from .conftest import Place
 def deliveries(store: Store, **settings: Any) -> Deliveries:
     chosen = Settings(model="empty", **settings)
     engine = Engine(store, settings=chosen)
-    return Deliveries(engine, Subscriptions(engine, Keyring(None), most=9), Head(engine.position), chosen)
+    return Deliveries(engine, SubscriptionStore(engine, Keyring(None), most=9), Head(engine.position), chosen)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ import time
 
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.dispatcher import Keeper, Known, States
-from signalbook.events.delivery.store import Lease, State
-from signalbook.events.subscriptions.store import Keyring, Subscriptions
+from signalbook.events.delivery.store import Lease
+from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
-from signalbook.storage.base import KeyValueStore, Store
+from signalbook.storage.base import DeliveryState, Store
 
 WANTED = Subscription(id="", protocol="FILE", sink="file:a")
 
@@ -29,18 +29,26 @@ class Told:
     def wake(self) -> None: ...
 
 
+def stored_states(store: Store) -> dict[str, DeliveryState]:
+    with store.read() as reader:
+        return reader.subscriptions.deliveries("", "g")
+
+
 def test_an_update_is_not_written_over(store: Store) -> None:
     """Who updates a subscription says where it goes on; what was known before it counts no more."""
     engine = Engine(store, settings=Settings(model="empty"))
-    book = Subscriptions(engine, Keyring(None), most=9)
+    book = SubscriptionStore(engine, Keyring(None), most=9)
     with engine.writing() as session:
         old, new = (book.create(session, WANTED).subscription for _ in range(2))
-    states = {old.id: Known(old.revision - 1, State(position=7)), new.id: Known(new.revision, State(position=8))}
-    keeper = Keeper(engine, book, Lease(), Told({**states, "gone": Known(1, State(position=9)), "going": None}))
+    states = {
+        old.id: Known(old.revision - 1, DeliveryState(position=7)),
+        new.id: Known(new.revision, DeliveryState(position=8)),
+    }
+    keeper = Keeper(engine, book, Lease(), Told({**states, "gone": Known(1, DeliveryState(position=9)), "going": None}))
     keeper.start()
     deadline = time.monotonic() + 300
-    while (kept := KeyValueStore(engine.store).folder("deliveries"))[new.id]["position"] != 8:
+    while (kept := stored_states(store))[new.id].position != 8:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     keeper.stop()
-    assert {key: state["position"] for key, state in kept.items()} == {old.id: 0, new.id: 8}
+    assert {key: state.position for key, state in kept.items()} == {old.id: 0, new.id: 8}

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from signalbook.events.delivery.queue import Retries, delivered, failed, revived
-from signalbook.events.delivery.store import ACTIVE, GONE, RETRYING, SUSPENDED, State
 from signalbook.events.sinks.base import DeliveryError, NotYet
+from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RETRIES = Retries(first=1.0, longest=60.0, give_up=3600.0, attempts=3)
@@ -26,14 +26,14 @@ def test_chance_spreads_them() -> None:
 
 
 def test_events_that_were_taken() -> None:
-    before = State(position=7, state=RETRYING, delivered=3, failures=2, failing="x", lasterror="y", next="z")
-    assert delivered(before, 2, NOW) == State(
+    before = DeliveryState(position=7, state=RETRYING, delivered=3, failures=2, failing="x", lasterror="y", next="z")
+    assert delivered(before, 2, NOW) == DeliveryState(
         position=7, delivered=5, lastattempt="2030-01-01T00:00:00Z", lastdelivery="2030-01-01T00:00:00Z"
     )
 
 
 def test_a_failure_is_told_with_the_next_attempt() -> None:
-    state, wait = failed(State(position=7), DeliveryError("no"), NOW, RETRIES)
+    state, wait = failed(DeliveryState(position=7), DeliveryError("no"), NOW, RETRIES)
     assert (state.state, state.failures, state.lasterror, state.failing) == (RETRYING, 1, "no", "2030-01-01T00:00:00Z")
     assert 0.5 <= wait <= 1.0
     assert "2030-01-01T00:00:00.5" <= state.next <= "2030-01-01T00:00:01Z"
@@ -41,13 +41,13 @@ def test_a_failure_is_told_with_the_next_attempt() -> None:
 
 def test_who_asks_for_time_gets_it() -> None:
     """D-33: Retry-After"""
-    assert failed(State(position=7), DeliveryError("no", retry_after=600), NOW, RETRIES)[1] == 600
+    assert failed(DeliveryState(position=7), DeliveryError("no", retry_after=600), NOW, RETRIES)[1] == 600
 
 
 def test_a_pause_is_no_failure() -> None:
     """D-34: a rate that is used up"""
-    state, wait = failed(State(position=7), NotYet("slow", retry_after=5), NOW, RETRIES)
-    assert (state, wait) == (State(position=7, next="2030-01-01T00:00:05Z"), 5)
+    state, wait = failed(DeliveryState(position=7), NotYet("slow", retry_after=5), NOW, RETRIES)
+    assert (state, wait) == (DeliveryState(position=7, next="2030-01-01T00:00:05Z"), 5)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_pause_is_no_failure() -> None:
 )
 def test_what_the_sink_says_for_good(error: DeliveryError, state: str, rejected: int) -> None:
     """D-33: 410 and 415"""
-    after, wait = failed(State(position=7), error, NOW, RETRIES)
+    after, wait = failed(DeliveryState(position=7), error, NOW, RETRIES)
     assert (after.state, after.rejected, after.lasterror, wait) == (state, rejected, "x", 0)
     assert after.over is (state == GONE)
 
@@ -67,17 +67,11 @@ def test_what_the_sink_says_for_good(error: DeliveryError, state: str, rejected:
 def test_giving_up_takes_time_and_attempts(failures: int, hours: float, over: bool) -> None:
     """A server that was off for long does not give up at once."""
     failing = (NOW - timedelta(hours=hours)).isoformat().replace("+00:00", "Z")
-    before = State(position=7, state=RETRYING, failures=failures, failing=failing if failures else "")
+    before = DeliveryState(position=7, state=RETRYING, failures=failures, failing=failing if failures else "")
     after, _ = failed(before, DeliveryError("no"), NOW, RETRIES)
     assert (after.state == SUSPENDED) is over
 
 
 def test_an_update_begins_anew() -> None:
-    before = State(position=7, state=SUSPENDED, delivered=3, failures=9, failing="x", lasterror="y")
-    assert revived(before) == State(position=7, delivered=3, lasterror="y")
-
-
-def test_notes_are_read_back() -> None:
-    state = State(position=7, state=GONE, lasterror="é")
-    assert State.from_json(state.to_json()) == state
-    assert State.from_json({"position": 7, "of": "another version"}) == State(position=7)
+    before = DeliveryState(position=7, state=SUSPENDED, delivered=3, failures=9, failing="x", lasterror="y")
+    assert revived(before) == DeliveryState(position=7, delivered=3, lasterror="y")

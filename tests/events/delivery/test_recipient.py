@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from signalbook.events.delivery.interest import NOTHING
 from signalbook.events.delivery.queue import KEPT, MOST_AT_ONCE, Phase, Recipient, Retries
-from signalbook.events.delivery.store import GONE, State
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.storage.base import GONE, DeliveryState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RETRIES = Retries()
@@ -20,7 +20,7 @@ WANTED = Subscription(id="s", protocol="HTTP", sink="https://e.example")
 
 
 def recipient(*positions: int, at: int = 0) -> Recipient:
-    made = Recipient(WANTED, NOTHING, None, State(position=at))
+    made = Recipient(WANTED, NOTHING, None, DeliveryState(position=at))
     made.pending.extend((position, {"id": str(position)}) for position in positions)
     made.scanned = max((at, *positions))
     return made
@@ -50,7 +50,7 @@ def test_they_shrink_when_it_is_slow() -> None:
 
 def test_who_was_never_tried_has_a_lane_of_its_own() -> None:
     assert recipient().lane == "new"
-    assert Recipient(WANTED, NOTHING, None, State(position=0, failures=3)).lane == "slow"
+    assert Recipient(WANTED, NOTHING, None, DeliveryState(position=0, failures=3)).lane == "slow"
 
 
 def test_a_change_with_several_events_is_done_when_all_are() -> None:

@@ -12,11 +12,10 @@ import pytest
 from signalbook.engine.write.commands import Command, Method
 from signalbook.events.delivery import dispatcher
 from signalbook.events.delivery.queue import Retries
-from signalbook.events.delivery.store import ACTIVE, GONE, RETRYING, SUSPENDED
 from signalbook.events.sinks.base import Consent
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import KeyValueStore, StorageBusy
+from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, StorageBusy
 from signalbook.xid import Xid
 
 from ..hooks import Hook, Says, reserved, serving
@@ -197,7 +196,7 @@ def test_subscriptions_come_and_go(place: Place, told: bool) -> None:
     assert not set(one.ids) & set(other.ids)
     place.remove(wanted)
     place.until(lambda: running.status() == {"delivers": False, "subscriptions": {}})
-    place.until(lambda: not KeyValueStore(place.engine.store).folder("deliveries"))
+    place.until(lambda: not place.states())
 
 
 def test_no_attempt_begins_while_a_subscription_is_exchanged(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.events import filters
-from signalbook.events.delivery.store import State
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import InvalidSubscription
-from signalbook.events.subscriptions.store import Entry
+from signalbook.events.subscriptions.store import ShownSubscription
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.storage.base import DeliveryState
 from signalbook.values import Finding, dump_json
 
 ROOT = "http://r.example"
@@ -136,7 +136,9 @@ def test_the_older_form(wanted: tuple[Any, ...], sink: str, shown: dict[str, Any
 def test_secrets_are_not_shown() -> None:
     """D-31"""
     credential = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
-    entry = Entry(subscription=Subscription(id="i", credential=credential, **SINK), state=State(position=1))
+    entry = ShownSubscription(
+        subscription=Subscription(id="i", credential=credential, **SINK), state=DeliveryState(position=1)
+    )
     for old in (False, True):
         assert b"horse" not in dump_json(documents.show(entry, old=old))
     assert "horse" not in repr(entry)

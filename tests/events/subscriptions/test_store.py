@@ -1,4 +1,4 @@
-"""Subscriptions as they are kept, on each database."""
+"""SubscriptionStore as they are kept, on each database."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import pytest
 from signalbook import values
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
-from signalbook.events.delivery import store as deliveries
-from signalbook.events.delivery.store import ACTIVE, SUSPENDED, State
-from signalbook.events.subscriptions.store import Entry, Full, Keyring, Keys, Subscriptions
+from signalbook.events.subscriptions.store import (
+    Keyring,
+    Keys,
+    ShownSubscription,
+    SubscriptionStore,
+    TooManySubscriptions,
+)
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, with_known_secrets
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import KeyValueStore, Store
+from signalbook.storage.base import ACTIVE, SUSPENDED, DeliveryState, Store, StoredSubscription
 from signalbook.xid import ROOT
 
 PLAIN = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})
@@ -56,22 +60,22 @@ def ring() -> Ring:
 
 
 @pytest.fixture
-def book(engine: Engine, ring: Ring) -> Subscriptions:
-    return Subscriptions(engine, ring, most=3)
+def book(engine: Engine, ring: Ring) -> SubscriptionStore:
+    return SubscriptionStore(engine, ring, most=3)
 
 
-def fine(_: Entry) -> None:
+def fine(_: ShownSubscription) -> None:
     """Whatever there is is what was expected."""
 
 
-def create(engine: Engine, book: Subscriptions, wanted: Subscription = WANTED) -> Entry:
+def create(engine: Engine, book: SubscriptionStore, wanted: Subscription = WANTED) -> ShownSubscription:
     with engine.writing() as session:
         return book.create(session, wanted)
 
 
 def update(
-    engine: Engine, book: Subscriptions, id: str, change: Callable[[Subscription], Subscription]
-) -> Entry | None:
+    engine: Engine, book: SubscriptionStore, id: str, change: Callable[[Subscription], Subscription]
+) -> ShownSubscription | None:
     def complete(known: Subscription | None) -> Subscription:
         assert known is not None
         return change(known)
@@ -80,7 +84,22 @@ def update(
         return book.update(session, id, complete, fine)
 
 
-def test_it_comes_back_with_its_secrets_for_deliveries_alone(engine: Engine, book: Subscriptions) -> None:
+def stored(engine: Engine) -> list[StoredSubscription]:
+    with engine.store.read() as reader:
+        return reader.subscriptions.page()
+
+
+def states(engine: Engine) -> dict[str, DeliveryState]:
+    with engine.store.read() as reader:
+        return reader.subscriptions.deliveries("", "g")
+
+
+def put_state(engine: Engine, id: str, state: DeliveryState) -> None:
+    with engine.store.write() as writer:
+        writer.subscriptions.put_delivery(id, state)
+
+
+def test_it_comes_back_with_its_secrets_for_deliveries_alone(engine: Engine, book: SubscriptionStore) -> None:
     """D-28, D-31"""
     made = create(engine, book).subscription
     assert book.all() == {made.id: replace(WANTED, id=made.id, revision=1)}
@@ -88,10 +107,10 @@ def test_it_comes_back_with_its_secrets_for_deliveries_alone(engine: Engine, boo
     assert shown is not None
     assert shown.subscription == made
     assert made.credential == Credential(credentialtype="PLAIN", members={"identifier": "me"})
-    assert "horse" not in repr((book.all(), book.get(made.id), KeyValueStore(engine.store).folder("subscriptions")))
+    assert "horse" not in repr((book.all(), book.get(made.id), stored(engine)))
 
 
-def test_the_revision_tells_of_each_change(engine: Engine, book: Subscriptions) -> None:
+def test_the_revision_tells_of_each_change(engine: Engine, book: SubscriptionStore) -> None:
     seen = [book.revision()]
     made = create(engine, book).subscription
     seen.append(book.revision())
@@ -103,22 +122,22 @@ def test_the_revision_tells_of_each_change(engine: Engine, book: Subscriptions) 
     assert seen == [0, 1, 2, 3]
 
 
-def test_it_begins_now_or_where_it_is_told(engine: Engine, book: Subscriptions) -> None:
+def test_it_begins_now_or_where_it_is_told(engine: Engine, book: SubscriptionStore) -> None:
     with engine.writing() as session:
         session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": "r"}, base_url="http://r.example"))
     now = engine.position()
     assert now > 0
-    assert create(engine, book).state == State(position=now)
-    assert create(engine, book, replace(WANTED, config={"after": 0})).state == State(position=0)
+    assert create(engine, book).state == DeliveryState(position=now)
+    assert create(engine, book, replace(WANTED, config={"after": 0})).state == DeliveryState(position=0)
     with pytest.raises(SubscriptionError, match=rf"/config/after: .* behind the position 0, up to {now}"):
         create(engine, book, replace(WANTED, config={"after": now + 1}))
 
 
-def test_it_does_not_begin_before_what_is_kept(engine: Engine, book: Subscriptions) -> None:
+def test_it_does_not_begin_before_what_is_kept(engine: Engine, book: SubscriptionStore) -> None:
     for name in "ab":
         with engine.writing() as session:
             session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": name}, base_url="http://r.example"))
-    assert engine.forget(before=values.now(), upto=engine.position()) == 1
+    assert engine.prune(before=values.now(), upto=engine.position()) == 1
     with pytest.raises(
         SubscriptionError, match="/config/after: the events that are kept are behind the position 1, up"
     ):
@@ -126,16 +145,16 @@ def test_it_does_not_begin_before_what_is_kept(engine: Engine, book: Subscriptio
     assert create(engine, book, replace(WANTED, config={"after": 1})).state.position == 1
 
 
-def test_there_are_no_more_than_allowed(engine: Engine, book: Subscriptions) -> None:
+def test_there_are_no_more_than_allowed(engine: Engine, book: SubscriptionStore) -> None:
     made = [create(engine, book) for _ in range(3)]
-    with pytest.raises(Full, match="max_subscriptions"):
+    with pytest.raises(TooManySubscriptions, match="max_subscriptions"):
         create(engine, book)
     with engine.writing() as session:
         book.remove(session, made[0].subscription.id, fine)
     create(engine, book)
 
 
-def test_pages(engine: Engine, book: Subscriptions) -> None:
+def test_pages(engine: Engine, book: SubscriptionStore) -> None:
     made = [create(engine, book, replace(WANTED, sink=f"https://sink.example/{n}")) for n in range(3)]
     ids = [entry.subscription.id for entry in made]
     assert ids == sorted(ids)
@@ -144,45 +163,41 @@ def test_pages(engine: Engine, book: Subscriptions) -> None:
     assert book.page(ids[2], 2) == []
 
 
-def test_an_update_resumes(engine: Engine, book: Subscriptions) -> None:
+def test_an_update_resumes(engine: Engine, book: SubscriptionStore) -> None:
     made = create(engine, book).subscription
-    state = State(position=7, state=SUSPENDED, failures=9, failing="2026-01-01T00:00:00Z", delivered=3)
-    KeyValueStore(engine.store).put({deliveries.name(made.id): state.to_json()})
+    state = DeliveryState(position=7, state=SUSPENDED, failures=9, failing="2026-01-01T00:00:00Z", delivered=3)
+    put_state(engine, made.id, state)
     told = update(engine, book, made.id, lambda known: known)
     assert told is not None
-    assert told.state == State(position=7, state=ACTIVE, delivered=3)
+    assert told.state == DeliveryState(position=7, state=ACTIVE, delivered=3)
 
 
-def test_only_another_start_goes_back(engine: Engine, book: Subscriptions) -> None:
+def test_only_another_start_goes_back(engine: Engine, book: SubscriptionStore) -> None:
     """What GET shows can be sent back without having it all delivered again."""
     made = create(engine, book).subscription
-    KeyValueStore(engine.store).put({deliveries.name(made.id): State(position=7).to_json()})
+    put_state(engine, made.id, DeliveryState(position=7))
     same = update(engine, book, made.id, lambda known: known)
     back = update(engine, book, made.id, lambda known: replace(known, config={"after": 0}))
-    KeyValueStore(engine.store).put({deliveries.name(made.id): State(position=9).to_json()})
+    put_state(engine, made.id, DeliveryState(position=9))
     again = update(engine, book, made.id, lambda known: known)
     none = update(engine, book, made.id, lambda known: replace(known, config={}))
     assert [entry.state.position for entry in (same, back, again, none) if entry] == [7, 0, 9, 9]
 
 
-def test_nothing_is_left_of_a_removed_one(engine: Engine, book: Subscriptions) -> None:
+def test_nothing_is_left_of_a_removed_one(engine: Engine, book: SubscriptionStore) -> None:
     made = create(engine, book).subscription
     with engine.writing() as session:
         told = book.remove(session, made.id, fine)
         assert told is not None
         assert book.remove(session, made.id, fine) is None
-    assert (
-        book.get(made.id),
-        KeyValueStore(engine.store).folder("subscriptions"),
-        KeyValueStore(engine.store).folder("deliveries"),
-    ) == (None, {}, {})
+    assert (book.get(made.id), stored(engine), states(engine)) == (None, [], {})
     assert update(engine, book, made.id, lambda known: known) is None
 
 
-def test_a_refused_write_leaves_everything(engine: Engine, book: Subscriptions) -> None:
+def test_a_refused_write_leaves_everything(engine: Engine, book: SubscriptionStore) -> None:
     made = create(engine, book).subscription
 
-    def refuse(_: Entry) -> None:
+    def refuse(_: ShownSubscription) -> None:
         raise KeyError
 
     with pytest.raises(KeyError), engine.writing() as session:
@@ -212,7 +227,7 @@ def test_a_refused_write_leaves_everything(engine: Engine, book: Subscriptions) 
     ],
 )
 def test_secrets_stay_where_they_were_meant_to_go(
-    engine: Engine, book: Subscriptions, change: dict[str, object], kept: bool
+    engine: Engine, book: SubscriptionStore, change: dict[str, object], kept: bool
 ) -> None:
     """D-31: an update may leave them out, but not redirect them."""
     shown = create(engine, book).subscription
@@ -221,7 +236,7 @@ def test_secrets_stay_where_they_were_meant_to_go(
     assert (now is not None and now.secrets == PLAIN.secrets) is kept
 
 
-def test_a_lost_key_is_told_and_nothing_is_sent(engine: Engine, book: Subscriptions, ring: Ring) -> None:
+def test_a_lost_key_is_told_and_nothing_is_sent(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
     made = create(engine, book).subscription
     ring.now = Keys([b"o" * 32])
     lost = book.all()[made.id]
@@ -230,14 +245,15 @@ def test_a_lost_key_is_told_and_nothing_is_sent(engine: Engine, book: Subscripti
     assert not lost.credential.secrets
 
 
-def test_a_sink_changed_in_the_database_gets_no_secret(engine: Engine, book: Subscriptions) -> None:
+def test_a_sink_changed_in_the_database_gets_no_secret(engine: Engine, book: SubscriptionStore) -> None:
     made = create(engine, book).subscription
-    note = KeyValueStore(engine.store).get(f"subscriptions/{made.id}")
-    KeyValueStore(engine.store).put({f"subscriptions/{made.id}": {**note, "sink": "https://evil.example/"}})
+    (row,) = stored(engine)
+    with engine.store.write() as writer:
+        writer.subscriptions.put(replace(row, sink="https://evil.example/"))
     assert "changed by someone else" in book.all()[made.id].fault
 
 
-def test_rotation(engine: Engine, book: Subscriptions, ring: Ring) -> None:
+def test_rotation(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
     made = create(engine, book).subscription
     create(engine, book, replace(WANTED, credential=None))
     ring.now = Keys([b"n" * 32, b"k" * 32])
@@ -253,7 +269,7 @@ def test_no_file_has_a_secret(tmp_path: Path) -> None:
     settings = Settings(db=f"sqlite:///{tmp_path / 'r.db'}", model="empty")
     store = open_store(settings.db)
     engine = Engine(store, settings=settings)
-    book = Subscriptions.of(engine, settings)
+    book = SubscriptionStore.of(engine, settings)
     made = create(engine, book).subscription
     update(engine, book, made.id, lambda known: replace(known, types=()))
     for _ in range(2):

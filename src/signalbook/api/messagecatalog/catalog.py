@@ -12,16 +12,16 @@ from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
 from signalbook.api.messagecatalog.requests import CatalogRequest
 from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, version_number
+from signalbook.cncf.lookup import find_by_uri, latest_number, version_numbers
 from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.metaschemas import format_of
-from signalbook.engine import numbers, uris
 from signalbook.engine.engine import Session
 from signalbook.engine.read.inlining import EntityNode
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.references import named
+from signalbook.engine.write.load import named
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.inheritance import materialise
 from signalbook.messages.definitions.normalise import BASE_NAMES
@@ -64,7 +64,7 @@ class CatalogView:
 
     def find_latest(self, xid: Xid) -> JSONObject | None:
         """As ``latest``, None where no version has a number (J-10)."""
-        number = numbers.latest(self.view, xid)
+        number = latest_number(self.view, xid)
         return None if number is None else self.version(xid / "versions" / str(number))
 
     def version(self, xid: Xid) -> JSONObject:
@@ -73,7 +73,7 @@ class CatalogView:
 
     def numbers(self, xid: Xid) -> list[int]:
         """The numbers of a message's versions, rising."""
-        return numbers.listed(self.view, xid)
+        return version_numbers(self.view, xid)
 
     def versions(self, xid: Xid) -> list[JSONObject]:
         """The versions of a message that have numbers, the newest first."""
@@ -119,7 +119,7 @@ class CatalogView:
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):
             return True
         try:
-            return numbers.latest(self.view, node.xid) is not None
+            return latest_number(self.view, node.xid) is not None
         except RegistryError:  # a cross reference to nothing
             return False
 
@@ -225,7 +225,7 @@ class CatalogWriter:
         """No two versions have one URI (A-21)."""
         base = self._request.base
         uri = compose(str(attributes.get("authority") or ""), attributes["globaluri"], base)
-        found = uris.find(self._session.view, uri, self._request.places)
+        found = find_by_uri(self._session.view, uri, self._request.places)
         if found is not None:
             raise Conflict(str(found), f"the version {message_path(found)} has the URI {uri} already")
 
@@ -289,7 +289,7 @@ def lookup(catalog: CatalogView, request: CatalogRequest) -> Xid:
     Raises ``bad_request`` without it, and ``not_found``.
     """
     named = request.uri
-    found = uris.find(catalog.view, named, request.places)
+    found = find_by_uri(catalog.view, named, request.places)
     if found is None:
         raise RegistryError("not_found", subject=request.path.text, detail=f"no version has the URI {named[:500]}")
     return found

@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.api.cncf import CncfRequest, find_route
 from signalbook.cncf.ids import entity_id, message_path, message_xid, version_number
-from signalbook.engine.uris import Places
+from signalbook.cncf.lookup import UriBases
 from signalbook.errors import RegistryError
 from signalbook.xid import ID, ROOT, Xid
 
@@ -83,10 +83,10 @@ class CatalogRequest(CncfRequest[CatalogPath]):
     """A request to one of the two APIs."""
 
     @property
-    def places(self) -> Places:
+    def places(self) -> UriBases:
         """Where versions are to be had."""
         bases = (self.base, *(f"{self.root}{mount}" for mount in MOUNTS if mount != self.mount))
-        return Places(groups="messagegroups", bases=bases, root=self.root, path=message_path, xid=message_xid)
+        return UriBases(groups="messagegroups", urls=bases, root=self.root, path=message_path, xid=message_xid)
 
     def url(self, xid: Xid) -> str:
         """The URL of an entity in this API."""

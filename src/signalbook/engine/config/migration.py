@@ -133,7 +133,7 @@ def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None)
 
 
 def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
-    """Roots and numbers of Versions; in an ordered mode ``adoption`` puts the ancestors in line."""
+    """Roots and numbers of Versions; in an ordered mode the migration sets the ancestors."""
     if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED:
         yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
     if kind.maxversions and count > kind.maxversions:
@@ -183,13 +183,13 @@ def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
         raise compliance_refusal(context.problems.faults)
 
 
-def fill_defaults(draft: WorkingCopy, rules: AttributeSet, now: datetime) -> None:
-    """Give ``draft`` the defaults it lacks; that counts as an update (R34)."""
-    stored = {name: value for name, value in draft.attributes.items() if name not in VALIDATION}
-    values = {**draft.attributes, **rules.check(stored).values}
-    if values != draft.attributes:
-        draft.attributes = values
-        draft.touch(now)
+def fill_defaults(copy: WorkingCopy, rules: AttributeSet, now: datetime) -> None:
+    """Give ``copy`` the defaults it lacks; that counts as an update (R34)."""
+    stored = {name: value for name, value in copy.attributes.items() if name not in VALIDATION}
+    values = {**copy.attributes, **rules.check(stored).values}
+    if values != copy.attributes:
+        copy.attributes = values
+        copy.touch(now)
 
 
 def _differ(before: GroupType, after: GroupType) -> bool:
@@ -206,9 +206,9 @@ def _stale(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
 
 def _migrate_group(writer: Writer, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
     group = context.model.groups[before.plural]
-    draft = OwnerCopy.of(row)
-    fill_defaults(draft, group.attributes, context.now)
-    yield from _apply(writer, WorkingTree(registry=OwnerCopy.of(root), groups={row.xid: draft}), context)
+    copy = OwnerCopy.of(row)
+    fill_defaults(copy, group.attributes, context.now)
+    yield from _apply(writer, WorkingTree(registry=OwnerCopy.of(root), groups={row.xid: copy}), context)
     for kind in _stale(before, group):
         for resource in writer.children([row.key], kind.plural):
             if resource.xref is None:
@@ -217,12 +217,12 @@ def _migrate_group(writer: Writer, root: Row, row: Row, before: GroupType, conte
                 yield from _apply(writer, tree, context)
 
 
-def _migrate_resource(writer: Writer, draft: ResourceCopy, kind: ResourceType, context: Context) -> None:
-    load_versions(writer, [draft])
-    fill_defaults(draft, kind.metaattributes, context.now)
-    for version in draft.versions.values():
+def _migrate_resource(writer: Writer, copy: ResourceCopy, kind: ResourceType, context: Context) -> None:
+    load_versions(writer, [copy])
+    fill_defaults(copy, kind.metaattributes, context.now)
+    for version in copy.versions.values():
         fill_defaults(version, kind.attributes, context.now)
-    resettle_resource(draft, kind, context)
+    resettle_resource(copy, kind, context)
 
 
 def _apply(writer: Writer, tree: WorkingTree, context: Context) -> tuple[Change, ...]:

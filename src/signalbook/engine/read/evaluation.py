@@ -228,7 +228,7 @@ class PathWalk:
             level for level, steps in enumerate(self._asked) if any(self.part(level, each) is None for each in steps)
         }
         if resource is not None and resource + 1 in rows:
-            rows.add(resource)  # what is made of a Version may be its Resource's to tell
+            rows.add(resource)  # what is computed of a Version may depend on its Resource
         return Selection(
             parent=(self._base.shown or self._base.row).key,
             types=self.path,

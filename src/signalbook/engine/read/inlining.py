@@ -44,7 +44,7 @@ class Inline:
 NOTHING: Final = Inline()
 ALL: Final = Inline(everything=True)
 EXPORT: Final = Inline(names={"capabilities": NOTHING, "modelsource": NOTHING}, everything=True)
-"""What ``/export`` inlines unless told otherwise (R274)."""
+"""What ``/export`` inlines unless asked otherwise (R274)."""
 
 
 def parse_inline(values: Iterable[str], target: Xid, model: Model, *, subject: str) -> Inline:

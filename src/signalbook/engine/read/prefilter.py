@@ -26,7 +26,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def store_conditions(expression: FilterExpression, model: Model, types: tuple[str, ...]) -> tuple[Condition, ...]:
-    """What a way has to pass at the step where ``expression`` is about its entities; none if the store cannot tell.
+    """What a path has to pass at the step where ``expression`` is about its entities; none if the store cannot test it.
 
     ``types`` are the collections from the root to these entities.
     """

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 
-from signalbook.engine.write.references import Documents
+from signalbook.engine.write.context import Documents
 from signalbook.engine.write.workingcopies import VersionCopy, WorkingCopy, WorkingTree
 from signalbook.storage.base import Row, Writer
 
@@ -78,7 +78,7 @@ def apply_tree(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
 
 
 def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterator[Update]:
-    gone = [draft.before.key for draft in (*tree.deleted, *_removed_versions(tree)) if draft.before is not None]
+    gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
     if gone:
         yield Delete(keys=tuple(gone))
     used = {version.document for version in _versions(tree)}
@@ -104,16 +104,16 @@ def _removed_versions(tree: WorkingTree) -> Iterator[WorkingCopy]:
 
 def _rows(tree: WorkingTree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Rows to insert, level by level, and rows to replace."""
-    drafts: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_versions(tree)]
-    fresh = [draft for draft in drafts if draft.before is None]
+    copies: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_versions(tree)]
+    fresh = [copy for copy in copies if copy.before is None]
     new_keys = iter(writer.reserve(len(fresh)) if fresh else ())
-    keys = {draft.xid: draft.before.key if draft.before else next(new_keys) for draft in drafts}
+    keys = {copy.xid: copy.before.key if copy.before else next(new_keys) for copy in copies}
     inserted, replaced = [], []
-    for draft in drafts:
-        if draft.before is None:
-            inserted.append(draft.row(keys[draft.xid], keys[draft.xid.owner]))
+    for copy in copies:
+        if copy.before is None:
+            inserted.append(copy.row(keys[copy.xid], keys[copy.xid.owner]))
         else:
-            row = draft.row(draft.before.key, draft.before.parent)
-            if row != draft.before:
+            row = copy.row(copy.before.key, copy.before.parent)
+            if row != copy.before:
                 replaced.append(row)
     return tuple(inserted), tuple(replaced)

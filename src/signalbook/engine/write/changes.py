@@ -41,7 +41,7 @@ class Change:
 
     ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
     attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
-    ``cascaded`` tells that the subject went because its owner did.
+    ``cascaded`` means that the subject went because its owner did.
     """
 
     xid: str
@@ -89,8 +89,8 @@ def coalesce(changes: Iterable[Change]) -> list[Change]:
 
 def _merged(one: Change, other: Change) -> Change:
     strongest = min(one.action, other.action, key=_STRONGEST.index)
-    told = strongest in (Action.UPDATED, Action.DEPRECATION)
-    names = tuple(dict.fromkeys((*one.changed, *other.changed))) if told else ()
+    named = strongest in (Action.UPDATED, Action.DEPRECATION)
+    names = tuple(dict.fromkeys((*one.changed, *other.changed))) if named else ()
     return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded)
 
 
@@ -118,61 +118,61 @@ def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) ->
     return (*found, *_deleted(tree))
 
 
-def _change(draft: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
+def _change(copy: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
     return Change(
-        xid=str(draft.xid), entity=_ENTITIES[draft.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
+        xid=str(copy.xid), entity=_ENTITIES[copy.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
     )
 
 
 def _deleted(tree: WorkingTree) -> Iterator[Change]:
-    gone = {draft.xid for draft in tree.deleted}
-    for draft in tree.deleted:
-        yield replace(_change(draft, Action.DELETED), cascaded=draft.xid.owner in gone)
+    gone = {copy.xid for copy in tree.deleted}
+    for copy in tree.deleted:
+        yield replace(_change(copy, Action.DELETED), cascaded=copy.xid.owner in gone)
 
 
-def _owner(draft: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
-    if draft.before is None:
-        yield _change(draft, Action.CREATED)
+def _owner(copy: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
+    if copy.before is None:
+        yield _change(copy, Action.CREATED)
         return
-    changed = _stamps(draft, draft.before.createdat, draft.before.modifiedat)
-    changed += _differences(draft.before.attributes, draft.attributes)
-    for plural in sorted(draft.collections):
+    changed = _stamps(copy, copy.before.createdat, copy.before.modifiedat)
+    changed += _differences(copy.before.attributes, copy.attributes)
+    for plural in sorted(copy.collections):
         changed += [plural, f"{plural}count"]
     changed += config
     if changed:
-        yield _change(draft, Action.UPDATED, changed)
-    yield from _deprecation(draft)
+        yield _change(copy, Action.UPDATED, changed)
+    yield from _deprecation(copy)
 
 
-def _resource(draft: ResourceCopy, singular: str) -> Iterator[Change]:
-    before = draft.before
+def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
+    before = copy.before
     if before is None:
-        yield _change(draft, Action.CREATED)
+        yield _change(copy, Action.CREATED)
         return
-    changed = [f"meta.{name}" for name in _stamps(draft, before.createdat, before.modifiedat)]
-    changed += [f"meta.{name}" for name in _differences(before.attributes, draft.attributes)]
+    changed = [f"meta.{name}" for name in _stamps(copy, before.createdat, before.modifiedat)]
+    changed += [f"meta.{name}" for name in _differences(before.attributes, copy.attributes)]
     pairs = (
-        ("xref", before.xref, draft.xref),
-        ("defaultversionid", before.defaultversionid, draft.defaultversionid),
-        ("defaultversionsticky", before.defaultversionsticky, draft.sticky),
+        ("xref", before.xref, copy.xref),
+        ("defaultversionid", before.defaultversionid, copy.defaultversionid),
+        ("defaultversionsticky", before.defaultversionsticky, copy.sticky),
     )
     changed += [f"meta.{name}" for name, old, new in pairs if old != new]
-    if draft.removed or any(version.before is None for version in draft.versions.values()):
+    if copy.removed or any(version.before is None for version in copy.versions.values()):
         changed += ["versions", "versionscount"]
-    changed += _default_version(draft, singular)
+    changed += _default_version(copy, singular)
     if changed:
-        yield _change(draft, Action.UPDATED, changed)
-    yield from _deprecation(draft)
+        yield _change(copy, Action.UPDATED, changed)
+    yield from _deprecation(copy)
 
 
-def _default_version(draft: ResourceCopy, singular: str) -> list[str]:
+def _default_version(copy: ResourceCopy, singular: str) -> list[str]:
     """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
-    old_id = draft.before.defaultversionid if draft.before else None
-    if old_id == draft.defaultversionid:
-        current = draft.versions.get(old_id or "")
+    old_id = copy.before.defaultversionid if copy.before else None
+    if old_id == copy.defaultversionid:
+        current = copy.versions.get(old_id or "")
         return _version_changes(current, singular) if current else []
-    both = [draft.versions.get(old_id or "") or draft.removed.get(old_id or "")]
-    both.append(draft.versions.get(draft.defaultversionid or ""))
+    both = [copy.versions.get(old_id or "") or copy.removed.get(old_id or "")]
+    both.append(copy.versions.get(copy.defaultversionid or ""))
     return [name for version in both if version for name in _present(version, singular)]
 
 
@@ -181,38 +181,38 @@ def _present(version: VersionCopy, singular: str) -> list[str]:
     return [f"{singular}id", *_ALWAYS, *version.attributes, *([singular] if version.document else [])]
 
 
-def _version(draft: VersionCopy, singular: str) -> Iterator[Change]:
-    if draft.before is None:
-        yield _change(draft, Action.CREATED)
+def _version(copy: VersionCopy, singular: str) -> Iterator[Change]:
+    if copy.before is None:
+        yield _change(copy, Action.CREATED)
         return
-    changed = _version_changes(draft, singular)
+    changed = _version_changes(copy, singular)
     if changed:
-        yield _change(draft, Action.UPDATED, changed)
+        yield _change(copy, Action.UPDATED, changed)
 
 
-def _version_changes(draft: VersionCopy, singular: str) -> list[str]:
-    before = draft.before
+def _version_changes(copy: VersionCopy, singular: str) -> list[str]:
+    before = copy.before
     if before is None:
-        return _present(draft, singular)
-    changed = _stamps(draft, before.createdat, before.modifiedat)
-    changed += _differences(before.attributes, draft.attributes)
-    pairs = (("ancestorid", before.ancestorid, draft.ancestorid), (singular, before.document, draft.document))
+        return _present(copy, singular)
+    changed = _stamps(copy, before.createdat, before.modifiedat)
+    changed += _differences(before.attributes, copy.attributes)
+    pairs = (("ancestorid", before.ancestorid, copy.ancestorid), (singular, before.document, copy.document))
     return changed + [name for name, old, new in pairs if old != new]
 
 
-def _stamps(draft: WorkingCopy, createdat: datetime, modifiedat: datetime) -> list[str]:
-    names = ["epoch"] if draft.before is None or draft.epoch != draft.before.epoch else []
-    names += ["createdat"] if draft.createdat != createdat else []
-    return names + (["modifiedat"] if draft.modifiedat != modifiedat else [])
+def _stamps(copy: WorkingCopy, createdat: datetime, modifiedat: datetime) -> list[str]:
+    names = ["epoch"] if copy.before is None or copy.epoch != copy.before.epoch else []
+    names += ["createdat"] if copy.createdat != createdat else []
+    return names + (["modifiedat"] if copy.modifiedat != modifiedat else [])
 
 
 def _differences(before: JSONObject, after: JSONObject) -> list[str]:
     return [name for name in {**before, **after} if before.get(name) != after.get(name)]
 
 
-def _deprecation(draft: WorkingCopy) -> Iterator[Change]:
+def _deprecation(copy: WorkingCopy) -> Iterator[Change]:
     """The separate event for ``deprecated``, naming its members (R303)."""
-    old = (draft.before.attributes if draft.before else {}).get("deprecated")
-    new = draft.attributes.get("deprecated")
+    old = (copy.before.attributes if copy.before else {}).get("deprecated")
+    new = copy.attributes.get("deprecated")
     if old != new:
-        yield _change(draft, Action.DEPRECATION, _differences(old or {}, new or {}))
+        yield _change(copy, Action.DEPRECATION, _differences(old or {}, new or {}))

@@ -101,10 +101,10 @@ METHODS: Final[dict[Kind, tuple[Method, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
-    """What a door needs to answer a write.
+    """What an API needs to respond to a write.
 
     ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
-    ``created`` tells whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
+    ``created`` is whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
     collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
     Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domain``.
     """
@@ -184,7 +184,7 @@ class ResourceIntent:
 
     ``attributes`` are the Resource-level ones without ``meta`` and ``versions``, None when the request does not speak
     of them (a write to its meta or Versions); ``meta`` None is absence; ``remove`` names Versions to delete.
-    ``explicit`` tells that the request targets this Resource, not a collection it is in.
+    ``explicit`` means that the request targets this Resource, not a collection it is in.
     """
 
     xid: Xid

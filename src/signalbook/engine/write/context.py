@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from signalbook.engine.write.commands import Flags
-from signalbook.engine.write.references import Documents
 from signalbook.errors import RegistryError
 from signalbook.formats.base import Resolve
+from signalbook.formats.registry import family
 from signalbook.model import Model
-from signalbook.values import Finding, JSONObject
+from signalbook.values import Finding, JSONError, JSONObject, digest, parse_json
 from signalbook.xid import Xid
 
 # Enough to repair a document by; a hostile one does not get to fill memory with complaints.
@@ -19,7 +20,7 @@ MAX_ERRORS: Final = 100
 
 
 class Problems:
-    """Errors found so far. One bad entity does not hide the next: all are told at once.
+    """Errors found so far. One bad entity does not hide the next: all are reported at once.
 
     As a context (``with problems:``) it keeps a ``RegistryError`` raised in the block and goes on behind it.
     """
@@ -74,6 +75,45 @@ def _located(subject: str, path: str) -> str:
     return f"{subject}#{path}"
 
 
+class Documents:
+    """Document bytes by digest: those this command brings, and stored ones when a check needs them."""
+
+    def __init__(self, stored: Callable[[Collection[str]], Mapping[str, bytes]]) -> None:
+        self.new: dict[str, bytes] = {}
+        self._stored = stored
+
+    def keep(self, content: bytes) -> str | None:
+        """Remember ``content``; returns its digest, None for the empty document."""
+        if not content:
+            return None
+        name = digest(content)
+        self.new[name] = content
+        return name
+
+    def read(self, name: str | None) -> bytes:
+        """The bytes behind a digest; no digest is the empty document."""
+        if name is None:
+            return b""
+        return self.new[name] if name in self.new else self._stored([name])[name]
+
+
+def schema_text(content: bytes, format: str = "") -> bytes:
+    """What a format reads of a document: of one that is a JSON string, the text in it.
+
+    A schema that is no JSON (Protobuf, XSD) sent inline without a ``contenttype`` is a JSON string by R248; what it
+    says is in the string. To Avro a string that holds no JSON is a schema: the name of a type.
+    """
+    if not content.startswith(b'"'):
+        return content
+    try:
+        value = parse_json(content)
+    except JSONError:
+        return content
+    if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
+        return content
+    return value.encode("utf-8")
+
+
 def nothing(_: str) -> None:
     """Resolves no reference of a schema document to another one."""
 
@@ -82,7 +122,7 @@ def nothing(_: str) -> None:
 class Context:
     """One command's surroundings. ``now`` is the one instant all its timestamps share (R42).
 
-    ``admin`` tells that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``resolve`` finds
+    ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``resolve`` finds
     the documents that schemas refer to. ``compatibility`` is a rule to be taken for that of every Resource, whatever
     its own: for questions, never stored.
     """

@@ -12,14 +12,14 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
-from signalbook.engine.write.references import named
+from signalbook.engine.write.load import WriteLoader, named
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import review, review_borrowed
 from signalbook.messages.definitions.schemas import readings
 from signalbook.model import Model
-from signalbook.storage.base import Reader, Row
+from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import Kind, Xid, XidError
 
@@ -34,14 +34,14 @@ _SELECTORS: Final = ("envelope", "protocol")
 _SCHEMA_NAMES: Final = ("dataschemauri", "dataschemaxid")
 
 
-def check_domain_rules(tree: WorkingTree, reader: Reader, model: Model, base_url: str = "") -> tuple[Finding, ...]:
+def check_domain_rules(tree: WorkingTree, loader: WriteLoader, model: Model, base_url: str = "") -> tuple[Finding, ...]:
     """Findings about the messages and endpoints that ``tree`` changes, up to ``MAX_FINDINGS``.
 
     Each path begins with the xid of the Version or Group it is in, then ``#``. Severity ``error`` is a broken MUST.
     """
     if not any(_is(model.groups[xid.group_type].document, "message", "endpoint") for xid in tree.groups):
         return ()
-    return tuple(islice(_Judge(tree, reader, model, base_url).findings(), MAX_FINDINGS))
+    return tuple(islice(_DomainCheck(tree, loader, model, base_url).findings(), MAX_FINDINGS))
 
 
 def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
@@ -58,12 +58,12 @@ def _is(document: JSONObject, *domains: str) -> bool:
     return document.get("modelcompatiblewith") in [_SPECIFIED[domain] for domain in domains]
 
 
-class _Judge:
+class _DomainCheck:
     """One look over one tree, before it is stored: what is in the tree counts, then what is stored."""
 
-    def __init__(self, tree: WorkingTree, reader: Reader, model: Model, base_url: str) -> None:
+    def __init__(self, tree: WorkingTree, loader: WriteLoader, model: Model, base_url: str) -> None:
         self._tree = tree
-        self._reader = reader
+        self._loader = loader
         self._model = model
         self._base_url = base_url
         self._definitions: dict[Xid, JSONObject | None] = {}
@@ -119,11 +119,9 @@ class _Judge:
                     yield Finding(path=name, rule="unknown_schema", message=text, severity="warning")
 
     def _exists(self, xid: Xid) -> bool:
-        draft = self._tree.resources.get(xid.resource)
-        if draft is not None:
-            draft.find(*([] if xid.kind is Kind.RESOURCE else [xid.id]))
-            return xid.kind is Kind.RESOURCE or xid.id in draft.versions
-        return self._reader.get(xid) is not None
+        if xid.resource in self._tree.resources:
+            return xid.kind is Kind.RESOURCE or self._loader.version(xid) is not None
+        return self._loader.stored(xid) is not None
 
     def _base(self, reference: str) -> Mapping[str, JSON] | None:
         xid = named(reference, self._base_url)
@@ -137,21 +135,14 @@ class _Judge:
         return self._definitions[xid]
 
     def _attributes(self, xid: Xid) -> JSONObject | None:
-        draft = self._tree.resources.get(xid.resource)
-        if draft is not None and draft.xref is None:
-            wanted = (xid.id if xid.kind is Kind.VERSION else draft.defaultversionid) or ""
-            draft.find(wanted)
-            return draft.versions[wanted].attributes if wanted in draft.versions else None
-        row = self._reader.get(xid)
+        copy = self._tree.resources.get(xid.resource)
+        if copy is not None and copy.xref is None:
+            version = self._loader.version(xid)
+            return None if version is None else version.attributes
+        row = self._loader.stored(xid)
         if row is not None and xid.kind is Kind.RESOURCE:
-            row = self._default(row)
+            row = self._loader.default_versions([row]).get(xid)
         return None if row is None else row.attributes
-
-    def _default(self, row: Row) -> Row | None:
-        shown = row if row.xref is None else self._reader.get(row.xref)
-        if shown is None or shown.defaultversionid is None:
-            return None
-        return self._reader.get(shown.xid / "versions" / shown.defaultversionid)
 
     def _members(self, group: OwnerCopy) -> Iterator[Finding]:
         """Stored messages that a group states another envelope or protocol for, beside those in the tree."""
@@ -160,15 +151,14 @@ class _Judge:
         for plural in self._model.groups[group.xid.group_type].resources:
             if not self._is_message(group.xid / plural):
                 continue
-            rows = self._reader.children([group.before.key], plural)
+            rows = self._loader.members(group.before, plural)
             while batch := list(islice(rows, _BATCH)):
-                for row in batch:
-                    if row.xid not in self._tree.resources:
-                        yield from _located_at(row.xid, self._borrowed(self._shown(row), group))
-
-    def _shown(self, row: Row) -> JSONObject | None:
-        found = self._default(row)
-        return None if found is None else _raw(found.attributes, row.xid)
+                others = [row for row in batch if row.xid not in self._tree.resources]
+                defaults = self._loader.default_versions(others)
+                for row in others:
+                    shown = defaults.get(row.xid)
+                    raw = None if shown is None else _raw(shown.attributes, row.xid)
+                    yield from _located_at(row.xid, self._borrowed(raw, group))
 
     def _endpoint(self, group: OwnerCopy) -> Iterator[Finding]:
         changed = group.before is None or group.before.attributes != group.attributes
@@ -177,7 +167,7 @@ class _Judge:
         if changed or group.collections:
             places = {xid: place for place, xid in self._referred(group)}
             for place, xid in self._referred(group):
-                if changed and self._group_key(xid) is None and xid not in self._tree.groups:
+                if changed and self._group(xid) is None and xid not in self._tree.groups:
                     text = f"there is no group {xid} in this registry"
                     yield Finding(path=place, rule="unknown_group", message=text, severity="warning")
             yield from lint_messageids(islice(self._ids([group.xid, *places]), _MAX_MESSAGEIDS))
@@ -197,16 +187,15 @@ class _Judge:
     def _ids(self, groups: list[Xid]) -> Iterator[tuple[str, str]]:
         """Every message of ``groups`` by id; what the tree deletes is not looked for."""
         for xid in groups:
-            key = self._group_key(xid)
-            stored = self._reader.children([key]) if key is not None else ()
-            new = (x for x, draft in self._tree.resources.items() if draft.before is None and x.owner == xid)
+            group = self._group(xid)
+            stored = self._loader.members(group) if group is not None else ()
+            new = (x for x, copy in self._tree.resources.items() if copy.before is None and x.owner == xid)
             found = chain((row.xid for row in stored), new)
             yield from ((message.id, str(message)) for message in found if self._is_message(message))
 
-    def _group_key(self, xid: Xid) -> int | None:
-        draft = self._tree.groups.get(xid)
-        row = draft.before if draft is not None else self._reader.get(xid)
-        return None if row is None else row.key
+    def _group(self, xid: Xid) -> Row | None:
+        copy = self._tree.groups.get(xid)
+        return copy.before if copy is not None else self._loader.stored(xid)
 
 
 def _by_xid(entity: tuple[Xid, object]) -> str:

@@ -13,7 +13,7 @@ from signalbook.engine.write.workingcopies import VersionCopy
 Versions: TypeAlias = dict[str, VersionCopy]
 
 _SEMVER: Final = re.compile(r"[vV]?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
-_STAMP: Final = len("2030-12-19T06:00:00.000000")  # all drafts' instants are UTC
+_STAMP: Final = len("2030-12-19T06:00:00.000000")  # all instants of working copies are UTC
 
 
 def semver_key(versionid: str) -> str:
@@ -71,7 +71,7 @@ ORDERED: Final[dict[str, Callable[[VersionCopy], tuple[object, ...]]]] = {
     "modifiedat": _by_modifiedat,
     "semver": _by_semver,
 }
-"""The modes in which all Versions form one line, with the key that orders them; the mode left over is ``manual``."""
+"""The modes in which all Versions are in one order, with the key that gives it; the mode left over is ``manual``."""
 
 
 def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> VersionCopy:
@@ -87,8 +87,8 @@ def surplus(versions: Versions, mode: str, limit: int, keep: str | None) -> list
     """Ids to delete, the oldest first, so that ``limit`` Versions stay; never ``keep`` (R93)."""
     excess = len(versions) - limit
     if mode in ORDERED:
-        line = sorted(versions.values(), key=ORDERED[mode])
-        return [v.id for v in line if v.id != keep][:excess]
+        ordered = sorted(versions.values(), key=ORDERED[mode])
+        return [v.id for v in ordered if v.id != keep][:excess]
     return _oldest_roots({vid: v for vid, v in versions.items() if vid != keep}, excess)
 
 
@@ -162,9 +162,9 @@ def _open(versions: Versions, open: Collection[str] | None) -> Iterator[VersionC
     return (version for version in versions.values() if open is None or version.id in open)
 
 
-def _assign_in_order(line: list[VersionCopy], open: Collection[str] | None) -> None:
-    previous = line[0] if line else None
-    for version in line:
+def _assign_in_order(ordered: list[VersionCopy], open: Collection[str] | None) -> None:
+    previous = ordered[0] if ordered else None
+    for version in ordered:
         if open is None or version.id in open:
             version.ancestorid = previous.id if previous else version.id
         previous = version
@@ -193,10 +193,10 @@ def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
 
 def _not_descending(versions: Versions, ancestor: str) -> Versions:
     """Versions that do not lead up to ``ancestor``: hanging it below one that does would close a circle."""
-    return {vid: v for vid, v in versions.items() if ancestor not in _line(versions, v)}
+    return {vid: v for vid, v in versions.items() if ancestor not in _ancestry(versions, v)}
 
 
-def _line(versions: Versions, version: VersionCopy) -> set[str]:
+def _ancestry(versions: Versions, version: VersionCopy) -> set[str]:
     seen: set[str] = set()
     here: VersionCopy | None = version
     while here is not None and here.id not in seen:

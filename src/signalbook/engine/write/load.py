@@ -1,4 +1,4 @@
-"""Loading: the part of the registry that one command can touch, in a few queries.
+"""Loading: everything that a write reads of the store. The decisions read nothing by themselves.
 
 Of a Resource with many Versions those are loaded that the write is about: their ancestors, neighbours and the newest
 ones. The decisions are those made with all Versions at hand (``lineage``): one that is left out keeps its ancestor, is
@@ -7,30 +7,323 @@ not the newest and was found right when it was written. Where that cannot be sai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, TypeAlias
+from urllib.parse import unquote
 
-from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent
-from signalbook.engine.write.context import Context
+from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
+from signalbook.engine.write.context import Context, Documents, schema_text
 from signalbook.engine.write.lineage import ORDERED, rank
-from signalbook.engine.write.workingcopies import (
-    OwnerCopy,
-    ResourceCopy,
-    StoredVersions,
-    VersionCopy,
-    WorkingTree,
-)
+from signalbook.engine.write.resources import elsewhere
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy, WorkingTree
+from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import is_transitive
 from signalbook.storage.base import Reader, Row
-from signalbook.xid import ROOT, Kind, Xid
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Kind, Xid, XidError
 
-NeedsSome: TypeAlias = Callable[[Row, int], bool]
+IsPartial: TypeAlias = Callable[[Row, int], bool]
 
 FEW: Final = 12
 """Versions that are loaded at once: finding the right ones among them takes longer."""
+_DETAILS: Final = "$details"
 
 
-def needs_some(command: Command, context: Context) -> NeedsSome:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """Entities to delete from one collection, each with what the request says of it, and all beneath them."""
+
+    collection: Xid
+    entries: dict[str, JSONObject]
+    rows: tuple[Row, ...]
+    beneath: tuple[Row, ...]
+
+
+class WriteLoader:
+    """What one command reads, in a number of queries that does not depend on how many entities it names.
+
+    ``load`` and ``load_deletion`` fill the tree. ``load_neighbours`` and ``load_compared`` follow when the Versions are
+    as the request says: only then is it known next to which stored ones they are. ``base_url`` is the URL of the
+    registry's root as clients know it: what begins with it is here.
+    """
+
+    def __init__(self, reader: Reader, base_url: str = "") -> None:
+        self._reader = reader
+        self._base_url = base_url
+        self.tree: WorkingTree | None = None
+        # What a digest stands for never changes: when a document is read makes no difference to a decision.
+        self.content = Documents(reader.documents)
+
+    def load(self, command: Command, intent: Intent, context: Context) -> WorkingTree:
+        """Everything stored that ``intent`` can touch."""
+        groups = {group.xid for group in intent.groups}
+        about = {resource.xid: resource for resource in intent.resources()}
+        tree = self._entities(groups, about, command, context)
+        for xid, resource in tree.resources.items():
+            if resource.partial:
+                self._load_named(resource, about[xid], context)
+        return tree
+
+    def load_deletion(self, command: Command, context: Context) -> tuple[WorkingTree, Deletion]:
+        """The owners that a delete touches, and what is to go. Raises ``not_found`` (R171), ``bad_request`` (R50)."""
+        collection = command.target if command.target.is_collection else command.target.parent
+        owner = collection.owner
+        groups = {Xid(owner.parts[:2])} if owner.parts else set()
+        resources = {owner} if owner.kind is Kind.RESOURCE else set()
+        tree = self._entities(groups, resources, command, context)
+        parent = tree.owner(owner)
+        if parent is None:
+            raise RegistryError("not_found", subject=str(command.target))
+        if isinstance(parent, ResourceCopy) and parent.xref is not None:
+            raise elsewhere(owner)
+        rows = tuple(self._deleted(parent, command))
+        if not command.target.is_collection and not rows:
+            raise RegistryError("not_found", subject=str(command.target))
+        if isinstance(parent, ResourceCopy) and parent.partial:
+            parent.add(VersionCopy.of(row) for row in rows)
+            self._find(parent, _default_candidates(parent, context))
+        beneath = tuple(self._beneath(rows))
+        return tree, Deletion(collection=collection, entries=_deletion_entries(command), rows=rows, beneath=beneath)
+
+    def load_other_resources(self, group: OwnerCopy) -> dict[Xid, ResourceCopy]:
+        """The stored Resources of a Group that are not in the tree."""
+        rows = self._reader.children([group.before.key]) if group.before is not None else ()
+        found = {row.xid: ResourceCopy.of(row) for row in rows if row.xid not in self.resources}
+        load_versions(self._reader, found.values())
+        return found
+
+    def load_references(self, tree: WorkingTree, stored: dict[Xid, Xid]) -> tuple[dict[Xid, Xid], WorkingTree]:
+        """The cross references that a write may have to do with, xid to target, and the entities at both of their ends.
+
+        Those made in ``tree``, ``stored`` ones of Groups that changed in it, and stored ones to Resources that changed
+        or came to be where a reference led to nothing. Three queries at most.
+        """
+        targets = {**stored, **{xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}}
+        for row in self._reader.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
+            if row.xref is not None and row.xid not in tree.resources:
+                targets[row.xid] = row.xref
+        if not targets:
+            return {}, tree
+        groups = {source.owner for source in targets} - set(tree.groups)
+        missing = {target for target in targets.values() if target not in tree.resources}
+        return targets, load_entities(self._reader, groups, missing)
+
+    def load_neighbours(self, resource: ResourceCopy, intent: ResourceIntent) -> None:
+        """What the place of every Version depends on, once the Versions are as the request says, or everything."""
+        if not resource.partial:
+            return
+        mode = intent.type.versionmode
+        changed = [version for version in resource.versions.values() if _changed(version, mode)]
+        gone = list(resource.removed.values())
+        if len(changed) + len(gone) > 1 or (mode not in ORDERED and any(version.before for version in changed)):
+            self._load_all(resource)
+        elif mode in ORDERED:
+            self._load_in_order(resource, changed, gone, mode)
+        else:
+            self._load_leaves(resource, changed, gone)
+        resource.arrange()
+
+    def load_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
+        """Versions before and behind those to be compared: those ``changed``, and those with another ancestor."""
+        if resource.partial:
+            moved = [v for v in resource.versions.values() if v.id in changed or v.relinked]
+            self._find(resource, [version.ancestorid for version in moved if version.ancestorid is not None])
+            resource.add(_copies(self._reader.derived(resource.key, changed)))
+            resource.arrange()
+
+    def resolve(self, uri: str) -> bytes | None:
+        """The document that a schema refers to, as this write leaves it; never from a network.
+
+        What a schema refers to is known only while it is read: this is the one thing that cannot be loaded ahead.
+        """
+        xid = named(uri, self._base_url)
+        digest = None if xid is None else self._document_of(xid)
+        if digest is None:
+            return None
+        return schema_text(self.content.read(digest))
+
+    def stored(self, xid: Xid) -> Row | None:
+        """An entity that one in the tree refers to, as it is stored."""
+        return self._reader.get(xid)
+
+    def version(self, xid: Xid) -> VersionCopy | None:
+        """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""
+        resource = self.resources[xid.resource]
+        wanted = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
+        if wanted in resource.versions or wanted in resource.removed or not resource.partial:
+            return resource.versions.get(wanted)
+        row = self.stored(resource.xid / "versions" / wanted)
+        return None if row is None else VersionCopy.of(row)
+
+    def default_versions(self, resources: Collection[Row]) -> dict[Xid, Row]:
+        """The default Versions that stored Resources show, their own or their cross references' targets'."""
+        targets = {row.xref for row in resources if row.xref is not None}
+        rows = self._reader.get_many(targets) if targets else {}
+        shown = {row.xid: row if row.xref is None else rows.get(row.xref) for row in resources}
+        wanted = {
+            xid: row.xid / "versions" / row.defaultversionid
+            for xid, row in shown.items()
+            if row and row.defaultversionid
+        }
+        found = self._reader.get_many(set(wanted.values())) if wanted else {}
+        return {xid: found[version] for xid, version in wanted.items() if version in found}
+
+    def members(self, group: Row, plural: str | None = None) -> Iterator[Row]:
+        """The stored Resources of a Group, of all types or one, a batch in memory."""
+        return self._reader.children([group.key], plural)
+
+    @property
+    def resources(self) -> dict[Xid, ResourceCopy]:
+        """The Resources that this command writes to, none before ``load``."""
+        return self.tree.resources if self.tree is not None else {}
+
+    def _entities(
+        self, groups: Collection[Xid], resources: Collection[Xid], command: Command, context: Context
+    ) -> WorkingTree:
+        def is_partial(row: Row, count: int) -> bool:
+            return _is_partial(row, count, command, context)
+
+        self.tree = load_entities(self._reader, groups, resources, is_partial)
+        referring = [copy for copy in self.tree.resources.values() if copy.xref is not None]
+        targets = self._reader.get_many({copy.xref for copy in referring if copy.xref is not None}) if referring else {}
+        for copy in referring:
+            target = targets.get(copy.xref) if copy.xref is not None else None
+            copy.target_epoch = target.epoch if target is not None else 0
+        return self.tree
+
+    def _document_of(self, xid: Xid) -> str | None:
+        if xid.resource in self.resources:  # as it will be counts, not as it was
+            version = self.version(xid)
+            return None if version is None else version.document
+        row = self.stored(xid)
+        if row is not None and xid.kind is Kind.RESOURCE:
+            row = self.default_versions([row]).get(xid)
+        return None if row is None else row.document
+
+    def _find(self, resource: ResourceCopy, ids: Iterable[str]) -> None:
+        """Have the Versions with these ids in a partial Resource, as far as they exist."""
+        missing = {each for each in ids if each not in resource.versions and each not in resource.removed}
+        if missing:
+            rows = self._reader.get_many([resource.xid / "versions" / each for each in missing])
+            resource.add(_copies(rows.values()))
+
+    def _load_all(self, resource: ResourceCopy) -> None:
+        resource.add(_copies(self._reader.children([resource.key], "versions")))
+        resource.stored_count, resource.open, resource.inner = None, None, ()
+        resource.arrange()
+
+    def _load_named(self, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> None:
+        """The Versions that a request names or numbers, and those that are, or may become, the default one."""
+        generated = str(resource.versioncounter + 1)
+        named = [version.id or generated for version in intent.versions]
+        named += _default_candidates(resource, context, (intent.meta or {}).get("defaultversionid"))
+        self._find(resource, named)
+        if any(version.id is None for version in intent.versions) and generated in resource.versions:
+            self._load_all(resource)  # a client numbers them: the next numbers may be taken as well
+
+    def _load_in_order(
+        self, resource: ResourceCopy, changed: list[VersionCopy], gone: list[VersionCopy], mode: str
+    ) -> None:
+        """In one order, what moves has neighbours where it was and where it will be, and one behind each of them."""
+        moving = {version.id for version in (*changed, *gone)}
+        resource.open = {version.id for version in changed}
+        places = [(rank(version, mode), version.id) for version in changed]
+        stored = [(version.before, version.id) for version in (*changed, *gone)]
+        places += [(row.rank, name) for row, name in stored if row is not None and row.rank is not None]
+        for place in places:
+            # Two on each side: the nearest one may be the Version that moves.
+            sides = (_copies(rows) for rows in self._reader.neighbours(resource.key, *place, 2))
+            before, behind = ([version for version in side if version.id not in moving] for side in sides)
+            resource.add((*before[:1], *behind[:1]))
+            resource.open |= {version.id for version in behind[:1]}
+        # Of the two newest one is the newest, whatever becomes of a single Version.
+        resource.add(_copies(self._reader.newest(resource.key, 2)))
+
+    def _load_leaves(self, resource: ResourceCopy, changed: list[VersionCopy], gone: list[VersionCopy]) -> None:
+        """Ancestors are what clients said: a new Version may follow a leaf, one that goes leaves others without any."""
+        self._find(resource, [v.ancestorid for v in (*changed, *gone) if v.ancestorid is not None])
+        orphans = _copies(self._reader.derived(resource.key, [version.id for version in gone]))
+        newest = _copies(self._reader.leaves(resource.key, 1))
+        resource.add((*orphans, *newest))
+        resource.open = {version.id for version in (*changed, *orphans)}
+        known = (*resource.versions.values(), *gone)
+        leaves = {leaf.id for leaf in newest}
+        nothing_to_ask = all(version.before is None or version.id in leaves for version in known)
+        resource.inner = () if nothing_to_ask else self._ancestors(known)
+        # In a single row of Versions there is no second leaf, and looking for it would pass by all of them.
+        sure = _sure_leaf(resource, changed, gone)
+        if any(_displaces(version, newest) for version in (*changed, *gone)) and any(
+            _behind(leaf, sure) for leaf in newest
+        ):
+            resource.add(_copies(self._reader.leaves(resource.key, 2, above=sure)))
+
+    def _ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
+        """Ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
+        ids = {version.before.key: version.id for version in versions if version.before is not None}
+        return {ids[key] for key in self._reader.ancestors(ids)}
+
+    def _deleted(self, parent: WorkingCopy, command: Command) -> Iterator[Row]:
+        """Stored entities to delete; ids that do not exist are passed over (R169)."""
+        target = command.target
+        if target.is_collection:
+            ids = None if command.body is None else list(require_object(command.body, target, "the body"))
+            rows = self._reader.children([parent.key], target.parts[-1], ids=ids)
+            yield from (row for row in rows if ids is None or row.xid.id in ids)
+        else:
+            rows = self._reader.children([parent.key], target.parts[-2], ids=[target.id])
+            yield from (row for row in rows if row.xid == target)
+
+    def _beneath(self, rows: Collection[Row]) -> Iterator[Row]:
+        """Everything beneath Groups or Resources, level by level."""
+        owners = [row.key for row in rows if row.xid.kind is not Kind.VERSION]
+        below = list(self._reader.children(owners)) if owners else []
+        yield from below
+        if below:
+            yield from self._beneath(below)
+
+
+def load_entities(
+    reader: Reader, groups: Collection[Xid], resources: Collection[Xid], is_partial: IsPartial | None = None
+) -> WorkingTree:
+    """The Registry, these Groups, and these Resources with their Versions, as far as they exist."""
+    rows = reader.get_many({ROOT, *groups, *resources})
+    tree = WorkingTree(registry=OwnerCopy.of(rows[ROOT]))
+    tree.groups = {xid: OwnerCopy.of(rows[xid]) for xid in groups if xid in rows}
+    tree.resources = {xid: ResourceCopy.of(rows[xid]) for xid in resources if xid in rows}
+    load_versions(reader, tree.resources.values(), is_partial)
+    return tree
+
+
+def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partial: IsPartial | None = None) -> None:
+    """Give each stored Resource its Versions, in one query, but for those that ``is_partial`` says need some only."""
+    by_key = {copy.key: copy for copy in resources if copy.before is not None and copy.xref is None}
+    counts = reader.counts(by_key) if is_partial and by_key else {}
+    for (key, _), count in counts.items():
+        row = by_key[key].before
+        if is_partial and row is not None and is_partial(row, count):
+            by_key.pop(key).stored_count = count
+    for row in reader.children(by_key, "versions") if by_key else ():
+        by_key[row.parent].versions[row.xid.id] = VersionCopy.of(row)
+
+
+def named(uri: str, base_url: str) -> Xid | None:
+    """The Resource or Version that ``uri`` names: an xid, also as a local fragment or a URL of this registry (G-16)."""
+    root = base_url.rstrip("/")
+    text = uri.removeprefix("#")
+    if root and text.startswith(f"{root}/"):
+        text = text[len(root) :]
+    elif "://" in text or text.startswith("//"):
+        return None
+    path = unquote(text.partition("#")[0].partition("?")[0]).removesuffix(_DETAILS)
+    try:
+        xid = Xid.parse(path if path.startswith("/") else f"/{path}")
+    except XidError:
+        return None
+    return xid if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None
+
+
+def _is_partial(row: Row, count: int, command: Command, context: Context) -> bool:
     """Whether a write to a Resource, stored with so many Versions, needs some of them only.
 
     It must be about that Resource alone, whose Versions must be in order by the present rules. What counts or compares
@@ -38,95 +331,41 @@ def needs_some(command: Command, context: Context) -> NeedsSome:
     """
     target = command.target
     if target.kind not in ONE_RESOURCE:
-        return lambda _row, _count: False
+        return False
     kind = context.model.groups[target.group_type].resources[target.resource_type]
     body = command.body if isinstance(command.body, dict) else {}
-    meta = body if target.kind is Kind.META else body.get("meta")
-    asked = (meta if isinstance(meta, dict) else {}).get("compatibility")
-
-    def some(row: Row, count: int) -> bool:
-        rule = str(context.compatibility or row.attributes.get("compatibility") or "")
-        compared = (rule or asked) and (kind.validatecompatibility or context.compatibility)
-        return (
-            count > FEW
-            and row.settled == kind.versionmode
-            and not (kind.singleversionroot and kind.versionmode not in ORDERED)  # those have one root anyway
-            and not (kind.maxversions and count >= kind.maxversions)
-            and not (compared and (meta is not None or is_transitive(rule)))
-        )
-
-    return some
+    given = body if target.kind is Kind.META else body.get("meta")
+    meta = given if isinstance(given, dict) else {}
+    rule = str(context.compatibility or row.attributes.get("compatibility") or "")
+    compared = (rule or meta.get("compatibility")) and (kind.validatecompatibility or context.compatibility)
+    return (
+        count > FEW
+        and row.settled == kind.versionmode
+        and meta.get("xref") is None  # all Versions go when the Resource becomes a reference
+        and not (kind.singleversionroot and kind.versionmode not in ORDERED)  # those have one root anyway
+        and not (kind.maxversions and count >= kind.maxversions)
+        and not (compared and (given is not None or is_transitive(rule)))
+    )
 
 
-def gather(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> None:
-    """Load what the place of every Version depends on, once the Versions are as the request says, or everything."""
-    if resource.stored is None:
-        return
-    mode = intent.type.versionmode
-    changed = [version for version in resource.versions.values() if _changed(version, mode)]
-    gone = list(resource.removed.values())
-    if len(changed) + len(gone) > 1 or (mode not in ORDERED and any(version.before for version in changed)):
-        resource.complete()
-        return
-    resource.find(*_named(resource, intent, context))
-    if mode in ORDERED:
-        _gather_line(resource, resource.stored, changed, gone, mode)
-    else:
-        _gather_leaves(resource, resource.stored, changed, gone)
-    resource.arrange()
+def _default_candidates(resource: ResourceCopy, context: Context, wanted: object = None) -> list[str]:
+    """Ids of Versions that are, or may become, the default one."""
+    names = (resource.defaultversionid, wanted, context.flags.setdefaultversionid)
+    return [name for name in names if isinstance(name, str)]
+
+
+def _default_version(resource: Row) -> Xid:
+    return resource.xid / "versions" / (resource.defaultversionid or "")
+
+
+def _copies(rows: Iterable[Row]) -> list[VersionCopy]:
+    return [VersionCopy.of(row) for row in rows]
 
 
 def _changed(version: VersionCopy, mode: str) -> bool:
     """Whether it is new, or may be in another place than it was."""
     before = version.before
     return before is None or before.rank != rank(version, mode) or before.ancestorid != version.ancestorid
-
-
-def _named(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Iterator[str]:
-    """Versions that are, or may become, the default one."""
-    for name in (
-        resource.defaultversionid,
-        (intent.meta or {}).get("defaultversionid"),
-        context.flags.setdefaultversionid,
-    ):
-        if isinstance(name, str):
-            yield name
-
-
-def _gather_line(
-    resource: ResourceCopy, stored: StoredVersions, changed: list[VersionCopy], gone: list[VersionCopy], mode: str
-) -> None:
-    """All are in one line: what moves has neighbours where it was and where it will be, and one behind each of them."""
-    moving = {version.id for version in (*changed, *gone)}
-    resource.open = {version.id for version in changed}
-    places = [(rank(version, mode), version.id) for version in changed]
-    places += [(v.before.rank, v.id) for v in (*changed, *gone) if v.before is not None and v.before.rank is not None]
-    for place in places:
-        before, behind = (list(filter(lambda v: v.id not in moving, side)) for side in stored.neighbours(*place))
-        resource.add((*before[:1], *behind[:1]))
-        resource.open |= {version.id for version in behind[:1]}
-    resource.add(stored.newest())
-
-
-def _gather_leaves(
-    resource: ResourceCopy, stored: StoredVersions, changed: list[VersionCopy], gone: list[VersionCopy]
-) -> None:
-    """Ancestors are what clients said: a new Version may end the line of one, one that goes leaves others without."""
-    resource.find(*(version.ancestorid for version in (*changed, *gone) if version.ancestorid is not None))
-    orphans = stored.derived([version.id for version in gone])
-    newest = stored.leaves(1)
-    resource.add((*orphans, *newest))
-    resource.open = {version.id for version in (*changed, *orphans)}
-    known = (*resource.versions.values(), *gone)
-    leaves = {leaf.id for leaf in newest}
-    nothing_to_ask = all(version.before is None or version.id in leaves for version in known)
-    resource.inner = () if nothing_to_ask else stored.ancestors(known)
-    # A single line of Versions has no second leaf, and looking for it would pass by all of them.
-    sure = _sure_leaf(resource, changed, gone)
-    if any(_displaces(version, newest) for version in (*changed, *gone)) and any(
-        _behind(leaf, sure) for leaf in newest
-    ):
-        resource.add(stored.leaves(2, above=sure))
 
 
 def _displaces(version: VersionCopy, newest: list[VersionCopy]) -> bool:
@@ -146,32 +385,15 @@ def _sure_leaf(resource: ResourceCopy, changed: list[VersionCopy], gone: list[Ve
     return max(((rank(version, "manual"), version.id) for version in (*changed, *left)), default=("", ""))
 
 
-def load_intent(reader: Reader, intent: Intent, partly: NeedsSome) -> WorkingTree:
-    """Everything stored that ``intent`` can touch: a few queries, however many entities it names."""
-    groups = {group.xid for group in intent.groups}
-    resources = {resource.xid for resource in intent.resources()}
-    return load_entities(reader, groups, resources, partly)
-
-
-def load_entities(
-    reader: Reader, groups: Collection[Xid], resources: Collection[Xid], partly: NeedsSome | None = None
-) -> WorkingTree:
-    """The Registry, these Groups, and these Resources with their Versions, as far as they exist."""
-    rows = reader.get_many({ROOT, *groups, *resources})
-    tree = WorkingTree(registry=OwnerCopy.of(rows[ROOT]))
-    tree.groups = {xid: OwnerCopy.of(rows[xid]) for xid in groups if xid in rows}
-    tree.resources = {xid: ResourceCopy.of(rows[xid]) for xid in resources if xid in rows}
-    load_versions(reader, tree.resources.values(), partly)
-    return tree
-
-
-def load_versions(reader: Reader, resources: Collection[ResourceCopy], partly: NeedsSome | None = None) -> None:
-    """Give each stored Resource its Versions, in one query, but for those that ``partly`` says need some only."""
-    by_key = {draft.before.key: draft for draft in resources if draft.before is not None and draft.xref is None}
-    counts = reader.counts(by_key) if partly and by_key else {}
-    for (key, _), count in counts.items():
-        row = by_key[key].before
-        if partly and row is not None and partly(row, count):
-            by_key.pop(key).stored = StoredVersions(reader, row, count)
-    for row in reader.children(by_key, "versions") if by_key else ():
-        by_key[row.parent].versions[row.xid.id] = VersionCopy.of(row)
+def _deletion_entries(command: Command) -> dict[str, JSONObject]:
+    """What a request says of each entity to delete; the ``epoch`` flag as an entry of a map would say it (R179)."""
+    if command.target.is_collection:
+        body = {} if command.body is None else command.body
+        return {
+            key: require_object(entry, command.target, f'"{key}"')
+            for key, entry in require_object(body, command.target, "the body").items()
+        }
+    if command.flags.epoch is None:
+        return {command.target.id: {}}
+    epoch = {"epoch": command.flags.epoch}
+    return {command.target.id: {"meta": epoch} if command.target.kind is Kind.RESOURCE else epoch}

@@ -15,8 +15,7 @@ from typing import Final
 
 from signalbook.cncf.ids import version_number
 from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
-from signalbook.engine.write.context import Context
-from signalbook.engine.write.references import Documents
+from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, findings_to_error
@@ -48,21 +47,21 @@ def check_epoch(given: JSON, stored: int, subject: Xid) -> None:
         raise RegistryError("mismatched_epoch", subject=str(subject), bad_epoch=given, epoch=stored)
 
 
-def update(draft: WorkingCopy, body: JSONObject, context: Context) -> None:
-    """Check the epoch, set both timestamps and count ``draft`` as updated (R34-R42).
+def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
+    """Check the epoch, set both timestamps and count ``copy`` as updated (R34-R42).
 
     A Resource has these in its meta, which errors name (R38).
     """
-    subject = draft.xid / "meta" if draft.xid.kind is Kind.RESOURCE else draft.xid
-    if draft.before is not None:
-        check_epoch(body.get("epoch"), draft.before.epoch, subject)
+    subject = copy.xid / "meta" if copy.xid.kind is Kind.RESOURCE else copy.xid
+    if copy.before is not None:
+        check_epoch(body.get("epoch"), copy.before.epoch, subject)
     if "createdat" in body:
-        draft.createdat = _timestamp(body, "createdat", subject) or context.now
+        copy.createdat = _timestamp(body, "createdat", subject) or context.now
     given = _timestamp(body, "modifiedat", subject)
-    if given is not None and (draft.before is None or given != draft.before.modifiedat):
-        draft.modifiedat = given
-        draft.stamped = True
-    draft.touch(context.now)
+    if given is not None and (copy.before is None or given != copy.before.modifiedat):
+        copy.modifiedat = given
+        copy.stamped = True
+    copy.touch(context.now)
 
 
 def combine(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
@@ -99,31 +98,31 @@ def _timestamp(body: JSONObject, name: str, subject: Xid) -> datetime | None:
 _REGISTRY: Final = COMMON | {"registryid", "specversion", "capabilities", "model", "modelsource"}
 
 
-def write_registry(draft: OwnerCopy, body: JSONObject, mode: WriteMode, registryid: str, context: Context) -> None:
+def write_registry(copy: OwnerCopy, body: JSONObject, mode: WriteMode, registryid: str, context: Context) -> None:
     """Replace or merge the Registry's attributes. ``registryid`` is what the body's must equal (R58)."""
-    check_id(body, "registry", registryid, draft.xid)
-    update(draft, body, context)
-    values = combine(draft.attributes, body, mode, _REGISTRY)
-    draft.attributes = {**checked(values, context.model.attributes, draft.xid), "registryid": registryid}
+    check_id(body, "registry", registryid, copy.xid)
+    update(copy, body, context)
+    values = combine(copy.attributes, body, mode, _REGISTRY)
+    copy.attributes = {**checked(values, context.model.attributes, copy.xid), "registryid": registryid}
 
 
-def write_group(draft: OwnerCopy, intent: GroupIntent, context: Context) -> None:
+def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
     """Create, replace or merge a Group's attributes; without a body an existing one stays, a new one gets defaults."""
-    if intent.body is None and draft.before is not None:
+    if intent.body is None and copy.before is not None:
         return
     body = intent.body or {}
-    check_id(body, intent.type.singular, draft.xid.id, draft.xid)
-    update(draft, body, context)
-    values = combine(draft.attributes, body, intent.mode, COMMON | {f"{intent.type.singular}id"})
-    draft.attributes = checked(values, intent.type.attributes, draft.xid)
+    check_id(body, intent.type.singular, copy.xid.id, copy.xid)
+    update(copy, body, context)
+    values = combine(copy.attributes, body, intent.mode, COMMON | {f"{intent.type.singular}id"})
+    copy.attributes = checked(values, intent.type.attributes, copy.xid)
 
 
-def checked_constraints(draft: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
+def checked_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
     """The constraints in force in this Group (R108). Raises ``invalid_attribute`` for constraints that widen."""
-    constraints, faults = intent.type.narrowed(draft.attributes.get("constraints"))
+    constraints, faults = intent.type.narrowed(copy.attributes.get("constraints"))
     if faults:
-        raise findings_to_error(faults, str(draft.xid))
-    return GroupConstraints(constraints=constraints, group=draft.attributes)
+        raise findings_to_error(faults, str(copy.xid))
+    return GroupConstraints(constraints=constraints, group=copy.attributes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,10 +151,10 @@ class GroupConstraints:
                 )
 
 
-def group_constraints(draft: OwnerCopy, type: GroupType) -> GroupConstraints:
-    """What the Group ``draft``, whose own constraints have been checked, demands of its Resources."""
-    constraints, _ = type.narrowed(draft.attributes.get("constraints"))
-    return GroupConstraints(constraints=constraints, group=draft.attributes)
+def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
+    """What the Group ``copy``, whose own constraints have been checked, demands of its Resources."""
+    constraints, _ = type.narrowed(copy.attributes.get("constraints"))
+    return GroupConstraints(constraints=constraints, group=copy.attributes)
 
 
 JSON_TYPE = "application/json"
@@ -167,7 +166,7 @@ def names(type: ResourceType) -> tuple[str, str, str]:
 
 
 def from_body(
-    draft: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType, documents: Documents
+    copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType, documents: Documents
 ) -> JSONObject:
     """Take the document out of a metadata body; returns the attributes that go with it, over those of the body.
 
@@ -177,22 +176,22 @@ def from_body(
     given = [name for name in (inline, encoded, url) if body.get(name) is not None]
     if len(given) > 1:
         listed = ", ".join((inline, encoded, url))
-        raise RegistryError("one_resource", subject=str(draft.xid), list=listed)
+        raise RegistryError("one_resource", subject=str(copy.xid), list=listed)
     if not given:
-        return _without_document(draft, body, mode, type)
+        return _without_document(copy, body, mode, type)
     if given == [url]:
-        draft.document = None
+        copy.document = None
         return {}
-    content_type = _content_type(draft, body, mode, default=mode is WriteMode.MERGE or given == [inline])
+    content_type = _content_type(copy, body, mode, default=mode is WriteMode.MERGE or given == [inline])
     if given == [inline]:
         content = _encode(body[inline], type.type_of(content_type or JSON_TYPE))
     else:
-        content = _decode(body[encoded], encoded, draft.xid)
-    draft.document = documents.keep(content)
+        content = _decode(body[encoded], encoded, copy.xid)
+    copy.document = documents.keep(content)
     return {url: None, **({"contenttype": content_type} if content_type else {})}
 
 
-def from_content(draft: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents) -> JSONObject:
+def from_content(copy: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents) -> JSONObject:
     """Take the document of a write in document form (R160-R164); returns the attributes that go with it.
 
     Raises ``one_resource`` when there is both content and a ``<RESOURCE>url``.
@@ -200,27 +199,27 @@ def from_content(draft: VersionCopy, document: DocumentBody, type: ResourceType,
     _, _, url = names(type)
     location = document.attributes.get(url)
     if location is not None and document.content:
-        raise RegistryError("one_resource", subject=str(draft.xid), list=f"{url}, the body")
-    draft.document = documents.keep(document.content)
+        raise RegistryError("one_resource", subject=str(copy.xid), list=f"{url}, the body")
+    copy.document = documents.keep(document.content)
     return {"contenttype": document.contenttype, url: location}
 
 
-def _without_document(draft: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
+def _without_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
     """No document in the body: a null empties it (R246), silence keeps it unless PUT drops a stored url (R247)."""
     url = names(type)[2]
-    if any(name in body for name in names(type)) or (mode is WriteMode.REPLACE and url in draft.attributes):
-        draft.document = None
+    if any(name in body for name in names(type)) or (mode is WriteMode.REPLACE and url in copy.attributes):
+        copy.document = None
         return {url: None}
     return {}
 
 
-def _content_type(draft: VersionCopy, body: JSONObject, mode: WriteMode, *, default: bool) -> str | None:
+def _content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, *, default: bool) -> str | None:
     """The content type to go by (R248): the body's, on PATCH then the stored one, then the request's own."""
     given = body.get("contenttype")
     if given is None and mode is WriteMode.MERGE and "contenttype" not in body:
-        given = draft.attributes.get("contenttype")
+        given = copy.attributes.get("contenttype")
     if given is not None:
-        return given if isinstance(given, str) else None  # a wrong type is the attribute check's to tell
+        return given if isinstance(given, str) else None  # the attribute check reports a wrong type
     return JSON_TYPE if default else None
 
 
@@ -254,10 +253,8 @@ def generate_id(resource: ResourceCopy) -> str:
     while True:
         resource.versioncounter += 1
         number = str(resource.versioncounter)
-        resource.find(number)
         if number not in resource.versions:
             return number
-        resource.complete()  # a client numbers them: the next ones may be taken as well
 
 
 def write_version(
@@ -265,13 +262,12 @@ def write_version(
 ) -> VersionCopy:
     """Create or update one Version of ``resource``. Raises ``RegistryError`` for what is wrong with it."""
     versionid = intent.id or generate_id(resource)
-    resource.find(versionid)
     version = resource.versions.get(versionid)
     if version is None:
         _check_may_name(resource, intent, about.type)
         xid = resource.xid / "versions" / versionid
         version = VersionCopy(xid=xid, createdat=context.now, modifiedat=context.now)
-        # A client's number counts, too: the drafts' versions never get one again, be it deleted (A-19).
+        # A client's number counts, too: versions of the CNCF drafts never get one again, be it deleted (A-19).
         resource.versioncounter = max(resource.versioncounter, version_number(versionid) or 0)
     check_id(intent.body, about.type.singular, resource.xid.id, version.xid)
     check_id(intent.body, "version", versionid, version.xid)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, newest, rank, surplus, unknown_ancestor
-from signalbook.engine.write.load import gather
 from signalbook.engine.write.processing import (
     COMMON,
     GroupConstraints,
@@ -118,7 +117,7 @@ def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) ->
 
 
 def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON:
-    """The value asked for, unjudged: the attribute check tells if it is no boolean."""
+    """The value asked for, unchecked: the attribute check reports what is no boolean."""
     given = body.get(_STICKY)
     return (implied or default_sticky(type)) if given is None else given
 
@@ -165,7 +164,6 @@ def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: 
     _check_bare(resource, intent)
     if resource.before is not None and resource.xref is None and intent.meta is not None:
         check_epoch(intent.meta.get("epoch"), resource.before.epoch, resource.xid / "meta")
-    resource.complete()
     for versionid in tuple(resource.versions):
         resource.remove(versionid)  # R264
     resource.xref = target
@@ -175,11 +173,11 @@ def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: 
     resource.touch(context.now)
 
 
-def dissolve(resource: ResourceCopy, target_epoch: int) -> None:
+def dissolve(resource: ResourceCopy) -> None:
     """Take the reference away: nothing of the past returns but the creation time and a growing epoch (R269)."""
     own = resource.before.epoch if resource.before else 0
     resource.xref = None
-    resource.floor = max(own, target_epoch)
+    resource.floor = max(own, resource.target_epoch)
     resource.touched = True
 
 
@@ -229,36 +227,41 @@ def _check_bare(resource: ResourceCopy, intent: ResourceIntent) -> None:
     check_id(intent.meta or {}, singular, resource.xid.id, resource.xid / "meta")
 
 
-def write_resource(
-    resource: ResourceCopy,
-    intent: ResourceIntent,
-    limits: GroupConstraints,
-    context: Context,
-    target_epoch: Callable[[], int],
-) -> bool:
-    """Apply ``intent`` to ``resource``, steps 1 to 8; True if ``finish_resource`` is to follow.
+def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> bool:
+    """Steps 1 and 2 of ``intent``: its Versions; True if ``settle_resource`` is to follow.
 
-    ``target_epoch`` is the epoch of the Resource its present xref points to. Raises ``RegistryError`` at the end of the
-    step that found something wrong; single Versions report into ``context.problems`` too, so that all of them are told.
+    Raises ``RegistryError``; single Versions report into ``context.problems``, so that the errors of all are reported.
     """
     target = wanted(resource, intent, context)
     if target is not None:
         refer(resource, intent, target, context)
         return False
     if resource.xref is not None:
-        dissolve(resource, target_epoch())
+        dissolve(resource)
     found = context.problems.count
     _write_versions(resource, intent, limits, context)
-    if context.problems.count > found:
-        return False
-    gather(resource, intent, context)
-    _settle_resource(resource, intent, limits, context)
     return context.problems.count == found
 
 
-def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
-    """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other."""
-    check_compatibility(resource, type, context)
+def settle_resource(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> bool:
+    """Steps 3 to 8, once the Versions are what the request says; True if ``finish_resource`` is to follow."""
+    found = context.problems.count
+    kind = intent.type
+    _settle_lineage(resource, kind)
+    choice = flagged(write_meta(resource, intent, context), resource, intent, context)
+    settle_default(resource, kind, choice, context)
+    check_formats(resource, kind, context)
+    limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
+    check_matching(resource, kind)
+    return context.problems.count == found
+
+
+def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]) -> None:
+    """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other.
+
+    ``changed`` are the ``changed_schemas``.
+    """
+    check_compatibility(resource, type, context, changed)
     _prune(resource, type, context)
     check_roots(resource, type)
     _mark(resource, type, moved=_touch_moved(resource, context))
@@ -281,7 +284,6 @@ def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: Grou
     for version in (*intent.versions, *own):
         with context.problems:
             write_version(resource, version, intent, limits, context)
-    resource.find(*intent.remove)
     for versionid in intent.remove:
         resource.remove(versionid)
     if resource.removed or resource.created:
@@ -321,22 +323,6 @@ def _first_version(resource: ResourceCopy, attributes: JSONObject, intent: Resou
     return entry_id(resource.xid / "versions", named)
 
 
-def _settle_resource(
-    resource: ResourceCopy,
-    intent: ResourceIntent,
-    limits: GroupConstraints,
-    context: Context,
-) -> None:
-    """Steps 3 to 8, once the Versions are what the request says."""
-    kind = intent.type
-    _settle_lineage(resource, kind)
-    choice = flagged(write_meta(resource, intent, context), resource, intent, context)
-    settle_default(resource, kind, choice, context)
-    check_formats(resource, kind, context)
-    limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
-    check_matching(resource, kind)
-
-
 def _settle_lineage(resource: ResourceCopy, type: ResourceType) -> None:
     """Step 3. Raises ``unknown_id`` (R239) and ``ancestor_circular_reference`` (R240)."""
     processing = resource.versions
@@ -364,7 +350,7 @@ def _prune(resource: ResourceCopy, type: ResourceType, context: Context) -> None
 
 
 def _touch_moved(resource: ResourceCopy, context: Context) -> bool:
-    """A Version whose ancestor changed counts as updated (R241); tells whether there was one.
+    """A Version whose ancestor changed counts as updated (R241); returns whether there was one.
 
     Last of all: in ``modifiedat`` mode the stamp must not feed back into the order it comes from.
     """

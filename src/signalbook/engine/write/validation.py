@@ -7,16 +7,15 @@ follows whom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
 from signalbook.engine.config import capabilities
-from signalbook.engine.write.context import Context
+from signalbook.engine.write.context import Context, schema_text
 from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.processing import VALIDATION
-from signalbook.engine.write.references import schema_text
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
@@ -62,43 +61,53 @@ class Comparisons:
         )
 
 
-def compare_versions(resource: ResourceCopy, rule: str, context: Context) -> Comparisons:
+def changed_schemas(resource: ResourceCopy, type: ResourceType, context: Context) -> frozenset[str]:
+    """Ids of the Versions that are another schema than the one that was found compatible; none without a rule.
+
+    Another rule makes all of them new. One that is only assumed (``Context``) is applied to what this request changes.
+    """
+    rule = _rule_in_force(resource, type, context)
+    if not rule:
+        return frozenset()
+    return other_schemas(resource, rule, assumed=context.compatibility is not None)
+
+
+def other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> frozenset[str]:
+    """As ``changed_schemas``, under this rule."""
+    anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
+    return frozenset(v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed))
+
+
+def compare_versions(resource: ResourceCopy, rule: str, changed: Collection[str], context: Context) -> Comparisons:
     """Compare what has to be compared anew under ``rule``; documents are read pair by pair."""
-    verdict = Comparisons()
-    for version, ancestors in pending(resource, rule, assumed=context.compatibility is not None):
+    comparisons = Comparisons()
+    for version, ancestors in pending(resource, rule, changed):
         if version.attributes.get("format"):
-            _compare_with_ancestors(version, ancestors, rule, context, verdict)
-    return verdict
+            _compare_with_ancestors(version, ancestors, rule, context, comparisons)
+    return comparisons
 
 
 def pending(
-    resource: ResourceCopy, rule: str, *, assumed: bool = False
+    resource: ResourceCopy, rule: str, changed: Collection[str]
 ) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
     """Versions with the ancestors they are to be compared with, the nearest first; none for a root (G-27).
 
     A pair that was found compatible is left out while both documents, the rule and, if that is transitive, all links
-    between them are what they were. A rule that is only ``assumed`` is held against what this request changes.
+    between them are what they were. ``changed`` as ``changed_schemas`` finds them.
     """
-    anew = not assumed and (resource.before is None or _rule(resource.before.attributes) != rule.casefold())
-    changed = {v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed)}
-    _load_compared(resource, changed)
+    versions = resource.versions
     if is_transitive(rule):
-        stirred = _stirred(resource.versions, changed)
-        found = (
-            (v, _moved_ancestors(v, resource.versions, changed)) for v in resource.versions.values() if v.id in stirred
-        )
+        stirred = _stirred(versions, changed)
+        found = ((v, _moved_ancestors(v, versions, changed)) for v in versions.values() if v.id in stirred)
     else:
-        found = ((v, _nearest(v, resource.versions, changed)) for v in resource.versions.values())
+        found = ((v, _nearest(v, versions, changed)) for v in versions.values())
     yield from ((version, ancestors) for version, ancestors in found if ancestors or version.id in changed)
 
 
-def _load_compared(resource: ResourceCopy, changed: set[str]) -> None:
-    """Load what a Resource with some of its Versions at hand lacks: those before and behind what is to be compared."""
-    if resource.stored is not None:
-        moved = [v for v in resource.versions.values() if v.id in changed or _relinked(v)]
-        resource.find(*(version.ancestorid for version in moved if version.ancestorid is not None))
-        resource.add(resource.stored.derived(changed))
-        resource.arrange()
+def _rule_in_force(resource: ResourceCopy, type: ResourceType, context: Context) -> str:
+    """The rule by which Versions are compared, \"\" for none."""
+    rule = context.compatibility or resource.attributes.get("compatibility")
+    return str(rule) if rule and (type.validatecompatibility or context.compatibility) else ""
 
 
 def _rule(attributes: Mapping[str, object]) -> str:
@@ -119,30 +128,26 @@ def _parent(version: VersionCopy, versions: VersionsById) -> VersionCopy | None:
     return None if version.ancestorid in (None, version.id) else versions.get(version.ancestorid or "")
 
 
-def _relinked(version: VersionCopy) -> bool:
-    return version.before is None or version.before.ancestorid != version.ancestorid
-
-
-def _nearest(version: VersionCopy, versions: VersionsById, changed: set[str]) -> list[VersionCopy]:
+def _nearest(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
     parent = _parent(version, versions)
-    if parent is None or not (version.id in changed or parent.id in changed or _relinked(version)):
+    if parent is None or not (version.id in changed or parent.id in changed or version.relinked):
         return []
     return [parent]
 
 
-def _moved_ancestors(version: VersionCopy, versions: VersionsById, changed: set[str]) -> list[VersionCopy]:
+def _moved_ancestors(version: VersionCopy, versions: VersionsById, changed: Collection[str]) -> list[VersionCopy]:
     """The ancestors a Version has not been compared with since it, they, or a link between them changed."""
     found, moved, here = [], version.id in changed, version
     while (parent := _parent(here, versions)) is not None:
-        moved = moved or _relinked(here)
+        moved = moved or here.relinked
         if moved or parent.id in changed:
             found.append(parent)
         here = parent
     return found
 
 
-def _stirred(versions: VersionsById, changed: set[str]) -> set[str]:
-    """Versions on whose line up to the root anything changed; each link is looked at once."""
+def _stirred(versions: VersionsById, changed: Collection[str]) -> set[str]:
+    """Versions on whose path up to the root anything changed; each link is looked at once."""
     known: dict[str, bool] = {}
     for start in versions.values():
         trail, here = [start], start
@@ -150,45 +155,45 @@ def _stirred(versions: VersionsById, changed: set[str]) -> set[str]:
             trail.append(here := parent)
         above = known.get(here.id, False)
         for version in reversed(trail):
-            above = known.setdefault(version.id, above or version.id in changed or _relinked(version))
+            above = known.setdefault(version.id, above or version.id in changed or version.relinked)
     return {name for name, moved in known.items() if moved}
 
 
 def _compare_with_ancestors(
-    version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, verdict: Comparisons
+    version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, comparisons: Comparisons
 ) -> None:
     reason = _obstacle(version, rule, context)
     for ancestor in ancestors if reason is None else ():
-        told = _obstacle(ancestor, rule, context)
-        if told is None:
-            told = _compare(version, ancestor, rule, context, verdict)
-        reason = reason or told
-    verdict.reasons[version.id] = reason
+        obstacle = _obstacle(ancestor, rule, context)
+        if obstacle is None:
+            obstacle = _compare(version, ancestor, rule, context, comparisons)
+        reason = reason or obstacle
+    comparisons.reasons[version.id] = reason
 
 
 def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
     """Why a Version cannot be compared with any other (R254)."""
-    name, told = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
+    name, unchecked = version.attributes.get("format"), version.attributes.get("formatvalidatedreason")
     if not name:
         return f'Version "{version.id}" has no format'
-    if told is not None:
-        return f'Version "{version.id}" was not validated: {told}'
+    if unchecked is not None:
+        return f'Version "{version.id}" was not validated: {unchecked}'
     if context.compatibility is None and not capabilities.compares(context.capabilities, str(name), rule):
         return f'{rule} is not supported for the format "{name}"'
     return None
 
 
 def _compare(
-    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, verdict: Comparisons
+    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons
 ) -> str | None:
-    """Put what is in the way of ``version`` into ``verdict``; returns why there is no answer, if there is none."""
+    """Put what is in the way of ``version`` into ``comparisons``; returns why there is no answer, if there is none."""
     new, old = _names(version), _names(ancestor)
     pair = (*new, *old, rule.casefold().removesuffix("_transitive"))
     if pair in _known:
         return None
-    if verdict.compared >= MAX_PAIRS:
+    if comparisons.compared >= MAX_PAIRS:
         return f"more than {MAX_PAIRS} comparisons in one request"
-    verdict.compared += 1
+    comparisons.compared += 1
     asked: list[str] = []
 
     def resolve(uri: str) -> bytes | None:
@@ -204,11 +209,11 @@ def _compare(
     except (SchemaError, LookupError) as error:
         return f'Versions "{version.id}" and "{ancestor.id}" cannot be compared: {error}'
     if found:
-        verdict.broken.setdefault(version.id, []).append(ancestor.id)
+        comparisons.broken.setdefault(version.id, []).append(ancestor.id)
         against = f'Version "{ancestor.id}"'
-        verdict.faults += [
+        comparisons.faults += [
             finding(direction, difference, document=str(version.xid), against=against)
-            for direction, difference in found[: MAX_FAULTS - len(verdict.faults)]
+            for direction, difference in found[: MAX_FAULTS - len(comparisons.faults)]
         ]
     elif not asked:  # what another document says may change
         _remember(pair)
@@ -254,7 +259,7 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Non
             _set(version, _FORMAT, _outcome(version, type, context))
     if context.problems.count == found:
         with context.problems:
-            check_compatibility(resource, type, context)
+            check_compatibility(resource, type, context, changed_schemas(resource, type, context))
 
 
 def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
@@ -264,27 +269,27 @@ def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
 
 
-def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]) -> None:
     """Compare Versions with their ancestors as ``meta.compatibility`` asks (R256-R258).
 
     Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference and, under
     ``strictvalidation``, ``compatibility_unknown`` for what cannot be compared.
     """
-    rule = context.compatibility or resource.attributes.get("compatibility")
-    if not rule or not (type.validatecompatibility or context.compatibility):
+    rule = _rule_in_force(resource, type, context)
+    if not rule:
         for version in resource.versions.values():
             _set(version, _COMPATIBILITY, {})
         return
-    verdict = compare_versions(resource, str(rule), context)
-    if verdict.broken:
-        raise verdict.error(resource, str(rule))
+    comparisons = compare_versions(resource, rule, changed, context)
+    if comparisons.broken:
+        raise comparisons.error(resource, rule)
     for version in resource.versions.values():
         if not version.attributes.get("format"):
             _set(version, _COMPATIBILITY, {})
-        elif version.id in verdict.reasons:
-            reason = verdict.reasons[version.id]
+        elif version.id in comparisons.reasons:
+            reason = comparisons.reasons[version.id]
             if reason is not None and type.strictvalidation:
-                raise _unknown(resource, version, str(rule), reason)
+                raise _unknown(resource, version, rule, reason)
             _set(version, _COMPATIBILITY, _said("compatibilityvalidated", reason))
         elif version.before is not None:  # nothing it was found by has changed
             known = version.before.attributes

@@ -10,7 +10,7 @@ from typing import Self
 
 from signalbook.cncf.ids import uri_digest
 from signalbook.errors import RegistryError
-from signalbook.storage.base import Reader, Row
+from signalbook.storage.base import Row
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -19,7 +19,7 @@ from signalbook.xid import Xid
 class WorkingCopy:
     """An entity in the making. ``before`` is its stored row, None while it is new.
 
-    ``stamped`` tells that the client gave ``modifiedat``, which a knock-on change must not overwrite.
+    ``stamped`` means that the client gave ``modifiedat``, which a knock-on change must not overwrite.
     """
 
     xid: Xid
@@ -32,7 +32,7 @@ class WorkingCopy:
 
     @classmethod
     def of(cls, row: Row) -> Self:
-        """The draft of a stored entity, unchanged."""
+        """The copy of a stored entity, unchanged."""
         return cls(
             xid=row.xid,
             before=row,
@@ -48,12 +48,17 @@ class WorkingCopy:
             self.modifiedat = now
 
     @property
+    def key(self) -> int:
+        """The storage key, 0 while it is new."""
+        return 0 if self.before is None else self.before.key
+
+    @property
     def epoch(self) -> int:
         """The epoch this entity will have: 1 when new, one more when touched (R34)."""
         return 1 if self.before is None else self.before.epoch + self.touched
 
     def row(self, key: int, parent: int) -> Row:
-        """This draft as the row to store."""
+        """This copy as the row to store."""
         return Row(
             key=key,
             parent=parent,
@@ -87,7 +92,7 @@ class VersionCopy(WorkingCopy):
 
     @classmethod
     def of(cls, row: Row) -> Self:
-        """The draft of a stored Version, unchanged."""
+        """The copy of a stored Version, unchanged."""
         return cls(
             xid=row.xid,
             before=row,
@@ -104,8 +109,13 @@ class VersionCopy(WorkingCopy):
         """The ``versionid``."""
         return self.xid.parts[-1]
 
+    @property
+    def relinked(self) -> bool:
+        """Whether it has another ancestor than it had, or is new."""
+        return self.before is None or self.before.ancestorid != self.ancestorid
+
     def row(self, key: int, parent: int) -> Row:
-        """This draft as the row to store."""
+        """This copy as the row to store."""
         return Row(
             key=key,
             parent=parent,
@@ -121,54 +131,6 @@ class VersionCopy(WorkingCopy):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVersions:
-    """The Versions of one Resource as they are stored, ``count`` of them: for a draft that has some."""
-
-    reader: Reader
-    row: Row
-    count: int
-
-    @property
-    def key(self) -> int:
-        """The Resource's."""
-        return self.row.key
-
-    def find(self, ids: Iterable[str]) -> list[VersionCopy]:
-        """Those that exist among ``ids``."""
-        return _copies(self.reader.get_many([self.row.xid / "versions" / each for each in ids]).values())
-
-    def all(self) -> list[VersionCopy]:
-        """Every one."""
-        return _copies(self.reader.children([self.key], "versions"))
-
-    def newest(self) -> list[VersionCopy]:
-        """The two newest ones: one of them is the newest whatever becomes of a single Version."""
-        return _copies(self.reader.newest(self.key, 2))
-
-    def leaves(self, limit: int, *, above: tuple[str, str] = ("", "")) -> list[VersionCopy]:
-        """The newest of those that are no other's ancestor, behind the place ``above`` (rank, id)."""
-        return _copies(self.reader.leaves(self.key, limit, above=above))
-
-    def neighbours(self, rank: str, id: str) -> tuple[list[VersionCopy], list[VersionCopy]]:
-        """The two before this place and the two behind it."""
-        before, behind = self.reader.neighbours(self.key, rank, id, 2)
-        return _copies(before), _copies(behind)
-
-    def derived(self, ancestors: Collection[str]) -> list[VersionCopy]:
-        """Those whose ancestor is another one, among ``ancestors``."""
-        return _copies(self.reader.derived(self.key, ancestors))
-
-    def ancestors(self, versions: Iterable[VersionCopy]) -> set[str]:
-        """Ids of those ``versions`` that a stored one, not among them, has as its ancestor."""
-        ids = {version.before.key: version.id for version in versions if version.before is not None}
-        return {ids[key] for key in self.reader.ancestors(ids)}
-
-
-def _copies(rows: Iterable[Row]) -> list[VersionCopy]:
-    return [VersionCopy.of(row) for row in rows]
-
-
 @dataclass(slots=True, kw_only=True)
 class ResourceCopy(WorkingCopy):
     """A Resource with its meta (``attributes``, timestamps and epoch are meta's) and its Versions by id.
@@ -176,8 +138,10 @@ class ResourceCopy(WorkingCopy):
     ``removed`` are stored Versions that will be gone; ``floor`` is the epoch the new one must exceed after an xref is
     taken away (R269); ``settled`` is the ``versionmode`` by which the Versions are in order.
 
-    ``versions`` are all there will be, or some if ``stored`` is there (see ``vicinity``): ``find`` brings those with
-    certain ids. Then only those in ``open`` may get another ancestor, and those in ``inner`` are ancestors of others.
+    ``target_epoch`` is the epoch of the Resource that its stored xref points to, 0 if there is none.
+
+    ``versions`` are all there will be. If only some of ``stored_count`` Versions were loaded, only those in ``open``
+    may get another ancestor, and those in ``inner`` are ancestors of others.
     """
 
     defaultversionid: str | None = None
@@ -188,13 +152,14 @@ class ResourceCopy(WorkingCopy):
     removed: dict[str, VersionCopy] = field(default_factory=dict)
     floor: int = 0
     settled: str | None = None
-    stored: StoredVersions | None = None
+    stored_count: int | None = None
+    target_epoch: int = 0
     open: set[str] | None = None
     inner: Collection[str] = ()
 
     @classmethod
     def of(cls, row: Row) -> Self:
-        """The draft of a stored Resource, unchanged; the caller adds its Versions."""
+        """The copy of a stored Resource, unchanged; the caller adds its Versions."""
         return cls(
             xid=row.xid,
             before=row,
@@ -222,38 +187,30 @@ class ResourceCopy(WorkingCopy):
     @property
     def size(self) -> int:
         """How many Versions are stored."""
-        return self.stored.count if self.stored else sum(v.before is not None for v in self.versions.values())
+        if self.stored_count is not None:
+            return self.stored_count
+        return sum(version.before is not None for version in self.versions.values())
+
+    @property
+    def partial(self) -> bool:
+        """Whether only some of the stored Versions are here."""
+        return self.stored_count is not None
 
     @property
     def created(self) -> frozenset[str]:
         """Ids of the Versions that are new."""
         return frozenset(version.id for version in self.versions.values() if version.before is None)
 
-    def find(self, *ids: str) -> None:
-        """Have the Versions with these ids among ``versions``, as far as they exist."""
-        missing = [each for each in ids if each not in self.versions and each not in self.removed]
-        if self.stored and missing:
-            self.add(self.stored.find(missing))
-
-    def complete(self) -> None:
-        """Have all Versions among ``versions``."""
-        if self.stored:
-            self.add(self.stored.all())
-            self.stored, self.open, self.inner = None, None, ()
-            self.arrange()
-
     def add(self, versions: Iterable[VersionCopy]) -> None:
-        """Have these stored Versions too, but for those that are there or were removed.
-
-        In another dict: a check of the Versions may come to look for another one.
-        """
-        found = {version.id: version for version in versions if version.id not in self.removed}
-        self.versions = {**self.versions, **{name: v for name, v in found.items() if name not in self.versions}}
+        """Have these stored Versions too, but for those that are there or were removed."""
+        for version in versions:
+            if version.id not in self.removed:
+                self.versions.setdefault(version.id, version)
 
     def arrange(self) -> None:
         """Put the Versions in the order in which they are when all are loaded: those stored by id, then new ones."""
-        line = sorted(self.versions.values(), key=lambda v: (v.before is None, v.before and v.id.casefold()))
-        self.versions = {version.id: version for version in line}
+        ordered = sorted(self.versions.values(), key=lambda v: (v.before is None, v.before and v.id.casefold()))
+        self.versions = {version.id: version for version in ordered}
 
     def remove(self, versionid: str) -> None:
         """Take a Version out; one that was never stored simply vanishes."""
@@ -262,7 +219,7 @@ class ResourceCopy(WorkingCopy):
             self.removed[versionid] = version
 
     def row(self, key: int, parent: int) -> Row:
-        """This draft as the row to store."""
+        """This copy as the row to store."""
         return Row(
             key=key,
             parent=parent,
@@ -281,28 +238,32 @@ class ResourceCopy(WorkingCopy):
 
 @dataclass(slots=True, kw_only=True)
 class WorkingTree:
-    """Drafts by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too."""
+    """Working copies by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too."""
 
     registry: OwnerCopy
     groups: dict[Xid, OwnerCopy] = field(default_factory=dict)
     resources: dict[Xid, ResourceCopy] = field(default_factory=dict)
     deleted: list[WorkingCopy] = field(default_factory=list)
 
+    def owner(self, xid: Xid) -> WorkingCopy | None:
+        """The Registry, Group or Resource at ``xid``, if it is here."""
+        return (self.resources.get(xid) or self.groups.get(xid)) if xid.parts else self.registry
+
     def group(self, xid: Xid, now: datetime) -> OwnerCopy:
         """The Group at ``xid``, made if it is missing (R52)."""
-        draft = self.groups.get(xid)
-        if draft is None:
-            draft = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
+        copy = self.groups.get(xid)
+        if copy is None:
+            copy = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
             self.registry.membership_changed(xid.group_type, now)
-        return draft
+        return copy
 
     def resource(self, xid: Xid, now: datetime) -> ResourceCopy:
         """The Resource at ``xid``, made (without Versions yet) if it is missing."""
-        draft = self.resources.get(xid)
-        if draft is None:
-            draft = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now)
+        copy = self.resources.get(xid)
+        if copy is None:
+            copy = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now)
             self.group(xid.owner, now).membership_changed(xid.resource_type, now)
-        return draft
+        return copy
 
 
 def check_siblings(tree: WorkingTree) -> None:

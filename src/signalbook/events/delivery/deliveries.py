@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from signalbook.engine.engine import Engine, Session
 from signalbook.events.delivery.dispatcher import Book, Relay
 from signalbook.events.delivery.queue import Retries
-from signalbook.events.delivery.store import CONSENTS
 from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
@@ -20,7 +19,7 @@ from signalbook.events.sinks.http import allowed_rate
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore
+from signalbook.storage.base import KeyValueStore, StoredConsent
 from signalbook.values import JSONObject
 
 _SECRET: Final = "delivery/consents"  # noqa: S105 - the name of a note
@@ -54,14 +53,14 @@ class Opener:
         secret = session.transaction.settings.get(_SECRET)
         if secret is None or not hmac.compare_digest(key.encode(), _key(secret, subscription).encode()):
             return False
-        session.transaction.settings.put(
-            f"{CONSENTS}/{subscription.id}", {"sink": subscription.sink, "rate": consent.rate}
-        )
+        given = StoredConsent(sink=subscription.sink, rate=consent.rate)
+        session.transaction.subscriptions.put_consent(subscription.id, given)
         return True
 
     def _given(self, subscription: Subscription) -> Consent | None:
-        note = KeyValueStore(self._engine.store).get(f"{CONSENTS}/{subscription.id}")
-        return Consent(rate=note["rate"]) if note and note["sink"] == subscription.sink else None
+        with self._engine.store.read() as transaction:
+            given = transaction.subscriptions.consent(subscription.id)
+        return Consent(rate=given.rate) if given and given.sink == subscription.sink else None
 
     def _secret(self) -> str:
         known: str | None = KeyValueStore(self._engine.store).get(_SECRET)

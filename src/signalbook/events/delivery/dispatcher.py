@@ -18,24 +18,23 @@ from signalbook.errors import SignalbookError
 from signalbook.events.delivery.executor import Open, Senders
 from signalbook.events.delivery.interest import NOTHING, interest
 from signalbook.events.delivery.queue import Phase, Recipient, Retries, Roster, revived
-from signalbook.events.delivery.store import CONSENTS, FOLDER, NOTE, SECONDS, SUSPENDED, Lease, State, name
+from signalbook.events.delivery.store import NOTE, SECONDS, Lease
 from signalbook.events.dialects import of_source
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.storage.base import KeyValueStore, StorageError
-from signalbook.values import JSON, JSONObject
+from signalbook.storage.base import SUSPENDED, DeliveryState, KeyValueStore, StorageError
+from signalbook.values import JSONObject
 
 _KEEP_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 0.25
-_SUBSCRIPTIONS: Final = "subscriptions"
 
 
 class Known(NamedTuple):
     """The state of a subscription at its ``revision``: whoever updates it says where it goes on from there."""
 
     revision: int
-    state: State
+    state: DeliveryState
 
 
 States = Mapping[str, Known | None]
@@ -161,13 +160,13 @@ class Keeper:
             self._ledger.wake()
 
     def _write(self, session: Session, states: States) -> None:
+        stored = session.transaction.subscriptions
         for key, known in states.items():
-            note = session.transaction.settings.get(f"{_SUBSCRIPTIONS}/{key}")
-            if note is None:  # deleted, perhaps meanwhile
-                for folder in (FOLDER, CONSENTS):
-                    session.transaction.settings.put(f"{folder}/{key}", None)
-            elif known is not None and known.revision == note["revision"]:
-                session.transaction.settings.put(f"{FOLDER}/{key}", known.state.to_json())
+            subscription = stored.get(key)
+            if subscription is None:  # deleted, perhaps meanwhile
+                stored.remove(key)
+            elif known is not None and known.revision == subscription.revision:
+                stored.put_delivery(key, known.state)
 
 
 _LOG = logging.getLogger("signalbook.delivery")
@@ -397,7 +396,7 @@ class Relay:
         self._dismiss(member)
         self._admit(subscription, state)
 
-    def _admit(self, subscription: Subscription, state: State) -> None:
+    def _admit(self, subscription: Subscription, state: DeliveryState) -> None:
         try:
             wanted = interest(subscription)
             root = subscription.root or self._root
@@ -411,13 +410,12 @@ class Relay:
             self._dirty.add(subscription.id)
         self._roster.add(Recipient(subscription, wanted, dialect, state))
 
-    def _known(self, id: str) -> State:
+    def _known(self, id: str) -> DeliveryState:
         """The state as it was kept; who has none begins with the next change."""
-        note: JSON = KeyValueStore(self._engine.store).get(name(id))
-        position = self._engine.position()
-        if note is None:
-            return State(position=position)
-        state = State.from_json(note)
+        with self._engine.store.read() as transaction:
+            state, position = transaction.subscriptions.delivery(id), transaction.outbox.position()
+        if state is None:
+            return DeliveryState(position=position)
         # A database that was put back from a copy knows nothing of the positions since.
         return replace(state, position=min(state.position, position))
 

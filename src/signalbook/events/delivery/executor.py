@@ -15,9 +15,9 @@ from typing import Final
 
 from signalbook import values
 from signalbook.events.delivery.queue import Phase, Recipient, Retries, Roster
-from signalbook.events.delivery.store import RETRYING
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
 from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.storage.base import RETRYING
 
 Work = Callable[[], None]
 

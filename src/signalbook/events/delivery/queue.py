@@ -12,11 +12,10 @@ from enum import Enum, auto
 from typing import Final
 
 from signalbook.events.delivery.interest import Index, Interest
-from signalbook.events.delivery.store import ACTIVE, GONE, RETRYING, SUSPENDED, State
 from signalbook.events.dialects import Dialect
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import Record
+from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState, Record
 from signalbook.values import JSONObject, format_timestamp, parse_timestamp
 
 
@@ -39,7 +38,7 @@ class Retries:
         return whole * (1 - chance() / 2)
 
 
-def delivered(state: State, count: int, now: datetime) -> State:
+def delivered(state: DeliveryState, count: int, now: datetime) -> DeliveryState:
     """``count`` events were taken."""
     stamp = format_timestamp(now)
     fresh = replace(state, delivered=state.delivered + count, lastattempt=stamp, state=ACTIVE, next="")
@@ -48,7 +47,7 @@ def delivered(state: State, count: int, now: datetime) -> State:
     return replace(fresh, lastdelivery=stamp, failures=0, failing="", lasterror="")
 
 
-def failed(state: State, error: DeliveryError, now: datetime, retries: Retries) -> tuple[State, float]:
+def failed(state: DeliveryState, error: DeliveryError, now: datetime, retries: Retries) -> tuple[DeliveryState, float]:
     """What is left was not taken: the state, and the seconds to wait before the next attempt."""
     stamp = format_timestamp(now)
     if isinstance(error, NotYet):
@@ -66,12 +65,12 @@ def failed(state: State, error: DeliveryError, now: datetime, retries: Retries) 
     return replace(told, state=RETRYING, next=_later(now, wait)), wait
 
 
-def revived(state: State) -> State:
+def revived(state: DeliveryState) -> DeliveryState:
     """The subscription was updated: it begins anew where it stopped."""
     return replace(state, state=ACTIVE, failures=0, failing="", next="")
 
 
-def _over(state: State, now: datetime, retries: Retries) -> bool:
+def _over(state: DeliveryState, now: datetime, retries: Retries) -> bool:
     since = parse_timestamp(state.failing)
     return state.failures >= retries.attempts and now - since >= timedelta(seconds=retries.give_up)
 
@@ -106,7 +105,9 @@ class Recipient:
     ``kept`` is the position that was written down last.
     """
 
-    def __init__(self, subscription: Subscription, interest: Interest, dialect: Dialect | None, state: State) -> None:
+    def __init__(
+        self, subscription: Subscription, interest: Interest, dialect: Dialect | None, state: DeliveryState
+    ) -> None:
         self.subscription = subscription
         self.interest = interest
         self.dialect = dialect
@@ -256,7 +257,7 @@ class Roster:
             self._behind[recipient] = None
             self.stirred = True
 
-    def state(self, recipient: Recipient) -> State:
+    def state(self, recipient: Recipient) -> DeliveryState:
         """The state to keep. With the lock."""
         if recipient.phase is Phase.OVER:  # what was pending is not any more, and yet not delivered
             return recipient.state

@@ -19,7 +19,7 @@ import httpcore
 from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.fetching import AllowList, FetchError, NotAllowed, reachable
+from signalbook.fetching import AddressNotAllowed, AllowList, FetchError, reachable
 from signalbook.values import JSONObject
 
 EVENT_TYPE: Final = "application/cloudevents+json; charset=utf-8"
@@ -167,7 +167,7 @@ def _look(host: str, port: int, policy: SinkPolicy, where: str) -> None:
     """
     try:
         reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
-    except NotAllowed:
+    except AddressNotAllowed:
         raise SubscriptionError(
             f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
         ) from None

@@ -23,7 +23,7 @@ from signalbook.brokers.connection import (
 )
 from signalbook.events.sinks.base import DeliveryError, SinkPolicy, check_allowed, host_of, wrong_setting
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.fetching import FetchError, NotAllowed, reachable
+from signalbook.fetching import AddressNotAllowed, FetchError, reachable
 from signalbook.values import JSONObject
 
 _LONGEST_URI: Final = 4096
@@ -72,7 +72,7 @@ def resolve(policy: SinkPolicy, host: str, port: int) -> str:
     """The one address to connect to. Raises ``BrokerError``."""
     try:
         return reachable(host, port, policy.allow, policy.timeout)
-    except NotAllowed as error:
+    except AddressNotAllowed as error:
         raise BrokerRefused(str(error)) from None
     except FetchError as error:
         raise BrokerUnavailable(str(error)) from None

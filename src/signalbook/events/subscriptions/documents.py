@@ -7,7 +7,7 @@ the protocol ``HTTPS``. What is stored is the first; either is read wherever a s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -15,7 +15,7 @@ from signalbook.events import filters
 from signalbook.events.dialects import DOORS, of_source
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import SinkPolicy
-from signalbook.events.subscriptions.store import Entry
+from signalbook.events.subscriptions.store import ShownSubscription
 from signalbook.events.subscriptions.subscription import (
     HTTP,
     Credential,
@@ -92,9 +92,9 @@ def complete(subscription: Subscription, known: Subscription | None, *, check: C
     return whole
 
 
-def show(entry: Entry, *, old: bool = False) -> JSONObject:
+def show(entry: ShownSubscription, *, old: bool = False) -> JSONObject:
     """A subscription as it is shown, in the ``old`` form or the specification's, with the ``status`` of deliveries."""
-    return {**describe(entry.subscription, old=old), "status": entry.state.to_json()}
+    return {**describe(entry.subscription, old=old), "status": asdict(entry.state)}
 
 
 def describe(subscription: Subscription, *, old: bool = False) -> JSONObject:

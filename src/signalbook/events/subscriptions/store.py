@@ -1,4 +1,4 @@
-"""Subscriptions as they are kept: notes beside the registry, their secrets sealed, their deliveries' states with them.
+"""Subscriptions as they are stored beside the registry, their secrets encrypted with keys that are not in the database.
 
 A write of the registry has nothing to do with them: it costs the same however many there are.
 """
@@ -10,7 +10,8 @@ import binascii
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
@@ -20,13 +21,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery import store as deliveries
 from signalbook.events.delivery.queue import revived
-from signalbook.events.delivery.store import State
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, secret_binding
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore
-from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json
+from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
+from signalbook.values import JSON, canonical_json, digest, dump_json, parse_json
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -167,28 +166,25 @@ def _make(path: Path) -> None:
         private.unlink()
 
 
-FOLDER: Final = "subscriptions"
-_BOOK: Final = "subscriptions"
-"""The note about all of them: its name is in no folder."""
 _ID: Final = re.compile(r"[0-9a-f]{28}", re.ASCII)
 
 Complete = Callable[[Subscription | None], Subscription]
 """Makes a subscription of what is known of it, whose secrets are there; it may raise ``SubscriptionError``."""
 
 
-class Full(SignalbookError):
+class TooManySubscriptions(SignalbookError):
     """There are as many subscriptions as there may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ShownSubscription:
     """A subscription as it is shown, without its secrets, and how far its deliveries are."""
 
     subscription: Subscription
-    state: State
+    state: DeliveryState
 
 
-class Subscriptions:
+class SubscriptionStore:
     """The subscriptions of one registry. Safe for threads; other processes may write them, too.
 
     Writes belong to a session, so that they happen as a whole or not at all. ``most`` is how many there may be.
@@ -206,101 +202,117 @@ class Subscriptions:
 
     def revision(self) -> int:
         """Another number once any of them was created, changed or deleted. One point read."""
-        return _revision(KeyValueStore(self._engine.store).get(_BOOK))
+        with self._reading() as stored:
+            return stored.revision()
 
     def count(self) -> int:
         """How many there are. One point read."""
-        return int((KeyValueStore(self._engine.store).get(_BOOK) or {"count": 0})["count"])
+        with self._reading() as stored:
+            return stored.count()
 
     def all(self) -> dict[str, Subscription]:
         """Every one by id, with the secrets its sink is to be shown, or the ``fault`` that they cannot be read.
 
         Ask for the ``revision`` first: then a change between the two is seen once more, and never missed.
         """
-        notes = KeyValueStore(self._engine.store).folder(FOLDER)
+        with self._reading() as stored:
+            found = stored.page()
         keys, fault = self._keys()
-        return {name: _opened(name, note, keys, fault) for name, note in notes.items()}
+        return {each.id: _with_secrets(each, keys, fault) for each in found}
 
-    def get(self, id: str) -> Entry | None:
+    def get(self, id: str) -> ShownSubscription | None:
         """One of them, None if there is none."""
-        note = KeyValueStore(self._engine.store).get(_name(id)) if is_id(id) else None
-        return None if note is None else _entry(id, note, KeyValueStore(self._engine.store).get(deliveries.name(id)))
+        with self._reading() as stored:
+            return _shown(stored, id)
 
-    def page(self, after: str, limit: int) -> list[Entry]:
+    def page(self, after: str, limit: int) -> list[ShownSubscription]:
         """Up to ``limit`` of them in the order they were created in, behind the one whose id is ``after``."""
-        notes = KeyValueStore(self._engine.store).folder(FOLDER, after=after, limit=limit)
-        if not notes:
-            return []
-        states = KeyValueStore(self._engine.store).folder(deliveries.FOLDER, after=after, through=list(notes)[-1])
-        return [_entry(name, note, states.get(name)) for name, note in notes.items()]
+        with self._reading() as stored:
+            found = stored.page(after, limit)
+            states = stored.deliveries(after, found[-1].id) if found else {}
+        none = DeliveryState(position=0)
+        return [
+            ShownSubscription(subscription=_without_secrets(each), state=states.get(each.id, none)) for each in found
+        ]
 
-    def create(self, session: Session, subscription: Subscription) -> Entry:
-        """Keep a new one, to be told of what is committed from now on, or behind the position ``config.after``.
+    def create(self, session: Session, subscription: Subscription) -> ShownSubscription:
+        """Store a new one, to get what is committed from now on, or behind the position ``config.after``.
 
-        Its id is chosen here. Raises ``Full``, ``SubscriptionError`` if there is no such position, and that or
-        ``SettingError`` if its secrets cannot be stored.
+        Its id is chosen here. Raises ``TooManySubscriptions``, ``SubscriptionError`` if there is no such position, and
+        that or ``SettingError`` if its secrets cannot be stored.
         """
-        book = session.transaction.settings.get(_BOOK) or {"count": 0}
-        if book["count"] >= self._most:
-            raise Full(f"there are {self._most} subscriptions, and no more are taken (setting max_subscriptions)")
-        revision = _revision(book) + 1
+        stored = session.transaction.subscriptions
+        count = stored.count()
+        if count >= self._most:
+            raise TooManySubscriptions(
+                f"there are {self._most} subscriptions, and no more are taken (setting max_subscriptions)"
+            )
+        revision = stored.revision() + 1
         made = replace(subscription, id=_new_id(revision), revision=revision)
         after = _chosen_start(session, made)
-        state = State(position=session.transaction.outbox.position() if after is None else after)
-        return self._write(session, made, state, book["count"] + 1)
+        state = DeliveryState(position=session.transaction.outbox.position() if after is None else after)
+        return self._write(stored, made, state, count + 1)
 
-    def update(self, session: Session, id: str, complete: Complete, require: Callable[[Entry], None]) -> Entry | None:
+    def update(
+        self, session: Session, id: str, complete: Complete, require: Callable[[ShownSubscription], None]
+    ) -> ShownSubscription | None:
         """Replace one by what ``complete`` makes of what is known of it; None if there is none.
 
         ``require`` may raise if what there is is not what was expected. Deliveries that were given up begin again where
         they stopped; a ``config.after`` that is another than before is where they go on.
         """
-        note = session.transaction.settings.get(_name(id)) if is_id(id) else None
-        if note is None:
+        stored = session.transaction.subscriptions
+        before = stored.get(id) if is_id(id) else None
+        if before is None:
             return None
-        before = _entry(id, note, session.transaction.settings.get(deliveries.name(id)))
-        require(before)
-        known = _opened(id, note, *self._keys())
-        book = session.transaction.settings.get(_BOOK)
-        made = replace(complete(known), id=id, revision=_revision(book) + 1)
-        state = revived(before.state)
+        state = stored.delivery(id) or DeliveryState(position=0)
+        require(ShownSubscription(subscription=_without_secrets(before), state=state))
+        known = _with_secrets(before, *self._keys())
+        made = replace(complete(known), id=id, revision=stored.revision() + 1)
+        state = revived(state)
         if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
             state = replace(state, position=after)
-        return self._write(session, made, state, book["count"])
+        return self._write(stored, made, state, stored.count())
 
-    def remove(self, session: Session, id: str, require: Callable[[Entry], None]) -> Entry | None:
-        """Remove one, and tell what it was; None if there is none. ``require`` as in ``update``."""
-        note = session.transaction.settings.get(_name(id)) if is_id(id) else None
-        if note is None:
+    def remove(
+        self, session: Session, id: str, require: Callable[[ShownSubscription], None]
+    ) -> ShownSubscription | None:
+        """Remove one, and return what it was; None if there is none. ``require`` as in ``update``."""
+        stored = session.transaction.subscriptions
+        shown = _shown(stored, id)
+        if shown is None:
             return None
-        entry = _entry(id, note, session.transaction.settings.get(deliveries.name(id)))
-        require(entry)
-        book = session.transaction.settings.get(_BOOK)
-        session.transaction.settings.put(_name(id), None)
-        session.transaction.settings.put(deliveries.name(id), None)
-        session.transaction.settings.put(_BOOK, {"revision": _revision(book) + 1, "count": book["count"] - 1})
-        return entry
+        require(shown)
+        stored.remove(id)
+        stored.put_totals(revision=stored.revision() + 1, count=stored.count() - 1)
+        return shown
 
     def renew(self, session: Session) -> int:
         """Seal with the newest key what is sealed with others: how many it were. What cannot be read stays."""
-        keys, count = self._keyring.keys(), 0
-        for name in KeyValueStore(self._engine.store).folder(FOLDER):
-            note = session.transaction.settings.get(_name(name))
-            if note is not None and "sealed" in note and not keys.is_newest(note["sealed"]):
-                subscription = _opened(name, note, keys, "")
+        stored, keys, count = session.transaction.subscriptions, self._keyring.keys(), 0
+        for each in stored.page():
+            if each.sealed is not None and not keys.is_newest(each.sealed):
+                subscription = _with_secrets(each, keys, "")
                 if not subscription.fault:
-                    session.transaction.settings.put(_name(name), _note(subscription, keys))
+                    stored.put(_stored(subscription, keys))
                     count += 1
         return count
 
-    def _write(self, session: Session, subscription: Subscription, state: State, count: int) -> Entry:
+    @contextmanager
+    def _reading(self) -> Iterator[SubscriptionReader]:
+        with self._engine.store.read() as transaction:
+            yield transaction.subscriptions
+
+    def _write(
+        self, stored: SubscriptionWriter, subscription: Subscription, state: DeliveryState, count: int
+    ) -> ShownSubscription:
         credential = subscription.credential
         keys = self._keyring.sealing() if credential is not None and credential.secrets else None
-        note = _note(subscription, keys)
-        session.transaction.settings.put(_name(subscription.id), note)
-        session.transaction.settings.put(deliveries.name(subscription.id), state.to_json())
-        session.transaction.settings.put(_BOOK, {"revision": subscription.revision, "count": count})
-        return _entry(subscription.id, note, state.to_json())
+        row = _stored(subscription, keys)
+        stored.put(row)
+        stored.put_delivery(row.id, state)
+        stored.put_totals(revision=subscription.revision, count=count)
+        return ShownSubscription(subscription=_without_secrets(row), state=state)
 
     def _keys(self) -> tuple[Keys, str]:
         try:
@@ -310,7 +322,7 @@ class Subscriptions:
 
 
 def is_id(text: str) -> bool:
-    """Whether this may be the id of a subscription: not every text may be the name of a note."""
+    """Whether this may be the id of a subscription."""
     return _ID.fullmatch(text) is not None
 
 
@@ -324,7 +336,8 @@ def _chosen_start(session: Session, subscription: Subscription) -> int | None:
     after = start(subscription)
     if after is None:
         return None
-    first, last = session.transaction.outbox.pruned(), session.transaction.outbox.position()
+    outbox = session.transaction.outbox
+    first, last = outbox.pruned(), outbox.position()
     if not first <= after <= last:
         raise SubscriptionError(
             f"/config/after: the events that are kept are behind the position {first}, up to {last}"
@@ -332,55 +345,57 @@ def _chosen_start(session: Session, subscription: Subscription) -> int | None:
     return after
 
 
-def _name(id: str) -> str:
-    return f"{FOLDER}/{id}"
-
-
 def _new_id(revision: int) -> str:
     """Later ones come later in the order of ids, so that whoever reads page by page meets each of them once."""
     return f"{revision:012x}{secrets.token_hex(8)}"
 
 
-def _revision(book: JSON) -> int:
-    return int(book["revision"]) if book and "revision" in book else 0
+_SAME: Final = (
+    "id",
+    "revision",
+    "protocol",
+    "sink",
+    "source",
+    "root",
+    "types",
+    "filters",
+    "config",
+    "protocolsettings",
+)
 
 
-def _note(subscription: Subscription, keys: Keys | None) -> JSONObject:
+def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription:
     """What is stored of it; ``keys`` only if it has secrets."""
-    note: JSONObject = {
-        name: value
-        for name in ("protocol", "sink", "source", "types", "filters", "config", "protocolsettings", "root", "revision")
-        if (value := getattr(subscription, name))
-    }
+    same = {name: getattr(subscription, name) for name in _SAME}
     credential = subscription.credential
-    if credential is not None:
-        note["credential"] = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
-        if keys is not None:
-            note["sealed"] = keys.seal(credential.secrets, secret_binding(subscription))
-    return note
+    if credential is None:
+        return StoredSubscription(**same)
+    shown = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
+    sealed = None if keys is None else keys.seal(credential.secrets, secret_binding(subscription))
+    return StoredSubscription(**same, credential=shown, sealed=sealed)
 
 
-def _plain(id: str, note: JSONObject) -> Subscription:
-    """What is stored, without secrets."""
-    told = {name: value for name, value in note.items() if name not in ("credential", "sealed")}
-    for name in ("types", "filters"):
-        told[name] = tuple(told.get(name, ()))
-    credential = Credential(**note["credential"]) if "credential" in note else None
-    return Subscription(id=id, credential=credential, **told)
+def _without_secrets(stored: StoredSubscription) -> Subscription:
+    credential = None if stored.credential is None else Credential(**stored.credential)
+    return Subscription(credential=credential, **{name: getattr(stored, name) for name in _SAME})
 
 
-def _opened(id: str, note: JSONObject, keys: Keys, fault: str) -> Subscription:
-    """With secrets; ``fault`` says why there are no ``keys``, if that is one."""
-    subscription = _plain(id, note)
+def _with_secrets(stored: StoredSubscription, keys: Keys, fault: str) -> Subscription:
+    """``fault`` says why there are no ``keys``, if that is one."""
+    subscription = _without_secrets(stored)
     credential = subscription.credential
-    if credential is None or "sealed" not in note:
+    if credential is None or stored.sealed is None:
         return subscription
     try:
-        secret = keys.open(note["sealed"], secret_binding(subscription))
+        secret = keys.open(stored.sealed, secret_binding(subscription))
     except UnreadableSecret as error:
         return replace(subscription, fault=fault or str(error))
     return replace(subscription, credential=replace(credential, secrets=secret))
 
 
-def _entry(id: str, note: JSONObject, state: JSON) -> Entry:
-    return Entry(subscription=_plain(id, note), state=State(position=0) if state is None else State.from_json(state))
+def _shown(stored: SubscriptionReader, id: str) -> ShownSubscription | None:
+    found = stored.get(id) if is_id(id) else None
+    if found is None:
+        return None
+    state = stored.delivery(id) or DeliveryState(position=0)
+    return ShownSubscription(subscription=_without_secrets(found), state=state)

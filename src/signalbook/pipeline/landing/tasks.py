@@ -36,7 +36,7 @@ from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Mark
 from signalbook.pipeline.landing.staging import Landing
 from signalbook.pipeline.reports.report import Tally, decode
-from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
 from signalbook.pipeline.tables.naming import escape
 
@@ -98,9 +98,9 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow`` over records: rows of ``records.COLUMNS`` in, one manifest as JSON out."""
+    """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
-    frames = (frame for batch in batches for frame in records.record_batches(batch))
+    frames = (frame for batch in batches for frame in base.record_batches(batch))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
     yield manifest_row(partial(task.process, number, base.find_source(task.plan.source), frames))
@@ -230,7 +230,7 @@ class Intake:
     """What a batch reads by the source called ``source``.
 
     Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
-    ``records.COLUMNS``, each of its partitions a task. ``origin`` tells this input apart from another.
+    ``RECORD_COLUMNS``, each of its partitions a task. ``origin`` tells this input apart from another.
     """
 
     source: str

@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 import httpx
 
-from signalbook.client import BadAnswer, NotFound
+from signalbook.client import BadResponse, NotFound
 from signalbook.client.registry import Refusal
 from signalbook.cncf.ids import entity_id
 from signalbook.cncf.messagecatalog import definitions, documents, originals
@@ -64,7 +64,7 @@ class _Catalog:
         if group not in self._groups:
             found = self.group(group)
             if found is None:
-                raise BadAnswer(f"{self.url}: there is no group {group}")
+                raise BadResponse(f"{self.url}: there is no group {group}")
             self._groups[group] = found
         return self._groups[group]
 
@@ -73,8 +73,8 @@ class _Catalog:
         raise NotImplementedError
 
 
-class FirstCatalog(_Catalog):
-    """The first draft, as ``base.Draft`` says."""
+class FirstMessageCatalog(_Catalog):
+    """The first draft, as ``registry.CncfApi`` says."""
 
     def group(self, group: str) -> JSONObject | None:
         """As the protocol says."""
@@ -114,8 +114,8 @@ class FirstCatalog(_Catalog):
         self._requests.transport.send("POST", path, content=sent.body, headers=headers)
 
 
-class Catalog(_Catalog):
-    """0.1, as ``base.Draft`` says."""
+class MessageCatalog(_Catalog):
+    """0.1, as ``registry.CncfApi`` says."""
 
     def group(self, group: str) -> JSONObject | None:
         """As the protocol says."""
@@ -140,7 +140,7 @@ class Catalog(_Catalog):
         }
         read = documents.registry_group(reading.group(document))
         if reading.findings:
-            raise BadAnswer(
+            raise BadResponse(
                 f"{self.url}: {member} of {group}: {reading.findings[0].path}: {reading.findings[0].message}"
             )
         versions = read["messages"][entity_id(member)]["versions"]
@@ -162,7 +162,7 @@ class Catalog(_Catalog):
             if name not in _SERVER
         }
         if not body.get("definition"):
-            raise Refusal("it says nothing that the draft has words for")
+            raise Refusal("it says nothing that the CNCF draft can express")
         path = route(_ROOT, group, _MEMBERS)
         self._requests.transport.send("POST", path, content=dump_json(body), headers=_JSON)
 
@@ -170,14 +170,14 @@ class Catalog(_Catalog):
 def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str) -> JSONObject:
     """The attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
     headers, form = answer.headers, format_of(group)
-    told = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
-    named = {"description": told["description"], "authority": told["authority"]}
-    named |= {"versionuri": "" if told["id"] == path else told["id"]}
+    values = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
+    named = {"description": values["description"], "authority": values["authority"]}
+    named |= {"versionuri": "" if values["id"] == path else values["id"]}
     content = originals.Content(body=answer.content, contenttype=headers.get("content-type"))
     try:
         document = parse_json(answer.content) if form in originals.KNOWN else None
     except JSONError as error:
-        raise BadAnswer(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
+        raise BadResponse(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
     posted = definitions.first_posted(
         member, form, document, content, {name: text for name, text in named.items() if text}
     )

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 from urllib.parse import quote
 
-from signalbook.client import BadAnswer, ClientError, NotFound, Refused
+from signalbook.client import BadResponse, ClientError, NotFound, Refused
 from signalbook.client.registry import PAGE, ChangeBatch, NoHistory, ReadableRegistry, Refusal
 from signalbook.client.transport import Transport
 from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, schema_path
 from signalbook.replication.comparing import (
-    Resource,
+    ComparedResource,
     Types,
     group_attributes,
     read_resource,
@@ -21,7 +21,7 @@ from signalbook.replication.comparing import (
 )
 from signalbook.replication.copying import Hints
 from signalbook.replication.link import Link, within
-from signalbook.replication.report import Outcome, Report
+from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
 
@@ -30,7 +30,7 @@ _MAX_DEPTH: Final = 64
 _SEGMENT: Final = "!$&'()*+,;=@:%"
 
 
-class Draft(Protocol):
+class CncfApi(Protocol):
     """An API of a draft. Ids are those of the API; a Version's attributes hold its document.
 
     Raises ``ClientError``, of which ``Refused`` says that a write was.
@@ -88,13 +88,13 @@ class Requests:
         try:
             return parse_json(answer.content, max_depth=_MAX_DEPTH)
         except JSONError as error:
-            raise BadAnswer(f"{answer.url}: this is no JSON: {error}") from None
+            raise BadResponse(f"{answer.url}: this is no JSON: {error}") from None
 
     def ids(self, *path: str) -> list[str]:
         """A list of ids, of objects or as they are; what cannot be one in xRegistry is passed over."""
         found = self.json(*path) or []
         if not isinstance(found, list):
-            raise BadAnswer(f"{self.url}{route(*path)}: a list is expected")
+            raise BadResponse(f"{self.url}{route(*path)}: a list is expected")
         named = (each.get("id") if isinstance(each, dict) else each for each in found)
         return [text for text in named if isinstance(text, str) and _usable(text)]
 
@@ -102,7 +102,7 @@ class Requests:
         """A list of version numbers, in ascending order."""
         found = self.json(*path) or []
         if not isinstance(found, list) or not all(isinstance(each, int) for each in found):
-            raise BadAnswer(f"{self.url}{route(*path)}: a list of numbers is expected")
+            raise BadResponse(f"{self.url}{route(*path)}: a list of numbers is expected")
         return sorted(found)
 
     def holds(self, path: str, uri: str) -> bool:
@@ -114,7 +114,7 @@ class Requests:
         return True
 
     def features(self) -> bool:
-        """Whether the API tells what it can do, as only Message Catalog 0.1 does (C-27)."""
+        """Whether the API says what it can do, as only Message Catalog 0.1 does (C-27)."""
         try:
             answer = self.transport.send("OPTIONS", "/messagecatalog")
         except ClientError:
@@ -138,7 +138,7 @@ def offers(requests: Requests, *path: str) -> JSON:
     """What is at a path, None if nothing usable is. Raises ``Unreachable``."""
     try:
         return requests.json(*path)
-    except (BadAnswer, Refused):
+    except (BadResponse, Refused):
         return None
 
 
@@ -150,12 +150,12 @@ def _usable(text: str) -> bool:
     return True
 
 
-class DraftSource:
+class CncfSource:
     """Groups, Resources and Versions of a draft's registry. It says nothing of meta, and has no change feed."""
 
     partial: Final = True
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: CncfApi) -> None:
         self._draft = draft
 
     @property
@@ -202,7 +202,7 @@ class DraftSource:
 
     def position(self) -> int:
         """As the protocol says."""
-        raise NoHistory(f"{self.url} speaks a draft, which has no change feed: copy it every so many seconds")
+        raise NoHistory(f"{self.url} has the API of a CNCF draft, without a change feed: copy it every so many seconds")
 
     def changes(self, after: int) -> ChangeBatch:
         """As the protocol says."""
@@ -212,7 +212,7 @@ class DraftSource:
         """As the protocol says."""
         return ""
 
-    def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - nothing tells of changes
+    def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - there is no change feed
         """As the protocol says."""
         time.sleep(seconds)
 
@@ -229,11 +229,11 @@ class DraftSource:
 _VERSION_PATHS: Final = {"schemas": schema_path, "messages": message_path}
 
 
-class Push:
+class CncfCopy:
     """Copies what a draft has words for from ``source`` to ``target``. As ``copying.Copy``, but that URIs tell what
     is there: numbers of versions are the target's own."""
 
-    def __init__(self, source: ReadableRegistry, target: Draft, link: Link, report: Report) -> None:
+    def __init__(self, source: ReadableRegistry, target: CncfApi, link: Link, report: CopyReport) -> None:
         self._source = source
         self._target = target
         self._link = link
@@ -284,7 +284,7 @@ class Push:
             return
         try:
             self._target.put_group(draft_id(there.id), group_attributes(shown, xid, self._types))
-            self._report.count(Outcome.CREATED, Kind.GROUP)
+            self._report.count(CopyOutcome.CREATED, Kind.GROUP)
         except Refused as error:
             self._report.refuse(xid, str(error))
 
@@ -300,7 +300,7 @@ class Push:
         else:
             self._prune(there, set())
 
-    def _resource(self, xid: Xid, there: Xid, known: Resource) -> None:
+    def _resource(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
         uris: set[str] = set()
         for name, version in sorted(read_versions(self._source, xid, known, self._types), key=_age):
             copied = self._link.copy(version, xid / "versions" / name, named=True)
@@ -314,11 +314,11 @@ class Push:
         elif reason := self._link.bars(version, xid):
             self._report.refuse(xid, reason)
         elif self._target.holds(str(copied["globaluri"])):
-            self._report.count(Outcome.UNCHANGED, Kind.VERSION)
+            self._report.count(CopyOutcome.UNCHANGED, Kind.VERSION)
         else:
             try:
                 self._target.post(draft_id(there.group_id), draft_id(there.resource_id), copied)
-                self._report.count(Outcome.CREATED, Kind.VERSION)
+                self._report.count(CopyOutcome.CREATED, Kind.VERSION)
             except (Refused, Refusal) as error:
                 self._report.refuse(xid, str(error))
 
@@ -337,7 +337,7 @@ class Push:
             uri = compose(str(version.get("authority") or ""), named, self._target.url)
             if uri not in uris and within(uri, self._link.base(self._kind)):
                 self._target.delete(group, member, number)
-                self._report.count(Outcome.DELETED, Kind.VERSION)
+                self._report.count(CopyOutcome.DELETED, Kind.VERSION)
 
 
 def _age(version: tuple[str, JSONObject]) -> tuple[int, str, str]:

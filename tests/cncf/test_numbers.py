@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.engine.conftest import Registry
 
-from signalbook.engine import numbers
+from signalbook.cncf.lookup import latest_number, version_numbers, version_with_document
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -32,8 +32,8 @@ def filled(store: Store) -> Registry:
 def test_counted_versions(filled: Registry, path: str) -> None:
     """A-18, A-42, J-10: neither the order of the registry nor its default counts."""
     with filled.engine.reading() as view:
-        assert numbers.listed(view, Xid.parse(path)) == [2, 10]
-        assert numbers.latest(view, Xid.parse(path)) == 10
+        assert version_numbers(view, Xid.parse(path)) == [2, 10]
+        assert latest_number(view, Xid.parse(path)) == 10
 
 
 def test_the_latest_behind_many_that_are_gone(filled: Registry) -> None:
@@ -41,14 +41,14 @@ def test_the_latest_behind_many_that_are_gone(filled: Registry) -> None:
     filled.put(f"{S}/versions/500", {"format": "Own/1"})
     filled.delete(f"{S}/versions/500")
     with filled.engine.reading() as view:
-        assert numbers.latest(view, Xid.parse(S)) == 10
+        assert latest_number(view, Xid.parse(S)) == 10
 
 
 def test_no_number_at_all(filled: Registry) -> None:
     filled.delete(f"{S}/versions/2")
     filled.delete(f"{S}/versions/10")
     with filled.engine.reading() as view:
-        assert (numbers.latest(view, Xid.parse(S)), numbers.listed(view, Xid.parse(S))) == (None, [])
+        assert (latest_number(view, Xid.parse(S)), version_numbers(view, Xid.parse(S))) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_no_number_at_all(filled: Registry) -> None:
 def test_who_holds_a_document(filled: Registry, content: bytes, contenttype: str, found: str | None) -> None:
     """A-45"""
     with filled.engine.reading() as view:
-        row = numbers.holder(view, Xid.parse(S), content, contenttype)
+        row = version_with_document(view, Xid.parse(S), content, contenttype)
         assert (row.xid.id if row else None) == found
 
 
 def test_of_nothing(filled: Registry) -> None:
     with filled.engine.reading() as view:
         nothing = Xid.parse("/schemagroups/g/schemas/none")
-        assert numbers.holder(view, nothing, b"10", "text/plain") is None
-        for question in (numbers.latest, numbers.listed):
+        assert version_with_document(view, nothing, b"10", "text/plain") is None
+        for question in (latest_number, version_numbers):
             with pytest.raises(RegistryError, match="cannot be found"):
                 question(view, nothing)

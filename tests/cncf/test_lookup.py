@@ -6,16 +6,16 @@ import pytest
 from tests.engine.conftest import Registry
 
 from signalbook.cncf.ids import message_path, message_xid, schema_path, schema_xid
+from signalbook.cncf.lookup import UriBases, find_by_uri
 from signalbook.engine.engine import Engine
-from signalbook.engine.uris import Places, find
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
 from signalbook.values import JSONObject
 
 ROOT = "https://r.example"
 BASE = f"{ROOT}/compat/schemas"
-SCHEMAS = Places(groups="schemagroups", bases=(BASE, f"{ROOT}/other"), root=ROOT, path=schema_path, xid=schema_xid)
-MESSAGES = Places(groups="messagegroups", bases=(BASE,), root=ROOT, path=message_path, xid=message_xid)
+SCHEMAS = UriBases(groups="schemagroups", urls=(BASE, f"{ROOT}/other"), root=ROOT, path=schema_path, xid=schema_xid)
+MESSAGES = UriBases(groups="messagegroups", urls=(BASE,), root=ROOT, path=message_path, xid=message_xid)
 S = "/schemagroups/g/schemas/s"
 VERSIONS: dict[str, JSONObject] = {
     "1": {},
@@ -37,9 +37,9 @@ def filled(store: Store) -> Registry:
     return registry
 
 
-def found(registry: Registry, uri: str, places: Places = SCHEMAS) -> str:
+def found(registry: Registry, uri: str, places: UriBases = SCHEMAS) -> str:
     with registry.engine.reading() as view:
-        xid = find(view, uri, places)
+        xid = find_by_uri(view, uri, places)
         return "" if xid is None else str(xid)
 
 

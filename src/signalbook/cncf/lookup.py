@@ -1,0 +1,156 @@
+"""The Versions that the CNCF drafts name: by URI (domain.md A-27 to A-32, A-54, D-5), and by number (A-18, A-45, J-10).
+
+All are found by index. A Version with the attribute ``globaluri`` is stored with a digest of its URI. Any other has
+the URI that its ``authority`` and its path in a draft's API make, and its URLs in every API; those lead to it by their
+ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from signalbook.cncf.ids import authority_of, compose, digests, path_in, version_number
+from signalbook.errors import RegistryError
+from signalbook.values import JSONObject, digest
+from signalbook.xid import Kind, Xid, XidError
+
+_SAME_URI: Final = 100
+"""Versions that are looked at if several say that a URI is theirs."""
+
+
+_NEAR: Final = 64
+"""How far below the last number given out the highest one is looked for by id: most schemas lose no Versions."""
+_HOLDERS: Final = 1000
+
+
+class StoredEntity(Protocol):
+    """A Resource or Version as the registry stores it; see ``storage.base.Row``."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def xid(self) -> Xid: ...
+    @property
+    def attributes(self) -> JSONObject: ...
+    @property
+    def versioncounter(self) -> int: ...
+    @property
+    def xref(self) -> Xid | None: ...
+    @property
+    def uri(self) -> str | None: ...
+
+
+class EntityIndex(Protocol):
+    """The questions asked here of what is stored, as ``storage.base.Reader`` answers them."""
+
+    def get(self, xid: Xid) -> StoredEntity | None: ...
+    def children(
+        self, parents: Collection[int], type: str | None = None, *, ids: Collection[str] | None = None
+    ) -> Iterator[StoredEntity]: ...
+    def named(self, uri: str, limit: int) -> Sequence[StoredEntity]: ...
+    def holders(self, parent: int, document: str, limit: int) -> Sequence[StoredEntity]: ...
+
+
+class RegistryView(Protocol):
+    """The registry at one instant."""
+
+    @property
+    def reader(self) -> EntityIndex: ...
+    def exists(self, xid: Xid) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UriBases:
+    """Where the Versions below one Group type are to be had: what their URLs may begin with.
+
+    ``urls`` are those of the drafts' APIs, where ``path`` tells the path of an entity, if it has one, and ``xid``
+    what has a path; ``root`` is that of the registry.
+    """
+
+    groups: str
+    urls: tuple[str, ...]
+    root: str
+    path: Callable[[Xid], str | None]
+    xid: Callable[[str], Xid | None]
+
+
+def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
+    """The Version with this ``uri``, None if there is none: one that says so before one whose URL it is (A-54).
+
+    Of several that say so it is the one stored first, of those that the draft can show if there are any.
+    """
+    for key in digests(bases.groups, uri, bases.urls):
+        named = [row.xid for row in view.reader.named(key, _SAME_URI)]
+        if named:
+            return next((xid for xid in named if bases.path(xid) is not None), named[0])
+    path = path_in(uri)
+    ways = (_composed(view, uri, path, bases), _at(path, uri, bases), _own(path, uri, bases))
+    return next((xid for xid in ways if xid is not None and view.exists(xid)), None)
+
+
+def _composed(view: RegistryView, uri: str, path: str, bases: UriBases) -> Xid | None:
+    """The Version without an id of its own whose authority and path ``uri`` is made of."""
+    xid = bases.xid(path)
+    row = view.reader.get(xid) if xid is not None and xid.kind is Kind.VERSION else None
+    if row is None or row.uri is not None:
+        return None
+    authority, own = authority_of(row.attributes), bases.path(row.xid)
+    return row.xid if authority and own is not None and compose(authority, own, "") == uri else None
+
+
+def _at(path: str, uri: str, bases: UriBases) -> Xid | None:
+    """The Version that ``uri`` is the URL of in one of the drafts' APIs."""
+    xid = bases.xid(path)
+    right = xid is not None and xid.kind is Kind.VERSION
+    return xid if right and any(uri == f"{base}{path}" for base in bases.urls) else None
+
+
+def _own(path: str, uri: str, bases: UriBases) -> Xid | None:
+    """The Version that ``uri`` is the URL of in the registry itself."""
+    try:
+        xid = Xid.parse(path)
+    except XidError:
+        return None
+    right = xid.kind is Kind.VERSION and xid.group_type == bases.groups
+    return xid if right and uri == f"{bases.root}{path}" else None
+
+
+def version_numbers(view: RegistryView, resource: Xid) -> list[int]:
+    """The numbers of a Resource's Versions, rising. Raises ``not_found``."""
+    return sorted(_numbers(view.reader.children([_shown_resource(view, resource).key], "versions")))
+
+
+def latest_number(view: RegistryView, resource: Xid) -> int | None:
+    """The highest number of a Resource's Versions, None if none has a number. Raises ``not_found``."""
+    shown = _shown_resource(view, resource)
+    last = shown.versioncounter  # no number is higher
+    near = [str(number) for number in range(last, max(last - _NEAR, 0), -1)]
+    found = _numbers(view.reader.children([shown.key], "versions", ids=near))
+    if not found and last > _NEAR:
+        found = _numbers(view.reader.children([shown.key], "versions"))
+    return max(found, default=None)
+
+
+def version_with_document(
+    view: RegistryView, resource: Xid, content: bytes, contenttype: str | None
+) -> StoredEntity | None:
+    """The first counted Version of a Resource with exactly this document and content type, None without one."""
+    row = view.reader.get(resource)
+    rows = view.reader.holders(row.key, digest(content), _HOLDERS) if row is not None else ()
+    same = (each for each in rows if each.attributes.get("contenttype") == contenttype)
+    return next((each for each in same if version_number(each.xid.id) is not None), None)
+
+
+def _numbers(rows: Iterable[StoredEntity]) -> list[int]:
+    return [number for row in rows if (number := version_number(row.xid.id)) is not None]
+
+
+def _shown_resource(view: RegistryView, resource: Xid) -> StoredEntity:
+    """The row whose Versions a Resource shows: its own, or that of the target of its cross reference (R265, R268)."""
+    row = view.reader.get(resource)
+    shown = row if row is None or row.xref is None else view.reader.get(row.xref)
+    if shown is None or (shown.xref is not None):
+        raise RegistryError("not_found", subject=str(resource))
+    return shown
