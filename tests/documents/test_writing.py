@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from signalbook.documents import indent
 from signalbook.values import dump_json
 
-from .test_repair import json_values
+from .test_jsonrepair import json_values
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
