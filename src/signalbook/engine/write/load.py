@@ -161,11 +161,7 @@ class WriteLoader:
         targets = {row.xref for row in resources if row.xref is not None}
         rows = self._reader.get_many(targets) if targets else {}
         shown = {row.xid: row if row.xref is None else rows.get(row.xref) for row in resources}
-        wanted = {
-            xid: row.xid / "versions" / row.defaultversionid
-            for xid, row in shown.items()
-            if row and row.defaultversionid
-        }
+        wanted = {xid: _default_version(row) for xid, row in shown.items() if row and row.defaultversionid}
         found = self._reader.get_many(set(wanted.values())) if wanted else {}
         return {xid: found[version] for xid, version in wanted.items() if version in found}
 
