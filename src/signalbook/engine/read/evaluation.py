@@ -217,6 +217,7 @@ class PathWalk:
         if not self._counted:
             yield from found
             return
+        # Counts are asked for batch by batch: one query for a thousand paths.
         while batch := list(islice(found, _BATCH)):
             self._counts = self._reader.counts({_owner(hits[level]) for hits in batch for level in self._counted})
             yield from batch
@@ -349,6 +350,7 @@ class FilterEvaluation:
             )
             for path, numbers in by_path.items()
         ]
+        # Each walk is in order by itself: merged they are in the order of the response, without holding any of them.
         return merge(*(walk.matches(after=after) for walk in walks), key=lambda found: found.steps)
 
     def _remainder(self, matches: Iterable[PathMatch], depth: int, inline: Inline) -> Remainder:

@@ -266,6 +266,7 @@ class NodeLoader:
                 self._documents([(node, node.default) for node in present if node.default is not None], kind)
 
     def _inline_versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        # Several Resources may show the Versions of one: cross references, and the Resource itself.
         showing: dict[int, list[EntityNode]] = {}
         for node in nodes:
             node.collections["versions"] = {}
