@@ -10,16 +10,16 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.incoming import invalid_binary, structured_mode
-from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode
+from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.incoming import invalid_binary
+from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent
 from signalbook.messages.definitions.properties import Property, PropertyError
-from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
 from signalbook.messages.uritemplates import is_template
-from signalbook.values import Finding, JSONObject, format_timestamp
+from signalbook.values import JSONObject, format_timestamp
 
 _SECTIONS: Final = (
     "properties", "application-properties", "message-annotations", "delivery-annotations", "footer",
@@ -33,7 +33,6 @@ _MEDIA: Final = ("content-type", "content-encoding")
 _RULES: Final = outgoing.names((f"{section}." for section in ("header", *_SECTIONS)), outgoing.plain)
 _DISTINGUISHING: Final = ("to", "subject")
 _PREFIXES: Final = tuple(f"application-properties.cloudEvents{separator}" for separator in "_:")
-_MANDATORY: Final = tuple(tuple(prefix + name for name in REQUIRED) for prefix in _PREFIXES)
 
 
 def message(
@@ -52,14 +51,11 @@ def message(
     )  # fmt: skip
 
 
-class AmqpBinding:
+class AmqpBinding(ProtocolBinding):
     """AMQP 1.0."""
 
     protocol: Final = "AMQP/1.0"
-
-    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
-        """Everything has one form only."""
-        return dict(options), []
+    mandatory = tuple(tuple(prefix + name for name in REQUIRED) for prefix in _PREFIXES)
 
     def properties(self, options: JSONObject) -> list[Property]:
         """The property definitions of all sections; fields of the header are about delivery (K-27)."""
@@ -73,10 +69,6 @@ class AmqpBinding:
                 )
         return declared
 
-    def lint(self, _options: JSONObject) -> list[Finding]:
-        """Nothing beyond what ``options`` knows."""
-        return []
-
     def values(self, message: Message) -> Mapping[str, Any]:
         """Everything in all sections."""
         return {
@@ -85,13 +77,6 @@ class AmqpBinding:
             for name, value in fields.items()
             if value is not None
         }
-
-    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
-        """By content type; binary only if all required attributes are there as application properties (K-21)."""
-        mode = structured_mode(message.content_type)
-        if mode is Mode.NONE and any(all(name in values for name in names) for names in _MANDATORY):
-            return Mode.BINARY
-        return mode
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The application properties after ``cloudEvents_`` or ``cloudEvents:``; a message has one of the two."""
@@ -108,12 +93,8 @@ class AmqpBinding:
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(
-        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
-    ) -> Message:
-        """A message to no address yet; attributes keep the types they have (K-23)."""
-        if mode is Mode.STRUCTURED:
-            return self.native(find_format(format).encode(event), format)
+    def binary(self, event: CloudEvent) -> Message:
+        """Attributes keep the types they have (K-23)."""
         named = {f"cloudEvents_{name}": value for name, value in event.attributes.items() if name != "datacontenttype"}
         properties = {"content-type": event.content_type} if event.content_type else {}
         return message(event.payload(), {"properties": properties, "application-properties": named})

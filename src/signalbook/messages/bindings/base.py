@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint
-from typing import Any, Final, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
-from signalbook.messages.cloudevents import JSON_FORMAT, Attribute, CloudEvent, Mode
+from signalbook.formats.base import media_type
+from signalbook.messages.cloudevents import BATCH_MEDIA_TYPE, JSON_FORMAT, MEDIA_TYPE, Attribute, CloudEvent, Mode
 from signalbook.messages.definitions.properties import Property
-from signalbook.messages.message import Message
+from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.message import Message, Reason
 from signalbook.values import Finding, JSONObject
 
 
@@ -84,6 +86,58 @@ class Binding(Protocol):
         ...
 
 
+class ProtocolBinding(Binding):
+    """What the protocols here have in common; each says what it does otherwise.
+
+    ``mandatory`` are the names that the required attributes of an event have among the values of a message in binary
+    mode, in each of their spellings. ``structured_only`` is what errors call a carrier without binary mode and without
+    a place for the name of the event format: it has events in JSON only, whatever the mode.
+    """
+
+    mandatory: ClassVar[Iterable[tuple[str, ...]]] = ()
+    structured_only: ClassVar[str] = ""
+
+    def normalise(self, options: JSONObject, /) -> tuple[JSONObject, list[Finding]]:
+        """The options: they have one form only."""
+        return dict(options), []
+
+    def lint(self, _options: JSONObject, /) -> list[Finding]:
+        """Nothing beyond what ``definitions.lint`` knows."""
+        return []
+
+    def mode(self, message: Message, values: Mapping[str, Any], /) -> Mode:
+        """By content type; binary only if all required attributes are there (K-21)."""
+        mode = structured_mode(message.content_type)
+        if mode is Mode.NONE and any(all(name in values for name in names) for names in self.mandatory):
+            return Mode.BINARY
+        return mode
+
+    def attributes(self, _message: Message, _values: Mapping[str, Any], /) -> dict[str, Attribute]:
+        """None: there is no binary mode."""
+        return {}
+
+    def encode(
+        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT, /
+    ) -> Message:
+        """Structured by the event format, else ``binary``."""
+        if self.structured_only:
+            if media_type(format) != JSON_FORMAT:
+                text = f"{self.structured_only} has events in {JSON_FORMAT} only, not in {format!r}"
+                raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="format", rule="format", message=text)])
+            return self.native(find_format(JSON_FORMAT).encode(event), JSON_FORMAT)
+        if mode is Mode.STRUCTURED:
+            return self.native(find_format(format).encode(event), format)
+        return self.binary(event)
+
+    def binary(self, event: CloudEvent, /) -> Message:
+        """The event in binary mode, as a message to no place yet (K-23)."""
+        raise NotImplementedError
+
+    def identity(self, _message: Message, _values: Mapping[str, Any], /) -> str:
+        """Nothing: the protocol has no lasting name for a message."""
+        return ""
+
+
 GROUP: Final = "signalbook.bindings"
 
 
@@ -110,3 +164,16 @@ def _offered() -> Mapping[str, EntryPoint]:
 def _load(point: EntryPoint) -> Binding:
     loaded: Binding = plugins.load(point)
     return loaded
+
+
+_LONGEST: Final = len(BATCH_MEDIA_TYPE)
+
+
+def structured_mode(content_type: str) -> Mode:
+    """Structured or batch by the prefix of the content type, in any case; ``NONE`` for a type of another kind."""
+    if content_type == JSON_FORMAT:
+        return Mode.STRUCTURED
+    prefix = content_type[:_LONGEST].lower()
+    if prefix.startswith(BATCH_MEDIA_TYPE):
+        return Mode.BATCH
+    return Mode.STRUCTURED if prefix.startswith(MEDIA_TYPE) else Mode.NONE

@@ -9,23 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.incoming import grouped, header_attribute, invalid_binary, structured_mode
+from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.incoming import grouped, header_attribute, invalid_binary
 from signalbook.messages.bindings.options import header_property, named_section
 from signalbook.messages.bindings.outgoing import escape_header, regrouped
 from signalbook.messages.cloudevents import (
-    JSON_FORMAT,
     REQUIRED,
     Attribute,
     CloudEvent,
-    Mode,
     attribute_text,
 )
 from signalbook.messages.definitions.properties import Property, PropertyError
-from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
@@ -33,7 +31,6 @@ from signalbook.values import JSON, Finding, JSONObject
 Pairs = Iterable[tuple[str, str]]
 
 _PREFIX: Final = "headers.ce-"
-_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 _CONTENT_TYPE: Final = "headers.content-type"
 _RULES: Final = {
     "method": outgoing.method, "path": outgoing.path, "status": outgoing.status, "headers.": outgoing.header,
@@ -81,10 +78,11 @@ def _message(
     )  # fmt: skip
 
 
-class HttpBinding:
+class HttpBinding(ProtocolBinding):
     """HTTP, all versions."""
 
     protocol: Final = "HTTP"
+    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """Headers and query as lists, the method in upper case, the status as text."""
@@ -128,13 +126,6 @@ class HttpBinding:
                 values[name] = sections[name]
         return values
 
-    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
-        """By content type; binary only if all required attributes are there as headers (K-21)."""
-        mode = structured_mode(message.content_type)
-        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
-            return Mode.BINARY
-        return mode
-
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The ``ce-`` headers, unquoted and percent-decoded, and the content type as ``datacontenttype``."""
         attributes: dict[str, Attribute] = {}
@@ -149,12 +140,8 @@ class HttpBinding:
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(
-        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
-    ) -> Message:
+    def binary(self, event: CloudEvent) -> Message:
         """A POST to ``/``; a content type that JSON events imply is written out (K-23)."""
-        if mode is Mode.STRUCTURED:
-            return self.native(find_format(format).encode(event), format)
         message = self.native(event.payload(), event.content_type)
         named = [
             (f"ce-{name}", escape_header(attribute_text(value)))
@@ -181,10 +168,6 @@ class HttpBinding:
             sections["query"] = regrouped(kept.get("query", ()), found, "query.", fold=False)
         headers = regrouped(kept.get("headers", ()), found, "headers.", fold=True)
         return _message(sections, headers, message.body, message.received_at, message.reference)
-
-    def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
-        """HTTP knows its messages by no name."""
-        return ""
 
 
 def _scalar(name: str, value: JSON) -> Property:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.incoming import grouped, invalid_binary, readable, single_value, structured_mode
+from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.incoming import grouped, invalid_binary, readable, single_value
 from signalbook.messages.bindings.options import (
     header_property,
     named_section,
@@ -21,9 +22,8 @@ from signalbook.messages.bindings.options import (
     text_property,
 )
 from signalbook.messages.bindings.outgoing import regrouped
-from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, attribute_text
 from signalbook.messages.definitions.properties import Property, PropertyError
-from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
 from signalbook.values import Finding, JSONObject
 
@@ -32,7 +32,6 @@ _RULES: Final = {
     "topic": outgoing.kafka_topic, "key": outgoing.plain, "key_base64": outgoing.anything, "partition": outgoing.number,
     "headers.": outgoing.plain,
 }  # fmt: skip
-_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 
 
 def record(
@@ -57,10 +56,11 @@ def record(
     )  # fmt: skip
 
 
-class KafkaBinding:
+class KafkaBinding(ProtocolBinding):
     """Kafka, all versions with headers."""
 
     protocol: Final = "KAFKA"
+    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """Headers as a map of objects, as the model has them."""
@@ -86,10 +86,6 @@ class KafkaBinding:
             header_property(item, fold=False) for item in named_section("headers", options.get("headers", []))
         ]
 
-    def lint(self, _options: JSONObject) -> list[Finding]:
-        """Nothing beyond what ``options`` knows."""
-        return []
-
     def values(self, message: Message) -> Mapping[str, Any]:
         """Topic, partition, key and headers, bytes that are text as text."""
         sections = message.sections
@@ -102,13 +98,6 @@ class KafkaBinding:
             values["key_base64"] = key
             values["key"] = readable(key)
         return values
-
-    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
-        """By content type; binary only if all required attributes are there as headers (K-21)."""
-        mode = structured_mode(message.content_type)
-        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
-            return Mode.BINARY
-        return mode
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The ``ce_`` headers, and the content type as ``datacontenttype``."""
@@ -127,12 +116,8 @@ class KafkaBinding:
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(
-        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
-    ) -> Message:
-        """A record of no topic yet, and without a key: which it is, is for who sends it."""
-        if mode is Mode.STRUCTURED:
-            return self.native(find_format(format).encode(event), format)
+    def binary(self, event: CloudEvent) -> Message:
+        """A record of no topic yet, and without a key: which it is, is for the sender to say."""
         headers = [
             (f"ce_{name}", attribute_text(value).encode())
             for name, value in event.attributes.items()

@@ -11,17 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.incoming import (
-    grouped,
-    implied_format,
-    json_only,
-    readable,
-    single_value,
-    structured_mode,
-)
+from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.incoming import grouped, implied_format, readable, single_value
 from signalbook.messages.bindings.options import (
     flag_property,
     header_property,
@@ -31,16 +25,14 @@ from signalbook.messages.bindings.options import (
     text_property,
 )
 from signalbook.messages.bindings.outgoing import regrouped
-from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, attribute_text
 from signalbook.messages.definitions.properties import Property, PropertyError
-from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
 from signalbook.values import Finding, JSONObject
 
 V3: Final = "MQTT/3.1.1"
 V5: Final = "MQTT/5.0"
 _PREFIX: Final = "user_properties."
-_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 # Other user properties stand among the attributes, which have no prefix of their own.
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _RULES_3: Final = {"topic_name": outgoing.topic, "qos": outgoing.number, "retain": outgoing.truth}
@@ -68,14 +60,11 @@ def publish(
     )  # fmt: skip
 
 
-class Mqtt3Binding:
+class Mqtt3Binding(ProtocolBinding):
     """MQTT 3.1.1: a topic and a payload."""
 
     protocol: str = V3
-
-    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
-        """Everything is plain."""
-        return dict(options), []
+    structured_only = "MQTT 3.1.1"
 
     def properties(self, options: JSONObject) -> list[Property]:
         """Topic, and how it is delivered."""
@@ -83,27 +72,9 @@ class Mqtt3Binding:
             place_property(options, "topic_name") + number_property(options, "qos") + flag_property(options, "retain")
         )
 
-    def lint(self, _options: JSONObject) -> list[Finding]:
-        """Nothing beyond what ``options`` knows."""
-        return []
-
     def values(self, message: Message) -> Mapping[str, Any]:
         """All sections that are there."""
         return {name: value for name, value in message.sections.items() if value is not None}
-
-    def mode(self, message: Message, _values: Mapping[str, Any]) -> Mode:
-        """Structured, if it is an event."""
-        return structured_mode(message.content_type)
-
-    def attributes(self, _message: Message, _values: Mapping[str, Any]) -> dict[str, Attribute]:
-        """None: there is no binary mode."""
-        return {}
-
-    def encode(
-        self, event: CloudEvent, _mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
-    ) -> Message:
-        """A message to no topic yet, structured whatever the mode: 3.1.1 knows no other, and JSON only."""
-        return publish(V3, json_only(format, "MQTT 3.1.1").encode(event), {})
 
     def native(self, body: bytes | None, _content_type: str) -> Message:
         """A message to no topic yet, which cannot say what it is."""
@@ -120,15 +91,13 @@ class Mqtt3Binding:
             self.protocol, message.body or b"", sections, received_at=message.received_at, reference=message.reference
         )
 
-    def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
-        """Packet identifiers are used again and again."""
-        return ""
-
 
 class Mqtt5Binding(Mqtt3Binding):
     """MQTT 5.0: and properties."""
 
     protocol = V5
+    structured_only = ""
+    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """User properties as a list, names as the model has them."""
@@ -159,13 +128,6 @@ class Mqtt5Binding(Mqtt3Binding):
             values["correlation_data"] = readable(values["correlation_data"])
         return values
 
-    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
-        """By content type; binary only if all required attributes are there as user properties (K-21)."""
-        mode = structured_mode(message.content_type)
-        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
-            return Mode.BINARY
-        return mode
-
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The user properties that have names of attributes; the content type is ``datacontenttype``."""
         attributes: dict[str, Attribute] = {
@@ -177,12 +139,8 @@ class Mqtt5Binding(Mqtt3Binding):
             attributes["datacontenttype"] = message.content_type
         return attributes
 
-    def encode(
-        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
-    ) -> Message:
+    def binary(self, event: CloudEvent) -> Message:
         """A message to no topic yet."""
-        if mode is Mode.STRUCTURED:
-            return self.native(find_format(format).encode(event), format)
         named = [(name, attribute_text(value)) for name, value in event.attributes.items() if name != "datacontenttype"]
         message = self.native(event.payload(), event.content_type)
         return publish(V5, message.body or b"", {**message.sections, "user_properties": tuple(named)})

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.incoming import grouped, header_attribute, implied_format, structured_mode
+from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.incoming import grouped, header_attribute, implied_format
 from signalbook.messages.bindings.options import header_property, named_section, place_property, text_property
 from signalbook.messages.bindings.outgoing import escape_header, regrouped
-from signalbook.messages.cloudevents import JSON_FORMAT, REQUIRED, Attribute, CloudEvent, Mode, attribute_text
+from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, attribute_text
 from signalbook.messages.definitions.properties import Property
-from signalbook.messages.eventformats import find_format
 from signalbook.messages.message import Message
 from signalbook.values import Finding, JSONObject
 
 _PREFIX: Final = "headers.ce-"
-_MANDATORY: Final = tuple(_PREFIX + name for name in REQUIRED)
 _RULES: Final = {"subject": outgoing.subject, "reply-to": outgoing.subject, "headers.": outgoing.header}
 _CONTENT_TYPES: Final = ("content-type", "ce-datacontenttype")
 
@@ -49,10 +48,11 @@ def message(
     )  # fmt: skip
 
 
-class NatsBinding:
+class NatsBinding(ProtocolBinding):
     """NATS, with headers and without."""
 
     protocol: Final = "NATS"
+    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
 
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """Headers as a list; ``reply``, as the model has it, is ``reply-to``."""
@@ -68,22 +68,11 @@ class NatsBinding:
         subjects = place_property(options, "subject", separator=".") + text_property(options, "reply-to", separator=".")
         return subjects + [header_property(item) for item in named_section("headers", options.get("headers", []))]
 
-    def lint(self, _options: JSONObject) -> list[Finding]:
-        """Nothing beyond what ``options`` knows."""
-        return []
-
     def values(self, message: Message) -> Mapping[str, Any]:
         """Subjects and headers."""
         sections = message.sections
         values: dict[str, Any] = grouped(sections.get("headers", ()), "headers.", fold=True)
         return values | {name: sections[name] for name in ("subject", "reply-to") if name in sections}
-
-    def mode(self, message: Message, values: Mapping[str, Any]) -> Mode:
-        """By content type; binary only if all required attributes are there as headers (K-21)."""
-        mode = structured_mode(message.content_type)
-        if mode is Mode.NONE and all(name in values for name in _MANDATORY):
-            return Mode.BINARY
-        return mode
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The ``ce-`` headers, unquoted and percent-decoded, ``ce-datacontenttype`` among them."""
@@ -95,12 +84,8 @@ class NatsBinding:
             attributes.setdefault("datacontenttype", message.content_type)
         return attributes
 
-    def encode(
-        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT
-    ) -> Message:
+    def binary(self, event: CloudEvent) -> Message:
         """A message to no subject yet."""
-        if mode is Mode.STRUCTURED:
-            return self.native(find_format(format).encode(event), format)
         attributes = dict(event.attributes)
         if event.content_type:
             attributes["datacontenttype"] = event.content_type
@@ -123,10 +108,6 @@ class NatsBinding:
             received_at=message.received_at,
             reference=message.reference,
         )
-
-    def identity(self, _message: Message, _values: Mapping[str, Any]) -> str:
-        """NATS knows its messages by no name."""
-        return ""
 
 
 _message: Final = message

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from signalbook.messages.definitions.lint import lint_envelope_options
 from signalbook.messages.definitions.normalise import canonical_protocol, is_known_protocol
-from signalbook.messages.definitions.properties import Severity
+from signalbook.messages.definitions.properties import finding
 from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
 from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, JSONObject
@@ -121,13 +121,13 @@ def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
         return
     said, fits = _KINDS[option.kind]
     if not fits(value):
-        yield _option_finding(path, "type", f"must be {said}")
+        yield finding(path, "type", f"must be {said}")
     elif option.values and value not in option.values and not (isinstance(value, str) and is_template(value)):
-        yield _option_finding(path, "enum", f"{value!r} is none of {', '.join(map(str, option.values))}")
+        yield finding(path, "enum", f"{value!r} is none of {', '.join(map(str, option.values))}")
     elif option.least is not None and value < option.least:
-        yield _option_finding(path, "minimum", f"{value} is less than {option.least}")
+        yield finding(path, "minimum", f"{value} is less than {option.least}")
     elif option.most is not None and value > option.most:
-        yield _option_finding(path, "maximum", f"{value} is more than {option.most}")
+        yield finding(path, "maximum", f"{value} is more than {option.most}")
 
 
 def _unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
@@ -135,11 +135,11 @@ def _unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
     known = OPTIONS.get(protocol, {})
     meant = next((other for other in known if _bare(other) == _bare(name)), None)
     if meant is not None:
-        yield _option_finding(path, "name", f"is {meant} meant? As it is, nobody knows this option", "warning")
+        yield finding(path, "name", f"is {meant} meant? As it is, nobody knows this option", "warning")
     elif protocol.startswith("MQTT/"):
         other = "MQTT/5.0" if protocol == "MQTT/3.1.1" else "MQTT/3.1.1"
         if name in OPTIONS[other]:
-            yield _option_finding(path, "version", f"this is an option of {other}, not of {protocol}", "warning")
+            yield finding(path, "version", f"this is an option of {other}, not of {protocol}", "warning")
 
 
 def _bare(name: str) -> str:
@@ -150,7 +150,7 @@ def _http(options: JSONObject, _: Roles) -> Iterator[Finding]:
     """H-16."""
     method = options.get("method")
     if isinstance(method, str) and not is_template(method) and not _METHOD.fullmatch(method):
-        yield _option_finding("protocoloptions.method", "value", f"{method!r} is no HTTP method")
+        yield finding("protocoloptions.method", "value", f"{method!r} is no HTTP method")
 
 
 def _mqtt(options: JSONObject, _: Roles) -> Iterator[Finding]:
@@ -162,20 +162,18 @@ def _mqtt(options: JSONObject, _: Roles) -> Iterator[Finding]:
         yield _exclusive("topic", "topicfilter")
     for name in ("topic", "willtopic"):
         if set(_stated_text(options, name) or "") & set("+#"):
-            yield _option_finding(
-                f"protocoloptions.{name}", "wildcard", "nothing is published to a topic with + or # in it"
-            )
+            yield finding(f"protocoloptions.{name}", "wildcard", "nothing is published to a topic with + or # in it")
     if pattern is not None and not _is_topic_filter(pattern):
         text = "+ stands for a whole level, # for all levels that are left, at the end"
-        yield _option_finding("protocoloptions.topicfilter", "wildcard", text)
+        yield finding("protocoloptions.topicfilter", "wildcard", text)
     if shared is not None and pattern is None:
         yield _needs("sharedsubscriptiongroup", "topicfilter")
     if shared is not None and ("/" in shared or not shared):
         text = "this is the bare name of the group, without $share and without /"
-        yield _option_finding("protocoloptions.sharedsubscriptiongroup", "value", text)
+        yield finding("protocoloptions.sharedsubscriptiongroup", "value", text)
     will = _stated_text(options, "willmessage")
     if will is not None and not _WILL.fullmatch(will):
-        yield _option_finding("protocoloptions.willmessage", "xid", f"{will!r} is not the xid of a message")
+        yield finding("protocoloptions.willmessage", "xid", f"{will!r} is not the xid of a message")
 
 
 def _is_topic_filter(pattern: str) -> bool:
@@ -188,13 +186,13 @@ def _kafka(options: JSONObject, roles: Roles) -> Iterator[Finding]:
     group = options.get("consumergroup")
     if "consumer" in roles and not group:
         text = "a consumer joins a group, and says which"
-        yield _option_finding("protocoloptions.consumergroup", "required", text)
+        yield finding("protocoloptions.consumergroup", "required", text)
     if "subscriber" in roles and group is not None:
         text = "a subscriber makes the group: it joins none"
-        yield _option_finding("protocoloptions.consumergroup", "exclusive", text)
+        yield finding("protocoloptions.consumergroup", "exclusive", text)
     for name in ("autooffsetreset", "enableautocommit"):
         if name in options and roles & {"producer", "subscriber"}:
-            yield _option_finding(f"protocoloptions.{name}", "exclusive", "only a consumer has offsets")
+            yield finding(f"protocoloptions.{name}", "exclusive", "only a consumer has offsets")
 
 
 def _nats(options: JSONObject, _: Roles) -> Iterator[Finding]:
@@ -203,9 +201,7 @@ def _nats(options: JSONObject, _: Roles) -> Iterator[Finding]:
     if subject is not None and pattern is not None:
         yield _exclusive("subject", "subjectfilter")
     if set(subject or "") & set("*>"):
-        yield _option_finding(
-            "protocoloptions.subject", "wildcard", "nothing is published to a subject with * or > in it"
-        )
+        yield finding("protocoloptions.subject", "wildcard", "nothing is published to a subject with * or > in it")
     if "queuegroup" in options and pattern is None:
         yield _needs("queuegroup", "subjectfilter")
 
@@ -240,15 +236,11 @@ def _are_headers(value: Any) -> bool:
 
 
 def _exclusive(one: str, other: str) -> Finding:
-    return _option_finding(f"protocoloptions.{other}", "exclusive", f"an endpoint has {one} or {other}, not both")
+    return finding(f"protocoloptions.{other}", "exclusive", f"an endpoint has {one} or {other}, not both")
 
 
 def _needs(name: str, other: str) -> Finding:
-    return _option_finding(f"protocoloptions.{name}", "requires", f"it means nothing without {other}")
-
-
-def _option_finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
-    return Finding(path=path, rule=rule, message=message, severity=severity)
+    return finding(f"protocoloptions.{name}", "requires", f"it means nothing without {other}")
 
 
 _USAGES: Final = ("subscriber", "consumer", "producer")
@@ -285,7 +277,7 @@ def lint_endpoint(endpoint: Mapping[str, JSON]) -> list[Finding]:
         found += option_findings(options, protocol, roles)
         found += _templates(options)
     elif options is not None:
-        found.append(_finding("protocoloptions", "structure", "must be an object"))
+        found.append(finding("protocoloptions", "structure", "must be an object"))
     return found
 
 
@@ -295,7 +287,7 @@ def lint_messageids(messages: Iterable[tuple[str, str]]) -> list[Finding]:
     for messageid, place in messages:
         places.setdefault(messageid.casefold(), []).append(place)
     return [
-        _finding("messages", "duplicate_id", f"one id, several messages: {', '.join(sorted(found))}", "warning")
+        finding("messages", "duplicate_id", f"one id, several messages: {', '.join(sorted(found))}", "warning")
         for found in places.values()
         if len(found) > 1
     ]
@@ -304,25 +296,25 @@ def lint_messageids(messages: Iterable[tuple[str, str]]) -> list[Finding]:
 def _usage(usage: JSON, protocol: str) -> Iterator[Finding]:
     """H-3."""
     if usage is None:
-        yield _finding("usage", "required", f"an endpoint states its usage: {', '.join(_USAGES)}")
+        yield finding("usage", "required", f"an endpoint states its usage: {', '.join(_USAGES)}")
         return
     if not isinstance(usage, list) or not usage:
-        yield _finding("usage", "structure", "must be a list of at least one value")
+        yield finding("usage", "structure", "must be a list of at least one value")
         return
     for value in usage:
         if value not in _USAGES:
-            yield _finding("usage", "enum", f"{value!r} is none of {', '.join(_USAGES)}")
+            yield finding("usage", "enum", f"{value!r} is none of {', '.join(_USAGES)}")
     roles = {value for value in usage if isinstance(value, str)}
     if len(usage) == 1:
         return
     if len(usage) != len(roles) or roles != {"subscriber", "consumer"}:
         text = 'an endpoint has one usage; only "subscriber" and "consumer" may go together'
-        yield _finding("usage", "exclusive", text)
+        yield finding("usage", "exclusive", text)
     elif protocol not in _BOTH:
         text = (
             f"subscriber and consumer are two endpoints with {protocol or 'no protocol stated'}; they share a channel"
         )
-        yield _finding("usage", "exclusive", text)
+        yield finding("usage", "exclusive", text)
 
 
 def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
@@ -330,22 +322,22 @@ def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
     for name in ("channel", "envelope", "protocol"):
         value = endpoint.get(name)
         if value is not None and not (isinstance(value, str) and value.strip()):
-            yield _finding(name, "type", "must be a non-empty string")
+            yield finding(name, "type", "must be a non-empty string")
     envelope, protocol = endpoint.get("envelope"), endpoint.get("protocol")
     if isinstance(envelope, str) and envelope.strip() and not _ENVELOPE.fullmatch(envelope):
-        yield _finding("envelope", "format", f"{envelope!r} is not of the form NAME or NAME/VERSION")
+        yield finding("envelope", "format", f"{envelope!r} is not of the form NAME or NAME/VERSION")
     if isinstance(protocol, str) and protocol.strip() and not is_known_protocol(protocol):
         text = f"the specification names no protocol {protocol!r}: its options are not looked at"
-        yield _finding("protocol", "unknown", text, "warning")
+        yield finding("protocol", "unknown", text, "warning")
     deprecated = endpoint.get("deprecated")
     deprecated = deprecated if isinstance(deprecated, dict) else {}
     links = [deprecated[name] for name in ("docs", "documentation") if name in deprecated]
     if links and links[0] != links[-1]:
-        yield _finding("deprecated.docs", "alias", "docs and documentation mean the same, but differ")
+        yield finding("deprecated.docs", "alias", "docs and documentation mean the same, but differ")
     for name in _MISPLACED:
         if name in endpoint:
             text = f"{name} belongs into protocoloptions: nobody looks for it here"
-            yield _finding(name, "misplaced", text, "warning")
+            yield finding(name, "misplaced", text, "warning")
 
 
 def _groups(groups: JSON) -> Iterator[Finding]:
@@ -353,16 +345,16 @@ def _groups(groups: JSON) -> Iterator[Finding]:
     if groups is None:
         return
     if not isinstance(groups, list):
-        yield _finding("messagegroups", "structure", "must be a list of URIs")
+        yield finding("messagegroups", "structure", "must be a list of URIs")
         return
     for position, group in enumerate(groups):
         path = f"messagegroups[{position}]"
         if not isinstance(group, str):
-            yield _finding(path, "type", "must be a URI")
+            yield finding(path, "type", "must be a URI")
         elif group.startswith("/") and not _GROUP.fullmatch(group):
-            yield _finding(path, "xid", f"{group!r} is not the xid of a group")
+            yield finding(path, "xid", f"{group!r} is not the xid of a group")
         elif not group.startswith("/") and not is_uri(group.removeprefix("#")) and not group.startswith("#/"):
-            yield _finding(path, "uri", f"{group!r} is neither an xid nor an absolute URI")
+            yield finding(path, "uri", f"{group!r} is neither an xid nor an absolute URI")
 
 
 def _addresses(addresses: JSON, protocol: str) -> Iterator[Finding]:
@@ -370,12 +362,12 @@ def _addresses(addresses: JSON, protocol: str) -> Iterator[Finding]:
     if addresses is None:
         return
     if not isinstance(addresses, list):
-        yield _finding("protocoloptions.endpoints", "structure", "must be a list of objects")
+        yield finding("protocoloptions.endpoints", "structure", "must be a list of objects")
         return
     for position, entry in enumerate(addresses):
         path = f"protocoloptions.endpoints[{position}]"
         if not isinstance(entry, dict):
-            yield _finding(path, "structure", "must be an object")
+            yield finding(path, "structure", "must be an object")
         elif protocol == "KAFKA":
             yield from _bootstrap(f"{path}.bootstrap.servers", entry.get("bootstrap.servers"))
         elif protocol in _SCHEMES:
@@ -384,25 +376,25 @@ def _addresses(addresses: JSON, protocol: str) -> Iterator[Finding]:
 
 def _bootstrap(path: str, servers: JSON) -> Iterator[Finding]:
     if not isinstance(servers, list) or not servers:
-        yield _finding(path, "required", "a Kafka cluster is reached by a list of at least one server")
+        yield finding(path, "required", "a Kafka cluster is reached by a list of at least one server")
     elif not all(isinstance(server, str) and server for server in servers):
-        yield _finding(path, "type", "must be a list of non-empty strings")
+        yield finding(path, "type", "must be a list of non-empty strings")
 
 
 def _address(path: str, uri: JSON, protocol: str) -> Iterator[Finding]:
     if not isinstance(uri, str) or not uri:
-        yield _finding(path, "required", f"an address of {protocol} is a URI")
+        yield finding(path, "required", f"an address of {protocol} is a URI")
         return
     scheme, separator, rest = uri.partition("://")
     if "{" in scheme:
         return
     allowed = _SCHEMES[protocol]
     if not separator or scheme.lower() not in allowed:
-        yield _finding(path, "scheme", f"{uri!r} does not begin with {', '.join(f'{name}://' for name in allowed)}")
+        yield finding(path, "scheme", f"{uri!r} does not begin with {', '.join(f'{name}://' for name in allowed)}")
     elif scheme.lower() in _PATHLESS and rest.partition("/")[2]:
-        yield _finding(path, "path", f"an address with {scheme.lower()}:// has no path")
+        yield finding(path, "path", f"an address with {scheme.lower()}:// has no path")
     elif protocol == "NATS" and not is_template(uri) and not _has_port(uri):
-        yield _finding(path, "port", f"an address of NATS names its port: {scheme}://HOST:PORT")
+        yield finding(path, "port", f"an address of NATS names its port: {scheme}://HOST:PORT")
 
 
 def _has_port(uri: str) -> bool:
@@ -417,31 +409,31 @@ def _authorization(entries: JSON) -> Iterator[Finding]:
     if entries is None:
         return
     if not isinstance(entries, list):
-        yield _finding("protocoloptions.authorization", "structure", "must be a list of objects")
+        yield finding("protocoloptions.authorization", "structure", "must be a list of objects")
         return
     for position, entry in enumerate(entries):
         path = f"protocoloptions.authorization[{position}]"
         if isinstance(entry, dict):
             yield from _authorization_entry(path, entry)
         else:
-            yield _finding(path, "structure", "must be an object")
+            yield finding(path, "structure", "must be an object")
 
 
 def _authorization_entry(path: str, entry: JSONObject) -> Iterator[Finding]:
     kind = entry.get("type")
     if kind is not None and kind not in _AUTHORIZATIONS:
-        yield _finding(f"{path}.type", "enum", f"{kind!r} is none of {', '.join(_AUTHORIZATIONS)}", "warning")
+        yield finding(f"{path}.type", "enum", f"{kind!r} is none of {', '.join(_AUTHORIZATIONS)}", "warning")
     if "mechanism" in entry and kind != "SASL":
-        yield _finding(f"{path}.mechanism", "exclusive", "only SASL has mechanisms")
+        yield finding(f"{path}.mechanism", "exclusive", "only SASL has mechanisms")
     for name in ("type", "mechanism", "resourceuri", "authorityuri"):
         if name in entry and not (isinstance(entry[name], str) and entry[name]):
-            yield _finding(f"{path}.{name}", "type", "must be a non-empty string")
+            yield finding(f"{path}.{name}", "type", "must be a non-empty string")
         elif name.endswith("uri") and name in entry and not (is_uri(entry[name]) or is_template(entry[name])):
-            yield _finding(f"{path}.{name}", "uri", f"{entry[name]!r} is no URI")
+            yield finding(f"{path}.{name}", "uri", f"{entry[name]!r} is no URI")
     for name in entry:
         if _CREDENTIALS.search(name):
             text = "a registry says how to be let in, and holds no credentials"
-            yield _finding(f"{path}.{name}", "credentials", text)
+            yield finding(f"{path}.{name}", "credentials", text)
 
 
 def _templates(options: JSONObject) -> Iterator[Finding]:
@@ -451,7 +443,7 @@ def _templates(options: JSONObject) -> Iterator[Finding]:
             try:
                 parse_template(text)
             except TemplateError as error:
-                yield _finding(path, "uritemplate", str(error), "warning")
+                yield finding(path, "uritemplate", str(error), "warning")
 
 
 def _texts(path: str, value: Any, left: list[int]) -> Iterator[tuple[str, str]]:
@@ -468,7 +460,3 @@ def _texts(path: str, value: Any, left: list[int]) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list):
         for position, item in enumerate(value):
             yield from _texts(f"{path}[{position}]", item, left)
-
-
-def _finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
-    return Finding(path=path, rule=rule, message=message, severity=severity)

@@ -24,6 +24,7 @@ from signalbook.messages.definitions.properties import (
     PropertyError,
     Severity,
     check_type,
+    finding,
     lint_property,
     lint_template,
     malformed_property,
@@ -215,7 +216,7 @@ def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Findi
         stated, own = group.get(name), definition.get(name)
         if isinstance(stated, str) and (not isinstance(own, str) or canonical(own) != canonical(stated)):
             text = f"the group states {name} {stated!r}, the message {own!r}: they must be the same"
-            findings.append(_finding(name, "group", text))
+            findings.append(finding(name, "group", text))
     return findings
 
 
@@ -228,11 +229,11 @@ def lint_inline(endpoint: Mapping[str, JSON], definition: JSONObject) -> list[Fi
     stated, own = endpoint.get("envelope"), definition.get("envelope")
     if isinstance(stated, str) and not (isinstance(own, str) and _refines(own, stated)):
         text = f"the endpoint states envelope {stated!r}, the message {own!r}: it may say more of it, nothing else"
-        findings.append(_finding("envelope", "endpoint", text))
+        findings.append(finding("envelope", "endpoint", text))
     stated, own = endpoint.get("protocol"), definition.get("protocol")
     if isinstance(stated, str) and isinstance(own, str) and canonical_protocol(own) != canonical_protocol(stated):
         text = f"the endpoint states protocol {stated!r}, the message {own!r}: they must be the same"
-        findings.append(_finding("protocol", "endpoint", text))
+        findings.append(finding("protocol", "endpoint", text))
     return findings
 
 
@@ -248,12 +249,12 @@ def lint_envelope_options(options: JSON) -> list[Finding]:
     if options is None:
         return []
     if not isinstance(options, dict):
-        return [_finding("envelopeoptions", "structure", "must be an object")]
+        return [finding("envelopeoptions", "structure", "must be an object")]
     findings, mode = [], options.get("mode")
     if mode not in (None, "binary", "structured"):
-        findings.append(_finding("envelopeoptions.mode", "value", f"{mode!r} is neither binary nor structured"))
+        findings.append(finding("envelopeoptions.mode", "value", f"{mode!r} is neither binary nor structured"))
     if mode == "binary" and options.get("format"):
-        findings.append(_finding("envelopeoptions.format", "exclusive", "binary mode has no event format"))
+        findings.append(finding("envelopeoptions.format", "exclusive", "binary mode has no event format"))
     return findings
 
 
@@ -270,7 +271,7 @@ def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Findi
         for xid in xids if len(xids) > 1 else ():
             others = ", ".join(other for other in xids[:10] if other != xid)
             text = f"the type {value!r} is also that of {others}"
-            found[xid] = [_finding("envelopemetadata.type", "duplicate_type", text, "warning")]
+            found[xid] = [finding("envelopemetadata.type", "duplicate_type", text, "warning")]
     return found
 
 
@@ -279,14 +280,14 @@ def _sections(definition: JSONObject) -> Iterator[Finding]:
     for selector, section in (("envelope", "envelopemetadata"), ("protocol", "protocoloptions")):
         chosen = definition.get(selector)
         if chosen == "":
-            yield _finding(selector, "type", f"{selector} must be a non-empty string")
+            yield finding(selector, "type", f"{selector} must be a non-empty string")
         elif chosen and not isinstance(definition.get(section), dict):
-            yield _finding(section, "required", f"{selector} {chosen} asks for {section}", "warning")
+            yield finding(section, "required", f"{selector} {chosen} asks for {section}", "warning")
         elif not chosen and definition.get(section):
-            yield _finding(section, "selector", f"{section} means nothing without {selector}", "warning")
+            yield finding(section, "selector", f"{section} means nothing without {selector}", "warning")
     protocol = definition.get("protocol")
     if isinstance(protocol, str) and not is_known_protocol(protocol) and find_binding(protocol) is None:
-        yield _finding("protocol", "unknown", f"no binding for protocol {protocol!r}", "warning")
+        yield finding("protocol", "unknown", f"no binding for protocol {protocol!r}", "warning")
 
 
 def _schema(definition: JSONObject) -> Iterator[Finding]:
@@ -294,14 +295,14 @@ def _schema(definition: JSONObject) -> Iterator[Finding]:
     stated = definition.get("dataschemaformat")
     inline, uri, xid = (definition.get(name) for name in ("dataschema", "dataschemauri", "dataschemaxid"))
     if inline is not None and uri is not None:
-        yield _finding("dataschema", "exclusive", "a definition has either dataschema or dataschemauri, not both")
+        yield finding("dataschema", "exclusive", "a definition has either dataschema or dataschemauri, not both")
     if stated is None and not (inline is None and uri is None):
         name = "dataschema" if inline is not None else "dataschemauri"
-        yield _finding("dataschemaformat", "required", f"{name} asks for dataschemaformat")
+        yield finding("dataschemaformat", "required", f"{name} asks for dataschemaformat")
     if stated is not None and not (isinstance(stated, str) and _FORMAT.fullmatch(stated)):
-        yield _finding("dataschemaformat", "format", f"{stated!r} is not of the form NAME/VERSION", "warning")
+        yield finding("dataschemaformat", "format", f"{stated!r} is not of the form NAME/VERSION", "warning")
     if isinstance(xid, str) and isinstance(uri, str) and xid not in uri:
-        yield _finding("dataschemaxid", "mismatch", f"dataschemauri {uri!r} is not the URL of {xid}")
+        yield finding("dataschemaxid", "mismatch", f"dataschemauri {uri!r} is not the URL of {xid}")
 
 
 def _content_types(definition: JSONObject) -> Iterator[Finding]:
@@ -311,12 +312,12 @@ def _content_types(definition: JSONObject) -> Iterator[Finding]:
     inner = _value(metadata, "datacontenttype")
     if isinstance(outer, str) and isinstance(inner, str) and not _agree(outer, inner):
         text = f"datacontenttype is {outer!r} here and {inner!r} in envelopemetadata"
-        yield _finding("datacontenttype", "mismatch", text)
+        yield finding("datacontenttype", "mismatch", text)
     yield from _by_protocol(definition, outer if isinstance(outer, str) else inner)
     schema, uri = _value(metadata, "dataschema"), definition.get("dataschemauri")
     if isinstance(schema, str) and isinstance(uri, str) and schema != uri and not is_template(schema):
         text = f"envelopemetadata.dataschema is {schema!r}, dataschemauri {uri!r}"
-        yield _finding("envelopemetadata.dataschema", "mismatch", text)
+        yield finding("envelopemetadata.dataschema", "mismatch", text)
 
 
 def _by_protocol(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
@@ -326,7 +327,7 @@ def _by_protocol(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
         return
     for path, value in stated_content_types(str(definition.get("protocol") or ""), options):
         if not (media_type(value).startswith(MEDIA_TYPE) or _agree(stated, value)):
-            yield _finding(path, "mismatch", f"the content type is {value!r} here, and {stated!r} elsewhere")
+            yield finding(path, "mismatch", f"the content type is {value!r} here, and {stated!r} elsewhere")
 
 
 def _agree(outer: str, inner: str) -> bool:
@@ -343,7 +344,7 @@ def _metadata(definition: JSONObject) -> Iterator[Finding]:
     for name, entry in metadata.items():
         path = f"envelopemetadata.{name}"
         if not _ATTRIBUTE.fullmatch(name) or name == "data":
-            yield _finding(path, "name", f"{name!r} is no name of a CloudEvents attribute")
+            yield finding(path, "name", f"{name!r} is no name of a CloudEvents attribute")
         yield from lint_property(path, entry)
         yield from _core(name, path, entry)
 
@@ -352,13 +353,13 @@ def _core(name: str, path: str, entry: JSONObject) -> Iterator[Finding]:
     """F-31."""
     value = entry.get("value")
     if name in REQUIRED and entry.get("required") is False:
-        yield _finding(f"{path}.required", "required", f"CloudEvents demands {name} of every event")
+        yield finding(f"{path}.required", "required", f"CloudEvents demands {name} of every event")
     if name == "specversion" and (value not in (None, "1.0") or entry.get("type", "string") != "string"):
-        yield _finding(path, "value", 'specversion is of type string and has the value "1.0"')
+        yield finding(path, "value", 'specversion is of type string and has the value "1.0"')
     if name == "id" and isinstance(value, str) and not is_template(value):
-        yield _finding(f"{path}.value", "constant", "events with one and the same id are duplicates", "warning")
+        yield finding(f"{path}.value", "constant", "events with one and the same id are duplicates", "warning")
     if name == "time" and value not in (None, NOW):
-        yield _finding(f"{path}.value", "constant", f"time has a value other than {NOW}", "warning")
+        yield finding(f"{path}.value", "constant", f"time has a value other than {NOW}", "warning")
 
 
 def _option_findings(definition: JSONObject) -> Iterator[Finding]:
@@ -375,10 +376,6 @@ def _option_findings(definition: JSONObject) -> Iterator[Finding]:
 def _value(metadata: JSONObject, name: str) -> JSON:
     entry = metadata.get(name)
     return entry.get("value") if isinstance(entry, dict) else None
-
-
-def _finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
-    return Finding(path=path, rule=rule, message=message, severity=severity)
 
 
 def malformed(definition: JSONObject) -> list[Finding]:

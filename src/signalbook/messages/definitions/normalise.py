@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from signalbook.messages.bindings.base import find_binding
-from signalbook.messages.definitions.properties import PropertyError, normal_property
+from signalbook.messages.definitions.properties import PropertyError, finding, normal_property
 from signalbook.values import JSON, Finding, JSONObject
 
 CLOUDEVENTS: Final = "CloudEvents/1.0"
@@ -105,7 +105,7 @@ def _rename(definition: JSONObject, old: str, new: str, findings: list[Finding])
     if definition.get(new) is None:
         definition[new] = value
     elif definition[new] != value:
-        findings.append(_finding(old, "alias", f"{old} is an old name of {new}, but has another value"))
+        findings.append(finding(old, "alias", f"{old} is an old name of {new}, but has another value"))
 
 
 def _base(definition: JSONObject, findings: list[Finding]) -> None:
@@ -114,7 +114,7 @@ def _base(definition: JSONObject, findings: list[Finding]) -> None:
     if given:
         definition["basemessageuri"] = next(iter(given.values()))
     if len(set(map(str, given.values()))) > 1:
-        findings.append(_finding("basemessage", "alias", f"{', '.join(given)} mean the same, but differ"))
+        findings.append(finding("basemessage", "alias", f"{', '.join(given)} mean the same, but differ"))
 
 
 def _selectors(definition: JSONObject) -> None:
@@ -139,7 +139,7 @@ def _lift_metadata(definition: JSONObject, findings: list[Finding]) -> None:
     target = dict(target)
     for name, entry in lifted.items():
         if target.setdefault(name, entry) != entry:
-            findings.append(_finding(f"envelopeoptions.{name}", "alias", f"envelopemetadata.{name} says otherwise"))
+            findings.append(finding(f"envelopeoptions.{name}", "alias", f"envelopemetadata.{name} says otherwise"))
     definition["envelopemetadata"] = target
     definition["envelopeoptions"] = {name: entry for name, entry in options.items() if name not in lifted}
 
@@ -178,9 +178,5 @@ def _protocol_options(definition: JSONObject, findings: list[Finding]) -> None:
     try:
         definition["protocoloptions"], more = binding.normalise(options)
     except PropertyError as error:
-        more = [_finding("protocoloptions", "type", str(error))]
+        more = [finding("protocoloptions", "type", str(error))]
     findings += more
-
-
-def _finding(path: str, rule: str, message: str) -> Finding:
-    return Finding(path=path, rule=rule, message=message)

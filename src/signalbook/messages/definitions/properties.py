@@ -21,6 +21,7 @@ from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
 Values = Mapping[str, Any]
+Severity = Literal["error", "warning"]
 Context = dict[str, str]
 Check = Callable[[Values, Context], Finding | None]
 ValueCheck = Callable[[Any, Context], Finding | None]
@@ -33,6 +34,11 @@ _STRINGS: Final = frozenset({"any", "string", "symbol", *ENCODED})
 
 class PropertyError(ValueError):
     """A property definition that cannot be used; the message says why."""
+
+
+def finding(path: str, rule: str, message: str, severity: Severity = "error") -> Finding:
+    """A finding about a definition or endpoint; ``path`` is from its top."""
+    return Finding(path=path, rule=rule, message=message, severity=severity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,8 +404,6 @@ def _as_text(value: Any) -> JSON:
 def wrong_type(path: str, kind: str) -> Finding:
     return Finding(path=path, rule="structure", message=f"must be {kind}")
 
-
-Severity = Literal["error", "warning"]
 
 _ADJACENT: Final = re.compile(r"\}\{")
 

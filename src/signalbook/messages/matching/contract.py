@@ -106,54 +106,6 @@ class DefinitionSource:
         return materialise({"xid": xid, **raw}, self.bases)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Compilation:
-    """The usable definitions, their outlines in the same order, and the findings that make others unusable."""
-
-    source: DefinitionSource
-    definitions: Mapping[str, CompiledDefinition]
-    outlines: tuple[Outline, ...]
-    broken: Mapping[str, tuple[Finding, ...]]
-
-    def verify(self) -> Mapping[str, tuple[Finding, ...]]:
-        """Definitions whose messages cannot be processed, with the reasons: broken ones, and broken or missing schemas.
-
-        Parses every schema, which otherwise waits until a message needs it.
-        """
-        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
-        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
-
-    @cached_property
-    def findings(self) -> Mapping[str, tuple[Finding, ...]]:
-        """What is doubtful about the usable ones."""
-        made = {xid: self.source.materialised(xid) for xid in self.definitions}
-        found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
-        for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
-            found[xid] += doubts
-        return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
-
-
-def compile_all(source: DefinitionSource, policy: Policy) -> Compilation:
-    """Compile every definition by itself; one that is broken does not stop the others."""
-    schemas = ContractSchemas(source.schemas)
-    compiled: dict[str, CompiledDefinition] = {}
-    broken: dict[str, tuple[Finding, ...]] = {}
-    for xid in source.definitions:
-        try:
-            compiled[xid] = _compile(xid, source, schemas, policy)
-        except DefinitionError as error:
-            broken[xid] = error.findings
-    outlines = tuple(map(outline, compiled.values()))
-    return Compilation(source=source, definitions=compiled, outlines=outlines, broken=broken)
-
-
-def compile_later(source: DefinitionSource, outlines: Iterable[Outline], policy: Policy) -> Compilation:
-    """Compile each of the definitions with these outlines when it is first asked for: they are known to be sound."""
-    schemas, known = ContractSchemas(source.schemas), tuple(outlines)
-    definitions = Deferred({each.xid: each.xid for each in known}, lambda xid: _compile(xid, source, schemas, policy))
-    return Compilation(source=source, definitions=definitions, outlines=known, broken={})
-
-
 def _compile(xid: str, source: DefinitionSource, schemas: ContractSchemas, policy: Policy) -> CompiledDefinition:
     """A definition ready for use. Raises ``DefinitionError``."""
     found = source.materialised(xid)
@@ -174,12 +126,19 @@ class Contract:
     compile, with the findings that say why. A contract is immutable and safe to share between threads.
     """
 
-    def __init__(self, compilation: Compilation, policy: Policy) -> None:
-        self.definitions = compilation.definitions
-        self.outlines = compilation.outlines
-        self.broken = compilation.broken
+    def __init__(
+        self,
+        source: DefinitionSource,
+        definitions: Mapping[str, CompiledDefinition],
+        outlines: tuple[Outline, ...],
+        broken: Mapping[str, tuple[Finding, ...]],
+        policy: Policy,
+    ) -> None:
+        self.definitions = definitions
+        self.outlines = outlines
+        self.broken = broken
         self.policy = policy
-        self._compilation = compilation
+        self._source = source
         events = [each for each in self.outlines if each.is_event]
         natives = [each for each in self.outlines if not each.is_event]
         self.events = self._over_events(events) if events else None
@@ -202,9 +161,21 @@ class Contract:
         ``schemas`` finds schema documents, ``bases`` the definitions ``basemessage`` refers to (by default those in
         ``definitions``). A definition that cannot be used ends up in ``broken`` and does not stop the others.
         """
-        policy = policy or Policy()
         source = DefinitionSource(definitions=definitions, schemas=schemas, bases=bases or definitions.get)
-        return cls(compile_all(source, policy), policy)
+        return cls.of_source(source, policy or Policy())
+
+    @classmethod
+    def of_source(cls, source: DefinitionSource, policy: Policy) -> Contract:
+        """The contract of all definitions of a source, each compiled by itself."""
+        schemas = ContractSchemas(source.schemas)
+        compiled: dict[str, CompiledDefinition] = {}
+        broken: dict[str, tuple[Finding, ...]] = {}
+        for xid in source.definitions:
+            try:
+                compiled[xid] = _compile(xid, source, schemas, policy)
+            except DefinitionError as error:
+                broken[xid] = error.findings
+        return cls(source, compiled, tuple(map(outline, compiled.values())), broken, policy)
 
     @classmethod
     def outlined(cls, outlines: Iterable[Outline], source: DefinitionSource, policy: Policy) -> Contract:
@@ -212,12 +183,18 @@ class Contract:
 
         Each is compiled when a message may fit it: of five thousand, those that occur.
         """
-        return cls(compile_later(source, outlines, policy), policy)
+        schemas, known = ContractSchemas(source.schemas), tuple(outlines)
+        xids = {each.xid: each.xid for each in known}
+        return cls(source, Deferred(xids, lambda xid: _compile(xid, source, schemas, policy)), known, {}, policy)
 
-    @property
+    @cached_property
     def findings(self) -> Mapping[str, tuple[Finding, ...]]:
         """What is doubtful about usable definitions, by xid."""
-        return self._compilation.findings
+        made = {xid: self._source.materialised(xid) for xid in self.definitions}
+        found = {xid: [*each.findings, *lint(each.definition)] for xid, each in made.items()}
+        for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
+            found[xid] += doubts
+        return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
 
     def _over_events(self, outlines: Iterable[Outline]) -> DefinitionIndex:
         """Definitions that demand a type wait until an event of it comes."""
@@ -257,7 +234,8 @@ class Contract:
 
         Parses every schema, which ``process`` leaves until a message needs it.
         """
-        return self._compilation.verify()
+        schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
+        return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
 
     def lookup_by_type(self, type: str) -> tuple[CompiledDefinition, ...]:
         """The definitions a CloudEvent of a type may fit, as far as its type tells (K-32)."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.messages import CompiledDefinition, Message, Mode
-from signalbook.messages.bindings.incoming import structured_mode
+from signalbook.messages.bindings.base import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads

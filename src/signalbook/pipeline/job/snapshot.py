@@ -16,7 +16,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.documents import Upload, aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
-from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline, compile_all
+from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
 from signalbook.messages.payloads import wireprefix
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
@@ -283,12 +283,12 @@ class Snapshot:
 
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
-        book = self._book()
+        source = self._source()
         if self.outlines:
-            return Contract.outlined(self.outlines, book, policy)
-        return Contract.compile(book.definitions, book.schemas, policy, bases=book.bases)
+            return Contract.outlined(self.outlines, source, policy)
+        return Contract.of_source(source, policy)
 
-    def _book(self) -> DefinitionSource:
+    def _source(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
         return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message)
 
@@ -304,7 +304,7 @@ class Snapshot:
         unknown = policy.unknown_overrides(self.selected)
         if unknown:
             raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
-        compiled = compile_all(self._book(), policy)
+        compiled = Contract.of_source(self._source(), policy)
         uses = {xid: definition.schema_use for xid, definition in compiled.definitions.items()}
         broken = {
             xid: findings
