@@ -68,6 +68,7 @@ class NATSConnection:
         self._stream = stream
         self._buffer = bytearray()
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
+        self._requests = count(1)
         self.info = self._greeting()
         if secure:
             if not (self.info.get("tls_required") or self.info.get("tls_available")):
@@ -79,6 +80,7 @@ class NATSConnection:
         if not self.info.get("headers"):
             raise BrokerRefused("the server has no message headers, which NATS 2.2 brought")
         self._connect(user, password, token, secure)
+        self._stream.write(b"SUB %s.* %s\r\n" % (self._inbox.encode(), _SUBSCRIPTION))
 
     @classmethod
     def open(cls, settings: BrokerSettings) -> NATSConnection:
@@ -106,18 +108,28 @@ class NATSConnection:
         found = self.info.get("max_payload")
         return min(found, _LARGEST_POSSIBLE) if isinstance(found, int) and found > 0 else _LARGEST_MESSAGE
 
-    def listen(self) -> None:
-        """Ask for what comes to the inbox of this connection."""
-        self._stream.write(b"SUB %s.* %s\r\n" % (self._inbox.encode(), _SUBSCRIPTION))
+    def publish(self, subject: str, message: bytes, head: int = 0, *, answered: bool = False) -> int:
+        """Send a message whose first ``head`` bytes are its headers.
 
-    def publish(self, subject: str, message: bytes, head: int, request: int | None = None) -> None:
-        """Send a message whose first ``head`` bytes are its headers; the answer to a request comes to the inbox."""
-        reply = "" if request is None else f" {self._inbox}.{request}"
+        If it is to be ``answered``, that comes to the inbox, for the request of the number that is returned.
+        """
+        number = next(self._requests)
+        reply = f" {self._inbox}.{number}" if answered else ""
         if head:
             command = f"HPUB {subject}{reply} {head} {len(message)}\r\n"
         else:
             command = f"PUB {subject}{reply} {len(message)}\r\n"
         self._stream.write(command.encode() + message + b"\r\n")
+        return number
+
+    def request(self, subject: str, question: JSONObject) -> NATSMessage:
+        """Ask, and wait for the answer."""
+        self.limit()
+        number = self.publish(subject, dump_json(question) if question else b"", answered=True)
+        answer = self.answer()
+        while answer.request != number:
+            answer = self.answer()
+        return answer
 
     def round_trip(self) -> None:
         """Return when the server has dealt with all that was sent; raise ``BrokerRefused`` for what it did not take."""
@@ -311,7 +323,6 @@ class NATSPublisher:
     def __init__(self, connection: NATSConnection, subject: str) -> None:
         self._connection = connection
         self._subject = subject
-        self._requests = count(1)
         self._stored = self._is_stored()
 
     @classmethod
@@ -353,9 +364,10 @@ class NATSPublisher:
         yield from (None for _ in messages)
 
     def _store(self, messages: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
-        waiting = [next(self._requests) for _ in messages]
-        for request, (head, payload) in zip(waiting, messages, strict=True):
-            self._connection.publish(self._subject, head + payload, len(head), request)
+        waiting = [
+            self._connection.publish(self._subject, head + payload, len(head), answered=True)
+            for head, payload in messages
+        ]
         answers: dict[int, NATSMessage] = {}
         for request in waiting:  # acknowledgements may come out of order
             while request not in answers:
@@ -368,14 +380,8 @@ class NATSPublisher:
 
     def _is_stored(self) -> bool:
         """Whether there is a stream for the subject. Whoever may not ask is no user of JetStream."""
-        request = next(self._requests)
-        self._connection.listen()
-        question = dump_json({"subject": self._subject})
         try:
-            self._connection.publish("$JS.API.STREAM.NAMES", question, 0, request)
-            answer = self._connection.answer()
-            while answer.request != request:
-                answer = self._connection.answer()
+            answer = self._connection.request("$JS.API.STREAM.NAMES", {"subject": self._subject})
         except BrokerRefused:
             return False
         return bool(answer.document().get("streams"))
@@ -399,8 +405,6 @@ class JetStream:
     def __init__(self, connection: NATSConnection, domain: str = "") -> None:
         self._connection = connection
         self._api = f"$JS.{domain}.API" if domain else "$JS.API"
-        self._requests = count(1)
-        connection.listen()
 
     def stream(self, name: str) -> JetStreamState | None:
         """The state of a stream, None if there is none of that name."""
@@ -457,7 +461,7 @@ class JetStream:
 
     def _pull(self, stream: str, consumer: _Consumer) -> list[StoredMessage]:
         """The next messages."""
-        request, most = next(self._requests), min(consumer.pending, _AT_ONCE)
+        most = min(consumer.pending, _AT_ONCE)
         limits = {
             "batch": most,
             "max_bytes": max(_BYTES, self._connection.max_payload + _AROUND),
@@ -465,7 +469,7 @@ class JetStream:
         }
         where = f"{self._api}.CONSUMER.MSG.NEXT.{stream}.{consumer.name}"
         self._connection.limit()
-        self._connection.publish(where, dump_json(limits), 0, request)
+        request = self._connection.publish(where, dump_json(limits), answered=True)
         found: list[StoredMessage] = []
         while len(found) < most:
             answer = self._connection.answer()
@@ -485,12 +489,7 @@ class JetStream:
             raise NATSError(f"the server ended the reading of the stream: status {answer.status}")
 
     def _ask(self, what: str, question: JSONObject) -> JSONObject:
-        request = next(self._requests)
-        self._connection.limit()
-        self._connection.publish(f"{self._api}.{what}", dump_json(question) if question else b"", 0, request)
-        answer = self._connection.answer()
-        while answer.request != request:
-            answer = self._connection.answer()
+        answer = self._connection.request(f"{self._api}.{what}", question)
         if answer.status == "503":
             raise BrokerRefused("the server has no JetStream, or none for this user")
         found = answer.document()

@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from signalbook.brokers.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, AMQPConnection
-from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes
-from signalbook.brokers.amqp.types import Described, Ubyte, Uint, Ulong
+from signalbook.brokers.amqp.messages import AMQPMessage, Described, Ubyte, Uint, Ulong, from_bytes
 
 
 class SocketStream:

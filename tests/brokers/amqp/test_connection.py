@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from signalbook.brokers.amqp.connection import BEGIN, CLOSE, DETACH, OPEN, AMQPConnection, AMQPEnded
-from signalbook.brokers.amqp.types import Described, Symbol, Ulong, Ushort, encode
+from signalbook.brokers.amqp.messages import Described, Symbol, Ulong, Ushort, encode
 from signalbook.brokers.connection import BrokerError
 
 SASL = b"AMQP\x03\x01\x00\x00"

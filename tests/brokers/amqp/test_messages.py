@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes, sections, taken_apart, to_bytes
-from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, encode
+from signalbook.brokers.amqp.messages import (
+    AMQPError,
+    AMQPMessage,
+    Described,
+    Symbol,
+    Ulong,
+    encode,
+    from_bytes,
+    sections,
+    split_body,
+    to_bytes,
+)
 
 
 def section(code: int, value: Any) -> bytes:
@@ -64,7 +74,7 @@ def test_what_is_no_message(data: bytes) -> None:
 def test_what_is_around_a_body_is_kept_as_it_was() -> None:
     head, foot = section(0x70, [True, None, 5]), section(0x78, {"a": 1})
     properties = section(0x73, ["id-1", None, "to"]) + section(0x74, {"x": 1}) + section(0x72, {Symbol("y"): None})
-    around, body = taken_apart(head + properties + section(0x75, b"a") + section(0x75, b"b") + foot)
+    around, body = split_body(head + properties + section(0x75, b"a") + section(0x75, b"b") + foot)
     assert (around, body) == (head + properties + foot, b"ab")
     assert sections(around) == {
         "header": {"durable": True, "ttl": 5},

@@ -21,11 +21,21 @@ from signalbook.brokers.amqp.connection import (
     FLOW,
     TRANSFER,
     AMQPConnection,
+    AMQPDelivery,
     AMQPEnded,
+    AMQPReceiver,
+    AMQPSender,
 )
-from signalbook.brokers.amqp.links import AMQPDelivery, AMQPReceiver, AMQPSender
-from signalbook.brokers.amqp.messages import AMQPMessage, from_bytes, to_bytes
-from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Uint, Ulong
+from signalbook.brokers.amqp.messages import (
+    AMQPError,
+    AMQPMessage,
+    Described,
+    Symbol,
+    Uint,
+    Ulong,
+    from_bytes,
+    to_bytes,
+)
 
 SOURCE = Described(Ulong(0x28), ["orders"])
 ATTACHED = frame(0, ATTACH, "link", Uint(0), False, None, None, SOURCE, None, None, None, Uint(0))

@@ -16,9 +16,9 @@ from signalbook.brokers.amqp.connection import (
     TRANSFER,
     AMQPConnection,
     AMQPEnded,
+    AMQPSender,
 )
-from signalbook.brokers.amqp.links import AMQPSender
-from signalbook.brokers.amqp.types import Described, Symbol, Uint, Ulong, decode_first
+from signalbook.brokers.amqp.messages import Described, Symbol, Uint, Ulong, decode_first
 from signalbook.brokers.connection import BrokerError, BrokerRefused, MessageTooLarge
 
 ACCEPTED = Described(Ulong(0x24), [])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.brokers.amqp.types import (
+from signalbook.brokers.amqp.messages import (
     AMQPError,
     Described,
     Symbol,

@@ -16,7 +16,7 @@ from tests.pipeline.kafkarows import rows
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath.batch import EventColumns
 from signalbook.pipeline.fastpath.modes import MOST_EXTENSIONS, BinaryMode, StructuredMode
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.values import MAX_DEPTH, JSONError, parse_json
 
@@ -219,7 +219,7 @@ def test_anybody_may_make_up_names_of_attributes() -> None:
     taken = 0
     for turn in range(4):
         batch = rows(*[(b"{}", [*EVENT, (f"ce_x{turn}n{number}", b"v")]) for number in range(20)], (b"{}", EVENT))
-        (frame,) = records.record_batches(batch)
+        (frame,) = base.record_batches(batch)
         block, refused = mode.columns(frame)
         assert len(block.indices) + len(refused) == 21
         assert 20 in block.indices
@@ -231,6 +231,6 @@ def test_names_that_were_met_are_taken_again() -> None:
     mode = BinaryMode("KAFKA")
     batch = rows((b"{}", [*EVENT, ("ce_trace", b"v")]), (b"{}", EVENT))
     for _ in range(2):
-        (frame,) = records.record_batches(batch)
+        (frame,) = base.record_batches(batch)
         block, refused = mode.columns(frame)
         assert (block.extensions["trace"].texts.to_pylist(), refused) == (["v", None], [])

@@ -29,10 +29,10 @@ from tests.pipeline.kafkarows import (
 from signalbook.messages import Contract, Message, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.reports.report import Tally
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
 from signalbook.pipeline.sources.files import JSONL, structured
@@ -115,8 +115,8 @@ def processed(contract: Contract, source: Any, frames: Iterable[MessageBatch]) -
     """The same of any frames."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        landing = Landing(folder, staged="s", prefix="p")
-        processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b", landed_at=now()))
+        landing = StagedFiles(folder, staged="s", prefix="p")
+        processing = Processing(contract, source, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=now()))
         for frame in frames:
             processing.take(frame)
         processing.clear()
@@ -216,7 +216,7 @@ def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
     headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     batch = rows(*((JSON_VALUES[0], [*headers, ("content-type", b"application/json")]) for _ in range(9)))
-    assert processed(contract, KAFKA, records.record_batches(batch))[0].landed.total() == 9
+    assert processed(contract, KAFKA, base.record_batches(batch))[0].landed.total() == 9
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_both_paths_come_to_the_same_for_records(
     contracts: list[Contract], policy: int, found: list[Any], topic: str | None
 ) -> None:
     """K-21, K-46: events in binary mode, whatever is in headers and values."""
-    frames = list(records.record_batches(rows(*found, topic=topic)))
+    frames = list(base.record_batches(rows(*found, topic=topic)))
     quick = processed(contracts[policy], CAPTURES, frames)
     same(quick, processed(contracts[policy], CAPTURES, map(slow, frames)))
 
@@ -279,7 +279,7 @@ def test_payloads_with_a_wire_prefix_take_it_too(contracts: list[Contract], monk
     attributes = [(f"ce_{name}", text.encode()) for name, text in head.items()]
     measured = (b"\0\0\0\0\7" + AVRO_VALUES[0], [*attributes, ("ce_type", b"parcel.measured")])
     scanned = (b"\0\0\0\0\x08\0" + PROTO_VALUES[0], [*attributes, ("ce_type", b"parcel.scanned")])
-    _, tables = processed(contracts[5], KAFKA, records.record_batches(rows(measured, scanned)))
+    _, tables = processed(contracts[5], KAFKA, base.record_batches(rows(measured, scanned)))
     assert [row["id"] for found in tables.values() for row in found] == ["P", "P"]
 
 
@@ -303,7 +303,7 @@ def test_events_in_binary_mode_take_the_fast_path(
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late"}
     headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
     batch = rows(*((value, [*headers, ("content-type", content_type)]) for _ in range(9)))
-    tally, tables = processed(contract, KAFKA, records.record_batches(batch))
+    tally, tables = processed(contract, KAFKA, base.record_batches(batch))
     assert tally.landed.total() == 9
     ((row, *_),) = tables.values()
     assert (row["ce_type"], row["ce_extensions"], row["_context"]) == (kind, [("stage", "late")], [("depot", "7")])

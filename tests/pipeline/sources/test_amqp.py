@@ -15,10 +15,8 @@ import pytest
 from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.program import Broker
 
-from signalbook.brokers.amqp.connection import AMQPConnection
-from signalbook.brokers.amqp.links import AMQPSender
-from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
-from signalbook.brokers.amqp.types import Described, Symbol, Timestamp, Ulong, encode
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
+from signalbook.brokers.amqp.messages import AMQPMessage, Described, Symbol, Timestamp, Ulong, encode, to_bytes
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.amqp import SOURCE, _spooled
 from signalbook.pipeline.sources.base import MessageBatch, one_message

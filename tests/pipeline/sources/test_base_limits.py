@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipeline.kafkarows import rows
 
-from signalbook.pipeline.sources import base, records
+from signalbook.pipeline.sources import base
 
 EVENT = ("content-type", b"application/cloudevents+json")
 
 
 @given(st.lists(st.integers(0, 12), max_size=8), st.booleans())
 def test_records_that_are_too_long(sizes: list[int], lines: bool) -> None:
-    batches = records.record_batches(rows(*[(b"x" * size, [EVENT] if lines else []) for size in sizes]))
+    batches = base.record_batches(rows(*[(b"x" * size, [EVENT] if lines else []) for size in sizes]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "KEPT", 3)
         found = list(base.within_limit(batches, 6))

@@ -19,9 +19,9 @@ from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.kafka import SOURCE
 
 EVENT = ("content-type", b"application/cloudevents+json")
@@ -44,7 +44,7 @@ EVENT = ("content-type", b"application/cloudevents+json")
 def test_what_is_an_event_beyond_doubt(value: bytes | None, headers: list[tuple[str, bytes]], event: bool) -> None:
     batch = rows((b"a", []), (value, headers), (b"{}", [EVENT]))
     for found in (batch, batch.slice(1), batch.slice(1, 1)):
-        assert records.is_event(found).tolist()[-2 if len(found) > 1 else 0] is event
+        assert base.structured_events(found).tolist()[-2 if len(found) > 1 else 0] is event
 
 
 @pytest.mark.parametrize(("name", "events"), [("Content-Type", [True, False]), ("content-type", [True, False])])
@@ -52,14 +52,14 @@ def test_names_of_headers_of_nats_have_no_case(name: str, events: list[bool]) ->
     """K-20: one that is there twice, in whatever case, is for the slow path."""
     batch = rows((b"{}", [(name, EVENT[1])]), (b"{}", [EVENT, ("CONTENT-TYPE", b"text/plain")]))
     batch = batch.set_column(0, "protocol", pa.array(["NATS"] * 2))
-    assert records.is_event(batch).tolist() == events
+    assert base.structured_events(batch).tolist() == events
 
 
 def test_frames_are_of_one_source_and_bounded() -> None:
     large = b"x" * 400_000
     batches = [rows(*[(large, [EVENT])] * 7), rows((b"", []), (b"{}", [EVENT]), (None, []), partition=1)]
     table = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    frames = list(records.record_batches(table))
+    frames = list(base.record_batches(table))
     assert sum(len(frame) for frame in frames) == 10
     assert all(len(frame.content) < 2_000_000 for frame in frames)
     assert {(frame.path, frame.binary) for frame in frames} == {
@@ -82,14 +82,14 @@ def test_a_time_that_is_no_date_is_none(moment: int, year: int | None) -> None:
     """A producer that takes microseconds for milliseconds is in the year 50000."""
     times = pa.array([moment, None, 0], pa.int64()).cast(columns.TIMESTAMP)
     batch = rows((b"a", []), (b"b", []), (b"{}", [EVENT])).set_column(8, "received_at", times)
-    slow, fast = sorted(records.record_batches(batch), key=len, reverse=True)
+    slow, fast = sorted(base.record_batches(batch), key=len, reverse=True)
     first, second = (SOURCE.message(slow, number).received_at for number in range(2))
     assert (first.year if first else None, second) == (year, None)
-    assert records.delivered(fast.records)[3].to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC)]
+    assert base.transport_arrays(fast.records)[3].to_pylist() == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
 def test_no_records_are_no_frames() -> None:
-    assert list(records.record_batches(rows())) == []
+    assert list(base.record_batches(rows())) == []
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +101,9 @@ def landed(contract: Contract, batch: pa.RecordBatch, *, fast: bool) -> tuple[An
     """The counts and rows that records come to."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        landing = Landing(folder, staged="s", prefix="p")
-        processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
-        for frame in records.record_batches(batch):
+        landing = StagedFiles(folder, staged="s", prefix="p")
+        processing = Processing(contract, SOURCE, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
+        for frame in base.record_batches(batch):
             processing.take(frame if fast else _slow(frame))
         processing.clear()
         tables = {

@@ -17,8 +17,7 @@ from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 
-from signalbook.brokers.amqp.connection import AMQPConnection
-from signalbook.brokers.amqp.links import AMQPSender
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.pipeline import Job, PipelineError
 from signalbook.pipeline.commands.stream import MicroBatches

@@ -1,12 +1,304 @@
-"""Messages of AMQP 1.0 in the default format (part 3, section 2): sections to bytes and back."""
+"""Messages of AMQP 1.0 and the types they are made of (parts 1 and 3): values and sections to bytes and back.
+
+Python's own types stand for long, double, string, binary, list and map; the others have a class here. Decoded numbers
+of widths that nobody sends on are plain ``int`` and ``float``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import Any, Final
+from uuid import UUID
 
-from signalbook.brokers.amqp.types import AMQPError, Described, Symbol, Ulong, decode, decode_each, encode
+from signalbook.brokers.connection import BrokerUnavailable
+
+_DEEPEST: Final = 32
+_MOST_EQUAL: Final = 65_536
+
+
+class AMQPError(BrokerUnavailable):
+    """What a peer sent is no AMQP 1.0, or what it is to be sent cannot be encoded."""
+
+
+class Symbol(str):
+    """A name in ASCII."""
+
+    __slots__ = ()
+
+
+class Ubyte(int):
+    """A number of 8 bits."""
+
+
+class Ushort(int):
+    """A number of 16 bits."""
+
+
+class Uint(int):
+    """A number of 32 bits."""
+
+
+class Ulong(int):
+    """A number of 64 bits."""
+
+
+class Timestamp(int):
+    """Milliseconds since 1970 in UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A value with a descriptor that says what it means."""
+
+    descriptor: Any
+    value: Any
+
+
+_LAYOUTS: Final = {Ubyte: ("B", 0x50), Ushort: ("H", 0x60), Timestamp: ("q", 0x83), float: ("d", 0x82)}
+_SHORTENED: Final = {Uint: (b"\x43", 0x52, "I", 0x70), Ulong: (b"\x44", 0x53, "Q", 0x80)}
+
+
+@singledispatch
+def encode(value: Any) -> bytes:
+    """The shortest encoding of ``value``. Raises ``AMQPError`` for what has none."""
+    raise AMQPError(f"there is no AMQP type for {type(value).__name__}")
+
+
+def decode(data: bytes) -> list[Any]:
+    """All values in ``data``, one after the other. Raises ``AMQPError``."""
+    return [value for value, _ in decode_each(data)]
+
+
+def decode_each(data: bytes) -> Iterator[tuple[Any, int]]:
+    """The values in ``data``, each with where it ends. Raises ``AMQPError``."""
+    reader = _Reader(data)
+    while reader.position < len(data):
+        value = reader.value(0)
+        yield value, reader.position
+
+
+def decode_first(data: bytes) -> tuple[Any, int]:
+    """The first value in ``data``, and where it ends. Raises ``AMQPError``."""
+    reader = _Reader(data)
+    return reader.value(0), reader.position
+
+
+@encode.register
+def _(value: None) -> bytes:  # noqa: ARG001 - there is but one
+    return b"\x40"
+
+
+@encode.register
+def _(value: bool) -> bytes:
+    return b"\x41" if value else b"\x42"
+
+
+@encode.register
+def _(value: int) -> bytes:
+    return _packed("b", 0x55, value) if -128 <= value < 128 else _packed("q", 0x81, value)
+
+
+@encode.register(Ubyte)
+@encode.register(Ushort)
+@encode.register(Timestamp)
+@encode.register(float)
+def _(value: float) -> bytes:
+    return _packed(*_LAYOUTS[type(value)], value)
+
+
+@encode.register(Uint)
+@encode.register(Ulong)
+def _(value: int) -> bytes:
+    zero, short, layout, code = _SHORTENED[type(value)]
+    if value == 0:
+        return zero
+    return _packed("B", short, value) if value < 256 else _packed(layout, code, value)
+
+
+@encode.register
+def _(value: UUID) -> bytes:
+    return b"\x98" + value.bytes
+
+
+@encode.register
+def _(value: bytes) -> bytes:
+    return _sized(0xA0, 0xB0, value)
+
+
+@encode.register
+def _(value: str) -> bytes:
+    return _sized(0xA1, 0xB1, _text(value, "utf-8"))
+
+
+@encode.register
+def _(value: Symbol) -> bytes:
+    return _sized(0xA3, 0xB3, _text(value, "ascii"))
+
+
+@encode.register
+def _(value: list) -> bytes:  # type: ignore[type-arg]  # dispatch looks at the class alone
+    return _compound(0xC0, 0xD0, value) if value else b"\x45"
+
+
+@encode.register
+def _(value: dict) -> bytes:  # type: ignore[type-arg]
+    return _compound(0xC1, 0xD1, [part for item in value.items() for part in item])
+
+
+@encode.register
+def _(value: Described) -> bytes:
+    return b"\x00" + encode(value.descriptor) + encode(value.value)
+
+
+def _packed(format: str, code: int, value: float) -> bytes:
+    try:
+        return struct.pack(f"!B{format}", code, value)
+    except struct.error:
+        raise AMQPError(f"{value} is out of the range of its AMQP type") from None
+
+
+def _sized(short: int, long: int, content: bytes) -> bytes:
+    if len(content) < 256:
+        return bytes((short, len(content))) + content
+    return struct.pack("!BI", long, len(content)) + content
+
+
+def _compound(short: int, long: int, parts: list[Any]) -> bytes:
+    content = b"".join(encode(part) for part in parts)
+    if len(content) < 255 and len(parts) < 256:
+        return bytes((short, len(content) + 1, len(parts))) + content
+    return struct.pack("!BII", long, len(content) + 4, len(parts)) + content
+
+
+def _text(value: str, encoding: str) -> bytes:
+    try:
+        return value.encode(encoding)
+    except UnicodeEncodeError:
+        raise AMQPError(f"{value!r} cannot be written in {encoding}") from None
+
+
+_CONSTANTS: Final[dict[int, Any]] = {0x40: None, 0x41: True, 0x42: False, 0x43: Uint(0), 0x44: Ulong(0)}
+_NUMBERS: Final[dict[int, tuple[str, Callable[[Any], Any]]]] = {
+    0x50: ("!B", Ubyte),
+    0x51: ("!b", int),
+    0x52: ("!B", Uint),
+    0x53: ("!B", Ulong),
+    0x54: ("!b", int),
+    0x55: ("!b", int),
+    0x56: ("!B", bool),
+    0x60: ("!H", Ushort),
+    0x61: ("!h", int),
+    0x70: ("!I", Uint),
+    0x71: ("!i", int),
+    0x72: ("!f", float),
+    0x80: ("!Q", Ulong),
+    0x81: ("!q", int),
+    0x82: ("!d", float),
+    0x83: ("!q", Timestamp),
+}
+_FIXED: Final[dict[int, tuple[int, Callable[[bytes], Any]]]] = {
+    0x73: (4, lambda raw: raw.decode("utf-32-be")),
+    0x74: (4, bytes),
+    0x84: (8, bytes),
+    0x94: (16, bytes),
+    0x98: (16, lambda raw: UUID(bytes=raw)),
+}
+_VARIABLE: Final[dict[int, Callable[[bytes], Any]]] = {
+    0xA0: bytes,
+    0xA1: lambda raw: raw.decode("utf-8"),
+    0xA3: lambda raw: Symbol(raw.decode("ascii")),
+}
+
+
+class _Reader:
+    """Takes values off bytes of a peer. Nothing is believed: neither sizes nor counts nor depths."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.position = 0
+
+    def value(self, depth: int) -> Any:
+        if depth > _DEEPEST:
+            raise AMQPError(f"AMQP values nest deeper than {_DEEPEST}")
+        code = self._byte()
+        if code == 0:
+            return Described(self.value(depth + 1), self.value(depth + 1))
+        return self._of(code, depth)
+
+    def _of(self, code: int, depth: int) -> Any:
+        if code in _CONSTANTS:
+            return _CONSTANTS[code]
+        if code == 0x45:
+            return []
+        if code in _NUMBERS:
+            layout, make = _NUMBERS[code]
+            return make(struct.unpack(layout, self._take(struct.calcsize(layout)))[0])
+        if code in _FIXED:
+            size, read = _FIXED[code]
+            return self._text(read, self._take(size))
+        kind = code & 0xEF  # the wide form of a type differs by this bit
+        wide = bool(code & 0x10)
+        if kind in _VARIABLE:
+            return self._text(_VARIABLE[kind], self._take(self._length(wide)))
+        if kind in (0xC0, 0xC1, 0xE0):
+            return self._compound(kind, wide, depth)
+        raise AMQPError(f"0x{code:02x} is no AMQP type")
+
+    def _compound(self, kind: int, wide: bool, depth: int) -> Any:
+        end = self._length(wide)
+        end += self.position
+        count = self._length(wide)
+        if end > len(self._data):
+            raise AMQPError("an AMQP value is cut short")
+        parts = self._array(count, depth) if kind == 0xE0 else self._parts(count, end, depth)
+        if self.position != end:
+            raise AMQPError("the size of an AMQP list, map or array is wrong")
+        return _map(parts) if kind == 0xC1 else parts
+
+    def _parts(self, count: int, end: int, depth: int) -> list[Any]:
+        if count > end - self.position:
+            raise AMQPError("an AMQP list or map is shorter than it says")
+        return [self.value(depth + 1) for _ in range(count)]
+
+    def _array(self, count: int, depth: int) -> list[Any]:
+        code = self._byte()
+        if code == 0:
+            raise AMQPError("arrays of described values are not read")
+        if count > _MOST_EQUAL:  # elements may take no bytes at all
+            raise AMQPError(f"an AMQP array has more than {_MOST_EQUAL} elements")
+        return [self._of(code, depth + 1) for _ in range(count)]
+
+    def _length(self, wide: bool) -> int:
+        return int.from_bytes(self._take(4)) if wide else self._byte()
+
+    def _text(self, read: Callable[[bytes], Any], raw: bytes) -> Any:
+        try:
+            return read(raw)
+        except UnicodeDecodeError:
+            raise AMQPError("an AMQP string is not in its encoding") from None
+
+    def _byte(self) -> int:
+        return self._take(1)[0]
+
+    def _take(self, size: int) -> bytes:
+        taken = self._data[self.position : self.position + size]
+        if len(taken) < size:
+            raise AMQPError("an AMQP value is cut short")
+        self.position += size
+        return taken
+
+
+def _map(parts: list[Any]) -> dict[Any, Any]:
+    if len(parts) % 2:
+        raise AMQPError("an AMQP map has a key without a value")
+    try:
+        return dict(zip(parts[::2], parts[1::2], strict=True))
+    except TypeError:
+        raise AMQPError("a key of an AMQP map is no simple value") from None
+
 
 _HEADER: Final = 0x70
 _PROPERTIES: Final = 0x73
@@ -82,7 +374,7 @@ def from_bytes(data: bytes) -> AMQPMessage:
     )
 
 
-def taken_apart(data: bytes) -> tuple[bytes, Any]:
+def split_body(data: bytes) -> tuple[bytes, Any]:
     """All sections of a message but its body, as they were sent, and the body as ``AMQPMessage`` has it.
 
     Raises ``AMQPError``.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.brokers.amqp.links import AMQPSender
+from signalbook.brokers.amqp.connection import AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
 from signalbook.events.sinks.brokers import (

@@ -19,8 +19,7 @@ from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.sources.base import MessageBatch, Offsets
-from signalbook.pipeline.sources.records import addresses, delivered
+from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses, transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
 # From a text to the value that it is of, by kind.
@@ -193,7 +192,7 @@ class EventBatch:
     @cached_property
     def addresses(self) -> tuple[Offsets, list[str]]:
         """For each event, all of records of Kafka, the number of its topic, and topics by number."""
-        parts = [addresses(part.records()) for part in self._frames]
+        parts = [record_addresses(part.records()) for part in self._frames]
         encoded = pa.concat_arrays(parts).dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
@@ -247,7 +246,7 @@ class EventBatch:
     @cached_property
     def _delivery(self) -> list[pa.Array]:
         """What the transport says of each event."""
-        arrays = [delivered(part.records()) for part in self._frames]
+        arrays = [transport_arrays(part.records()) for part in self._frames]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property

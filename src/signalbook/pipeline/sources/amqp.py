@@ -14,9 +14,8 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.brokers.amqp.links import AMQPDelivery, AMQPReceiver
-from signalbook.brokers.amqp.messages import sections, taken_apart
-from signalbook.brokers.amqp.types import AMQPError, Described, Timestamp, encode
+from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
+from signalbook.brokers.amqp.messages import AMQPError, Described, Timestamp, encode, sections, split_body
 from signalbook.brokers.connection import BrokerTimeout
 from signalbook.messages import Message
 from signalbook.messages.bindings.amqp import message
@@ -60,8 +59,7 @@ class Amqp:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all its sections; of bytes that were none, those."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
+        row = batch.record(index)
         return _message(row["key"] or b"", row["value"], row["received_at"], reference=batch.path)
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:
@@ -134,7 +132,7 @@ def _spooled(content: bytes) -> SpooledMessage:
     """A message as it waits: its body, and the other sections as they were sent; what is none as it came."""
     now = time.time_ns() // 1000
     try:
-        around, body = taken_apart(content)
+        around, body = split_body(content)
         value = _bytes(body)
         found = _message(around, value)
         named = arrays.encoded_headers(arrays.message_headers(found))

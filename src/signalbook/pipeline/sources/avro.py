@@ -48,12 +48,12 @@ class ContainerHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerBlock:
-    """One block at byte ``offset``: ``count`` records, still packed. One with a ``fault`` counts as one record."""
+    """One block at byte ``offset``: ``count`` records, still packed. One with an ``error`` counts as one record."""
 
     offset: int
     count: int
     content: bytes
-    fault: str = ""
+    error: str = ""
 
 
 class DamagedBlock(ValueError):
@@ -139,7 +139,7 @@ def read_blocks(
             return
         if offset >= start:
             yield number, block
-        number += 1 if block.fault else block.count
+        number += 1 if block.error else block.count
         offset = following
 
 
@@ -173,10 +173,10 @@ def _damaged(path: str, window: FileWindow, header: ContainerHeader, offset: int
         content = window.at(offset, size)
         place = content.find(header.sync)
         if place >= 0:
-            fault = "a block of the container is damaged"
-            return ContainerBlock(offset=offset, count=1, content=content[:place], fault=fault), offset + place + _SYNC
+            error = "a block of the container is damaged"
+            return ContainerBlock(offset=offset, count=1, content=content[:place], error=error), offset + place + _SYNC
         if len(content) < size:
-            return ContainerBlock(offset=offset, count=1, content=content, fault=_CUT_OFF), offset + len(content)
+            return ContainerBlock(offset=offset, count=1, content=content, error=_CUT_OFF), offset + len(content)
         if size > MAX_BLOCK:
             raise PipelineError(
                 f"{path}: from byte {offset} on there is no block of an Avro container for {MAX_BLOCK} bytes"
@@ -300,8 +300,8 @@ CONTAINER: Final = AvroEvents()
 
 def _batches(path: str, codec: str, number: int, block: ContainerBlock) -> Iterator[MessageBatch]:
     where = f"the block at byte {block.offset}"
-    if block.fault:
-        yield one_message(path, block.content, number, error=f"{where}: {block.fault}")
+    if block.error:
+        yield one_message(path, block.content, number, error=f"{where}: {block.error}")
         return
     try:
         content = unpack(codec, block.content)
@@ -314,12 +314,12 @@ def _batches(path: str, codec: str, number: int, block: ContainerBlock) -> Itera
 def _records(path: str, content: bytes, count: int, number: int, where: str) -> Iterator[MessageBatch]:
     """The records of an unpacked block in batches of about ``BLOCK`` bytes, and what follows them as one message."""
     stream = BytesIO(content)
-    bounds, fault = [0], ""
+    bounds, damage = [0], ""
     for _ in range(count):
         try:
             read_datum(stream)
         except BROKEN as error:
-            fault = f"not a CloudEvent in Avro: {str(error) or type(error).__name__}"
+            damage = f"not a CloudEvent in Avro: {str(error) or type(error).__name__}"
             break
         bounds.append(stream.tell())
         if bounds[-1] - bounds[0] >= files.BLOCK:
@@ -329,8 +329,8 @@ def _records(path: str, content: bytes, count: int, number: int, where: str) -> 
     if len(bounds) > 1:
         yield _batch(path, content, bounds, number)
     rest = content[bounds[-1] :]
-    if fault or rest:
-        text = fault or f"{len(rest)} bytes follow the last record"
+    if damage or rest:
+        text = damage or f"{len(rest)} bytes follow the last record"
         yield one_message(path, rest, number + len(bounds) - 1, error=f"{where}: {text}")
 
 

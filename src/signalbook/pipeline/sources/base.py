@@ -3,7 +3,7 @@
 A source is an object that keeps to one of the protocols below and is named in the entry-point group
 ``signalbook.sources``; ``registry.py`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
 schedules them, and the adapter reads its split in the worker's own process: no message crosses from the JVM to Python
-and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``records.COLUMNS``.
+and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``RECORD_COLUMNS``.
 """
 
 from __future__ import annotations
@@ -13,22 +13,45 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook import plugins
 from signalbook.messages import Message
+from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.errors import PipelineError
 
+GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
 # What a message weighs at least, in bytes: one without any takes memory, too.
 LIGHTEST: Final = 128
 MAX_MESSAGE: Final = 256 * 1024 * 1024
 """Bytes of the longest message that is read, where a job says nothing else."""
+KEPT: Final = 64 * 1024
+"""Bytes that a dead letter has of a message that is too long."""
+_TOO_LONG: Final = "too_long"
+RECORD_COLUMNS: Final = (
+    "protocol string, source string, position long, address string, partition int, key binary, value binary, "
+    "headers array<struct<name: string, value: binary>>, received_at timestamp"
+)
+"""A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
+
+``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
+of no protocol, which is empty then, are structured CloudEvents in JSON.
+"""
+_BATCH_BYTES: Final = 1 << 20
+# Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
+_FIRST_TIME: Final = -62_135_596_800 * 10**6
+_END_TIME: Final = 253_402_300_800 * 10**6
+_CASELESS: Final = frozenset({"NATS"})
+_CONTENT_TYPE: Final = "content-type"
+_CONTENT_ENCODING: Final = "content-encoding"
+_EVENT_TYPES: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +87,7 @@ class MessageBatch:
 
     Message ``i`` is ``content[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the content
     is nothing but those messages, each ended by a newline; a blank line is no message. ``records`` are the rows of
-    ``records.COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON, but may
+    ``RECORD_COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON, but may
     be events in binary mode. With ``slow_path`` they are not for the fast path, whatever the source says. An ``error``
     says why nothing in the batch can be read, and ``rule`` is what a dead letter calls that.
     """
@@ -93,9 +116,20 @@ class MessageBatch:
         """The bytes of one message, as they were read."""
         return self.content[self.starts[index] : self.ends[index]]
 
+    def record(self, index: int) -> dict[str, Any]:
+        """The row one message came as."""
+        assert self.records is not None
+        row: dict[str, Any] = self.records.slice(index, 1).to_pylist()[0]
+        return row
+
     def location(self, index: int) -> MessageLocation:
         """Where one message was read."""
         return MessageLocation(self.path, int(self.positions[index]))
+
+
+def split_range(start: int, end: int, parts: int) -> list[tuple[int, int]]:
+    """The range in so many parts of about equal size, each with its start and end."""
+    return list(pairwise(start + (end - start) * part // parts for part in range(parts + 1)))
 
 
 def one_message(path: str, content: bytes, position: int, error: str = "") -> MessageBatch:
@@ -148,15 +182,15 @@ class RecordSource(Source, Protocol):
     packages: tuple[str, ...]
 
     def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:
-        """All messages there are now, as ``records.COLUMNS``. Raises ``PipelineError``."""
+        """All messages there are now, as ``RECORD_COLUMNS``. Raises ``PipelineError``."""
         ...
 
     def load_stream(
         self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
     ) -> DataFrame:
-        """The messages there are and those to come, as a streaming DataFrame of ``records.COLUMNS``.
+        """The messages there are and those to come, as a streaming DataFrame of ``RECORD_COLUMNS``.
 
-        ``most`` messages go into one batch, where the source can tell; ``home`` is a folder of the stream's own, which
+        ``most`` messages go into one batch, where the source can count; ``home`` is a folder of the stream's own, which
         lasts and all workers share. Raises ``PipelineError``.
         """
         ...
@@ -164,55 +198,6 @@ class RecordSource(Source, Protocol):
 
 class UnreadableMessage(ValueError):
     """Bytes that are no message; the text says why."""
-
-
-KEPT: Final = 64 * 1024
-"""Bytes that a dead letter has of a message that is too long."""
-_RULE: Final = "too_long"
-
-
-def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
-    """A batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
-    error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
-    return replace(one_message(path, head[:KEPT], position, error), rule=_RULE)
-
-
-def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
-    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so."""
-    for batch in batches:
-        if len(batch.content) <= limit or batch.error or not len(batch):
-            yield batch
-        else:
-            yield from _apart(batch, limit)
-
-
-def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
-    sizes = batch.ends - batch.starts
-    long = sizes > limit
-    edges = np.flatnonzero(np.diff(long, prepend=not long[0], append=not long[-1])).tolist()
-    for start, end in pairwise(edges):
-        if not long[start]:
-            yield _slice(batch, start, end)
-            continue
-        for index in range(start, end):
-            head = batch.content[batch.starts[index] : min(batch.ends[index], batch.starts[index] + KEPT)]
-            yield too_long(batch.path, head, int(batch.positions[index]), int(sizes[index]), limit)
-
-
-def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
-    """The messages from one index to another."""
-    first, last = int(batch.starts[start]), int(batch.ends[end - 1])
-    return replace(
-        batch,
-        content=batch.content[first : last + batch.lines],
-        starts=batch.starts[start:end] - first,
-        ends=batch.ends[start:end] - first,
-        positions=batch.positions[start:end],
-        records=None if batch.records is None else batch.records.slice(start, end - start),
-    )
-
-
-GROUP: Final = "signalbook.sources"
 
 
 def find_source(name: str) -> FileSource | RecordSource:
@@ -259,3 +244,150 @@ def _lacking(point: EntryPoint, module: str) -> str:
 
 def _offered() -> Mapping[str, EntryPoint]:
     return plugins.offered(GROUP, "input format", plugins.lower)
+
+
+def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> MessageBatch:
+    """A batch of a message of ``size`` bytes that begins with ``head`` and cannot be read."""
+    error = f"a message of {size} bytes; at most {limit} are read (max_message_bytes); the first {KEPT} are kept"
+    return replace(one_message(path, head[:KEPT], position, error), rule=_TOO_LONG)
+
+
+def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
+    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so."""
+    for batch in batches:
+        if len(batch.content) <= limit or batch.error or not len(batch):
+            yield batch
+        else:
+            yield from _apart(batch, limit)
+
+
+def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
+    sizes = batch.ends - batch.starts
+    long = sizes > limit
+    edges = np.flatnonzero(np.diff(long, prepend=not long[0], append=not long[-1])).tolist()
+    for start, end in pairwise(edges):
+        if not long[start]:
+            yield _slice(batch, start, end)
+            continue
+        for index in range(start, end):
+            head = batch.content[batch.starts[index] : min(batch.ends[index], batch.starts[index] + KEPT)]
+            yield too_long(batch.path, head, int(batch.positions[index]), int(sizes[index]), limit)
+
+
+def _slice(batch: MessageBatch, start: int, end: int) -> MessageBatch:
+    """The messages from one index to another."""
+    first, last = int(batch.starts[start]), int(batch.ends[end - 1])
+    return replace(
+        batch,
+        content=batch.content[first : last + batch.lines],
+        starts=batch.starts[start:end] - first,
+        ends=batch.ends[start:end] - first,
+        positions=batch.positions[start:end],
+        records=None if batch.records is None else batch.records.slice(start, end - start),
+    )
+
+
+def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
+    """The messages of rows of ``RECORD_COLUMNS``, in batches of about a megabyte.
+
+    Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path.
+    """
+    for piece in _pieces(_timely(records)):
+        fit = structured_events(piece)
+        for rows, to_batch in ((fit, _event_batch), (~fit, _other_batch)):
+            if rows.all():
+                yield to_batch(piece)
+            elif rows.any():
+                yield to_batch(piece.filter(pa.array(rows)))
+
+
+def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch without times that are no dates: producers that take one unit for another send such, and worse."""
+    index = batch.schema.get_field_index("received_at")
+    times = batch.column(index).cast(columns.TIMESTAMP)
+    moments = times.view(pa.int64())
+    sound = pc.and_(pc.greater_equal(moments, _FIRST_TIME), pc.less(moments, _END_TIME))
+    if pc.all(sound).as_py():
+        return batch
+    return batch.set_column(index, "received_at", pc.if_else(sound, times, None))
+
+
+def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Which records are beyond doubt structured CloudEvents in JSON, with a value and without content encoding."""
+    present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
+    if not _protocol(records):
+        return present
+    listed = records.column("headers")
+    flat = listed.flatten()
+    names = pc.utf8_lower(flat.field("name")) if _protocol(records) in _CASELESS else flat.field("name")
+    rows = pc.list_parent_indices(listed).to_numpy()
+
+    def count(mask: pa.Array) -> Offsets:
+        return np.bincount(rows[mask.fill_null(False).to_numpy(zero_copy_only=False)], minlength=len(records))
+
+    typed = pc.equal(names, _CONTENT_TYPE)
+    event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT_TYPES, pa.binary())))
+    once = (count(typed) == 1) & (count(event) == 1) & (count(pc.equal(names, _CONTENT_ENCODING)) == 0)
+    valid: npt.NDArray[np.bool_] = once & present
+    return valid
+
+
+def transport_arrays(records: pa.RecordBatch) -> list[pa.Array]:
+    """The first arrays of ``columns.TRANSPORT``, all but where in its source a message is."""
+    protocol = _protocol(records)
+    found = arrays.header_maps(protocol, records.column("headers"))
+    protocols = records.column("protocol") if protocol else pa.nulls(len(records), pa.string())
+    return [protocols, record_addresses(records), found, records.column("received_at").cast(columns.TIMESTAMP)]
+
+
+def record_addresses(records: pa.RecordBatch) -> pa.Array:
+    """Where records were sent to. Those of Kafka have a topic, an empty one where a capture does not say."""
+    found = records.column("address")
+    return found.fill_null("") if _protocol(records) == "KAFKA" else found
+
+
+def _protocol(records: pa.RecordBatch) -> str:
+    return str(records.column("protocol")[0].as_py()) if len(records) else ""
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Neighbours of one source, up to the size of a batch."""
+    if not len(batch):
+        return
+    codes = batch.column("source").dictionary_encode().indices.to_numpy()
+    sizes = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
+    filled = np.cumsum(sizes) // _BATCH_BYTES
+    bounds = np.flatnonzero((np.diff(codes) != 0) | (np.diff(filled) != 0)) + 1
+    edges = [0, *bounds.tolist(), len(batch)]
+    for start, end in pairwise(edges):
+        yield batch.slice(start, end - start)
+
+
+def _event_batch(records: pa.RecordBatch) -> MessageBatch:
+    values = [value or b"" for value in records.column("value").to_pylist()]
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    ends = np.cumsum(lengths + 1) - 1
+    return MessageBatch(
+        path=records.column("source")[0].as_py(),
+        content=b"\n".join(values) + b"\n",
+        starts=ends - lengths,
+        ends=ends,
+        positions=records.column("position").to_numpy(),
+        lines=True,
+        records=records,
+    )
+
+
+def _other_batch(records: pa.RecordBatch) -> MessageBatch:
+    values = pc.fill_null(records.column("value").cast(pa.binary()), b"")
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    content = values.buffers()[2]
+    return MessageBatch(
+        path=records.column("source")[0].as_py(),
+        content=b"" if content is None else content[int(offsets[0]) : int(offsets[-1])].to_pybytes(),
+        starts=offsets[:-1] - offsets[0],
+        ends=offsets[1:] - offsets[0],
+        positions=records.column("position").to_numpy(),
+        records=records,
+        binary=True,
+    )

@@ -18,14 +18,15 @@ import msgspec
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from signalbook.brokers.connection import BrokerRefused, BrokerSettings, BrokerUnavailable, UntrustedCertificate
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import SLOW
-from signalbook.pipeline.sources import records
+from signalbook.pipeline.sources import base
 
 SECRETS: Final = ("password", "token")
 COMMON: Final = ("user", *SECRETS, "ca", "certificate", "key", "timeout")
@@ -180,16 +181,28 @@ class ReadRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BrokerDataSource(DataSource):
-    """A Spark data source of ``records.COLUMNS``."""
+    """A Spark data source of ``RECORD_COLUMNS``."""
 
     def schema(self) -> str:
         """The columns of messages."""
-        return records.COLUMNS
+        return base.RECORD_COLUMNS
 
     @property
     def request(self) -> ReadRequest:
         """What the driver asked for."""
         return msgspec.json.decode(self.options[_REQUEST], type=ReadRequest)
+
+
+class BrokerStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """What Spark has of a stream, on the driver and in each task."""
+
+    def __init__(self, request: ReadRequest, schema: StructType) -> None:
+        self._request = request
+        self._schema = schema
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """As many messages in a batch as the job says."""
+        return ReadMaxRows(self._request.most) if self._request.most else ReadAllAvailable()
 
 
 def load_rows(

@@ -68,8 +68,7 @@ class Captures:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The row as a Kafka record, or a structured CloudEvent of a file."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
+        row = batch.record(index)
         if not self.protocol:
             return Message(content_type=JSON_FORMAT, body=row["value"])
         return record(
@@ -89,7 +88,9 @@ class Captures:
             if name not in known:
                 raise PipelineError(f"{self.name} has no option {name!r}; there are: {', '.join(known)}")
         names = {role: options.get(role, role) for role in self.roles}
-        return _Columns(protocol=self.protocol, format=options.get(_FORMAT, _PARQUET), names=names, told=options.keys())
+        return _Columns(
+            protocol=self.protocol, format=options.get(_FORMAT, _PARQUET), names=names, given=options.keys()
+        )
 
     def _rows(self, columns: _Columns, inputs: Sequence[str], load: Callable[[str], DataFrame]) -> DataFrame:
         try:
@@ -106,17 +107,17 @@ CLOUDEVENTS: Final = Captures(name="cloudevents-captures", protocol="", roles=_K
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """Which column has which part of a message; ``told`` are the parts that were asked for by name."""
+    """Which column has which part of a message; ``given`` are the parts that were asked for by name."""
 
     protocol: str
     format: str
     names: Mapping[str, str]
-    told: Iterable[str]
+    given: Iterable[str]
 
     def rows(self, path: str, frame: DataFrame) -> DataFrame:
-        """``records.COLUMNS`` of a table's rows. Raises ``PipelineError`` where a column is missing."""
+        """``RECORD_COLUMNS`` of a table's rows. Raises ``PipelineError`` where a column is missing."""
         there = {field.name.lower(): field for field in frame.schema}
-        for role in ("value", *self.told):
+        for role in ("value", *self.given):
             if role in self.names and self.names[role].lower() not in there:
                 raise PipelineError(
                     f"{path} has no column {self.names[role]!r} for the {role} of messages; its columns are: "
@@ -160,7 +161,7 @@ class _Columns:
         return f"coalesce({counted}, {moment})" if isinstance(kind, StringType) else counted
 
     def _place(self, path: str) -> tuple[str, str]:
-        """Which file a row is in, and its number there; of formats that do not tell, the path and any number."""
+        """Which file a row is in, and its number there; of formats that do not say, the path and any number."""
         if self.format == _PARQUET:
             return "_metadata.file_path", "_metadata.row_index"
         escaped = path.replace("\\", "\\\\").replace("'", "\\'")
@@ -184,7 +185,7 @@ def _reason(text: str) -> str:
 
 
 def _headers(column: str, kind: DataType) -> str:
-    """Headers as ``records.COLUMNS`` has them, from a list of pairs under any names, or from a map."""
+    """Headers as ``RECORD_COLUMNS`` has them, from a list of pairs under any names, or from a map."""
     if isinstance(kind, MapType):
         return _pairs(f"map_entries({column})", "key", "value")
     element: Any = getattr(kind, "elementType", None)

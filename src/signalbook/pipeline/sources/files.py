@@ -31,29 +31,79 @@ from signalbook.pipeline.sources.base import (
     Split,
     UnreadableMessage,
     one_message,
+    split_range,
     too_long,
 )
 
-# Blocks fit a processor's cache; larger ones cost a page fault per 4 KiB (docs/decisions/070-pipeline.md).
+# Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
+LEAST_TASK: Final = 16 * 1024 * 1024
+LARGEST_TASK: Final = 1024 * 1024 * 1024
+_HIDDEN: Final = (".", "_")
+# So much fits a processor's cache; more costs a page fault per 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
 ENDLESS: Final = 1 << 62
 """More bytes than any file has."""
 Bytes = gzip.GzipFile | FileIO
 _NEWLINE: Final = ord("\n")
 _STEP: Final = 64 * 1024
+_QUOTE, _ESCAPE, _COMMA = b'"\\,'
+_BLANK: Final = b" \t\r\n"
 
 
-def line_batches(split: Split) -> Iterator[MessageBatch]:
-    """The lines that begin in ``split``, as batches whose positions are byte offsets in the (unpacked) file.
+def find_files(inputs: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Every file that ``inputs`` (files, folders, globs) name, with its size in bytes, in a stable order.
 
-    Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises ``PipelineError`` for a
-    file that cannot be read.
+    Folders are searched to the bottom, without hidden files. Raises ``PipelineError`` for one that names nothing.
     """
-    with reading(split.path) as file:
-        offset = _seek(file, split)
-        # of a packed file the size says nothing
-        remaining = ENDLESS if is_packed(split.path) else split.end - offset
-        yield from _Lines(file, split.path, split.limit, offset, remaining).batches()
+    found = {str(file): file.stat().st_size for text in inputs for file in _expand(text)}
+    return tuple(sorted(found.items()))
+
+
+def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
+    """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
+    total = sum(size for _, size in files)
+    target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
+    splits = [split for path, size in files for split in _cut(source, path, size, target)]
+    return _deal(splits, target)
+
+
+def _expand(text: str) -> list[Path]:
+    path = Path(text.removeprefix("file://"))
+    if path.is_file():
+        return [path.absolute()]
+    if path.is_dir():
+        files = [file.absolute() for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
+        if not files:
+            raise PipelineError(f"the input folder {text} holds no files")
+        return files
+    found = [Path(name).absolute() for name in glob.glob(str(path), recursive=True) if Path(name).is_file()]  # noqa: PTH207
+    if not found:
+        raise PipelineError(f"the input {text} is not there: give a file, a folder or a glob of files")
+    return found
+
+
+def _hidden(path: Path) -> bool:
+    return any(part.startswith(_HIDDEN) for part in path.parts)
+
+
+def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
+    if not source.divisible or is_packed(path) or size <= target:
+        return [Split(path=path, start=0, end=size)] if size else []
+    bounds = split_range(0, size, -(-size // target))
+    return [Split(path=path, start=start, end=end) for start, end in bounds]
+
+
+def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
+    """Neighbours share a task until it is full."""
+    tasks: list[list[Split]] = []
+    filled = 0
+    for split in splits:
+        if not tasks or filled + split.size > target * 1.1:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(split)
+        filled += split.size
+    return tuple(tuple(task) for task in tasks)
 
 
 def open_file(path: str) -> Bytes:
@@ -76,6 +126,19 @@ def is_packed(path: str) -> bool:
     return path.endswith(".gz")
 
 
+def line_batches(split: Split) -> Iterator[MessageBatch]:
+    """The lines that begin in ``split``, as batches whose positions are byte offsets in the (unpacked) file.
+
+    Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises ``PipelineError`` for a
+    file that cannot be read.
+    """
+    with reading(split.path) as file:
+        offset = _seek(file, split)
+        # of a packed file the size says nothing
+        remaining = ENDLESS if is_packed(split.path) else split.end - offset
+        yield from _Lines(file, split.path, split.limit, offset, remaining).batches()
+
+
 @dataclass(slots=True)
 class _Lines:
     """How far a split is read: ``rest`` is at hand of the line that begins at ``offset``, and has no newline."""
@@ -88,9 +151,9 @@ class _Lines:
     rest: bytes = b""
 
     def batches(self) -> Iterator[MessageBatch]:
-        """Blocks of whole lines; the last line of a file may lack its newline."""
+        """Whole lines, about ``BLOCK`` bytes at once; the last line of a file may lack its newline."""
         while self.remaining > 0:
-            # a long line is copied a few times only
+            # More at once the longer a line is, so that one of many pieces is copied a few times only.
             piece = self.file.read(min(max(BLOCK, len(self.rest)), self.remaining))
             if not piece:
                 break
@@ -169,73 +232,6 @@ def _lines_batch(path: str, block: bytes, offset: int) -> MessageBatch:
     starts[0] = 0
     starts[1:] = ends[:-1] + 1
     return MessageBatch(path=path, content=block, starts=starts, ends=ends, positions=starts + offset, lines=True)
-
-
-# Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
-LEAST_TASK: Final = 16 * 1024 * 1024
-LARGEST_TASK: Final = 1024 * 1024 * 1024
-_HIDDEN: Final = (".", "_")
-
-
-def find_files(inputs: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Every file that ``inputs`` (files, folders, globs) name, with its size in bytes, in a stable order.
-
-    Folders are searched to the bottom, without hidden files. Raises ``PipelineError`` for one that names nothing.
-    """
-    found = {str(file): file.stat().st_size for text in inputs for file in _expand(text)}
-    return tuple(sorted(found.items()))
-
-
-def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
-    """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
-    total = sum(size for _, size in files)
-    target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
-    splits = [split for path, size in files for split in _cut(source, path, size, target)]
-    return _deal(splits, target)
-
-
-def _expand(text: str) -> list[Path]:
-    path = Path(text.removeprefix("file://"))
-    if path.is_file():
-        return [path.absolute()]
-    if path.is_dir():
-        files = [file.absolute() for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
-        if not files:
-            raise PipelineError(f"the input folder {text} holds no files")
-        return files
-    found = [Path(name).absolute() for name in glob.glob(str(path), recursive=True) if Path(name).is_file()]  # noqa: PTH207
-    if not found:
-        raise PipelineError(f"the input {text} is not there: give a file, a folder or a glob of files")
-    return found
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(_HIDDEN) for part in path.parts)
-
-
-def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
-    if not source.divisible or is_packed(path) or size <= target:
-        return [Split(path=path, start=0, end=size)] if size else []
-    pieces = -(-size // target)
-    bounds = [size * i // pieces for i in range(pieces + 1)]
-    return [Split(path=path, start=start, end=end) for start, end in pairwise(bounds)]
-
-
-def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
-    """Neighbours share a task until it is full."""
-    tasks: list[list[Split]] = []
-    filled = 0
-    for split in splits:
-        if not tasks or filled + split.size > target * 1.1:
-            tasks.append([])
-            filled = 0
-        tasks[-1].append(split)
-        filled += split.size
-    return tuple(tuple(task) for task in tasks)
-
-
-_QUOTE, _ESCAPE, _COMMA = b'"\\,'
-_BLANK: Final = b" \t\r\n"
 
 
 def _table(values: Mapping[bytes, int]) -> npt.NDArray[np.int8]:
@@ -427,10 +423,6 @@ class CloudEventBatch:
         return structured(batch, index)
 
 
-JSONL: Final = CloudEventLines()
-BATCH: Final = CloudEventBatch()
-
-
 def structured(batch: MessageBatch, index: int, content_type: str = JSON_FORMAT) -> Message:
     """A message whose body is a structured CloudEvent. Raises ``Unreadable`` where the batch could not be read."""
     if batch.error:
@@ -478,8 +470,10 @@ class HttpLines:
         )
 
 
-HTTP_JSONL: Final = HttpLines()
-
-
 def _listed(values: str | list[str]) -> list[str]:
     return values if isinstance(values, list) else [values]
+
+
+JSONL: Final = CloudEventLines()
+BATCH: Final = CloudEventBatch()
+HTTP_JSONL: Final = HttpLines()

@@ -64,8 +64,7 @@ class Kafka:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The record, with all that the topic says of it."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
+        row = batch.record(index)
         return record(
             row["address"],
             row["value"],
@@ -82,7 +81,7 @@ SOURCE: Final = Kafka()
 
 
 def connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
-    """What Spark's connector is told: one cluster, its topics, ``options``. Raises ``PipelineError``."""
+    """The options of Spark's connector: one cluster, its topics, ``options``. Raises ``PipelineError``."""
     parts = [_parts(text) for text in inputs]
     clusters = {part.netloc for part in parts}
     if len(clusters) != 1:
@@ -128,9 +127,9 @@ def _shown(text: str) -> str:
 def _records(
     reader: Any, inputs: Sequence[str], options: Mapping[str, str], limit: Mapping[str, str] = {}
 ) -> DataFrame:
-    told = {**connector_options(inputs, options), **limit}
+    found = {**connector_options(inputs, options), **limit}
     try:
-        frame: DataFrame = reader.options(**told).load()
+        frame: DataFrame = reader.options(**found).load()
         return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))
     except PySparkException as error:
         raise PipelineError(f"Spark cannot read {', '.join(map(_shown, inputs))}: {_first_line(error)}") from error

@@ -67,8 +67,7 @@ class Mqtt:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the broker said of it."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
+        row = batch.record(index)
         return self._message(row["address"], row["key"], row["value"], row["received_at"], reference=batch.path)
 
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> brokers.BrokerInput:

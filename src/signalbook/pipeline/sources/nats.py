@@ -10,14 +10,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from signalbook.brokers.connection import BrokerUnavailable
@@ -27,7 +26,7 @@ from signalbook.messages.bindings.nats import message
 from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers
-from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.base import MessageBatch, split_range
 
 _INPUTS: Final = brokers.BrokerInputFormat(
     name="NATS",
@@ -114,10 +113,9 @@ class NATSStreams:
                 raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
             self.check_complete(chosen[name].state, before, [last, created])
             count = max(1, min(tasks, (last - before) // _LEAST))
-            bounds = [before + (last - before) * part // count for part in range(count + 1)]
             found += [
                 StreamRange(stream=name, subject=chosen[name].subject, start=first + 1, end=last)
-                for first, last in pairwise(bounds)
+                for first, last in split_range(before, last, count)
             ]
         return found
 
@@ -216,8 +214,7 @@ class Nats:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the stream says of it."""
-        assert batch.records is not None
-        row = batch.records.slice(index, 1).to_pylist()[0]
+        row = batch.record(index)
         named = [(name, value.decode(errors="backslashreplace")) for name, value in arrays.header_pairs(row["headers"])]
         return message(
             row["address"],
@@ -257,7 +254,7 @@ class _Rows:
         self._streams = NATSStreams.of(request.inputs, request.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of ``records.COLUMNS``."""
+        """Rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, StreamRange)
         for messages in self._streams.read(partition):
             yield brokers.rows_batch(
@@ -281,7 +278,7 @@ class _Batch(_Rows, DataSourceReader):
         return self._streams.split({}, end, self._request.tasks) or [StreamRange(stream="", subject="", start=1, end=0)]
 
 
-class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _Stream(_Rows, brokers.BrokerStreamReader):
     """What there is from time to time."""
 
     _end: dict[str, int] | None = None
@@ -295,10 +292,6 @@ class _Stream(_Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """The messages there are now will be the last."""
         self._end = {name: chosen.state.last for name, chosen in self._streams.chosen().items()}
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """As many as the job says."""
-        return ReadMaxRows(self._request.most) if self._request.most else ReadAllAvailable()
 
     def latestOffset(self, start: StreamOffsets, limit: ReadLimit) -> StreamOffsets:  # noqa: N802
         """How far the next batch goes: of each stream its share at most, where there is a limit."""

@@ -10,20 +10,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from signalbook.brokers.connection import BrokerUnavailable
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import base, brokers, spool
-from signalbook.pipeline.sources.base import RecordSource
+from signalbook.pipeline.sources.base import RecordSource, split_range
 from signalbook.pipeline.sources.brokers import BrokerInput
 from signalbook.pipeline.sources.spool import RECEIVED, MessageSpool, SpooledMessage
 
@@ -215,17 +215,13 @@ class _ReceivedDataSource(brokers.BrokerDataSource):
         return _Stream(self.request, schema)
 
 
-class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _Stream(brokers.BrokerStreamReader):
     """Nothing is opened before Spark asks for an offset: tasks have one of these too, for reading alone."""
 
     _spool: MessageSpool | None = None
     _receiver: SpoolReceiver | None = None
     _end: int | None = None
     _known = False
-
-    def __init__(self, request: brokers.ReadRequest, schema: StructType) -> None:
-        self._request = request
-        self._schema = schema
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """The first message that waits."""
@@ -234,10 +230,6 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """What the broker has for us now is the last."""
         self._end = self._started().settled()
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """As many as the job says."""
-        return ReadMaxRows(self._request.most) if self._request.most else ReadAllAvailable()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         """How far the next batch goes."""
@@ -264,14 +256,13 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         count = max(1, min(self._request.tasks, (last - first) // _LEAST))
         session = self._opened().session()
         name = f"{source.name}:{session.name if session else ''}"
-        bounds = [first + (last - first) * part // count for part in range(count + 1)]
         return [
             _SpoolRange(folder=self._request.home, source=name, protocol=source.protocol, start=begin, end=stop)
-            for begin, stop in pairwise(bounds)
+            for begin, stop in split_range(first, last, count)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Rows of ``records.COLUMNS``."""
+        """Rows of ``RECORD_COLUMNS``."""
         assert isinstance(partition, _SpoolRange)
         waiting = spool.read_messages(Path(partition.folder), partition.start, partition.end)
         while found := list(islice(waiting, _ROWS)):

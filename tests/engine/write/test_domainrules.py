@@ -1,4 +1,4 @@
-"""Rules of messages and endpoints, held to by a registry."""
+"""Rules of messages and endpoints, applied by a registry."""
 
 from __future__ import annotations
 

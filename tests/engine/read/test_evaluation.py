@@ -1,4 +1,4 @@
-"""Filters at work: what they leave of a registry, compared with the specification read literally."""
+"""Filter evaluation: what a filter leaves of a registry, compared with the specification read literally."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large answers piece by piece: the same bytes as at once, whatever the size of a piece."""
+"""Streamed rendering: the same bytes as at once, whatever the size of a piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparing by type."""
+"""Values and operands compared by type."""
 
 from __future__ import annotations
 

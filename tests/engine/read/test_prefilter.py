@@ -1,4 +1,4 @@
-"""The sieve lets everything through that passes."""
+"""The SQL prefilter lets everything through that passes."""
 
 from __future__ import annotations
 
