@@ -129,7 +129,7 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
 
 def _application(settings: Settings) -> Starlette:
     """What each server process runs; it opens the store for itself."""
-    # Until it serves, it has the handler of the process that it was made from, and would not end when told.
+    # Until it serves, it has the handler of the process that it was made from, and would not end when asked to.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     begin_log(settings.log_level.upper())
     application = build(settings)

@@ -24,7 +24,7 @@ from signalbook.pipeline.fastpath.attributes import NO_MATCH, AttributeChecks, E
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode
-from signalbook.pipeline.landing.rows import Target
+from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
 
 # Input bytes that wait until they are a batch: enough for each type to have company.
@@ -45,7 +45,7 @@ _ADDRESSES: Final = {"KAFKA": "topic"}
 class LandedRows:
     """Rows of one table."""
 
-    target: Target
+    target: RowBuilder
     rows: pa.RecordBatch
 
 
@@ -65,7 +65,7 @@ class _Route:
     """Where events of one kind go, and what they have to pass."""
 
     definition: CompiledDefinition
-    target: Target
+    target: RowBuilder
     checks: EnvelopeChecks
     decode: Decode
 
@@ -81,7 +81,7 @@ class FastPath:
     """
 
     def __init__(
-        self, contract: Contract, protocol: str, mode: ContentMode, target: Callable[[CompiledDefinition], Target]
+        self, contract: Contract, protocol: str, mode: ContentMode, target: Callable[[CompiledDefinition], RowBuilder]
     ) -> None:
         self.mode = mode
         self._protocol = protocol
