@@ -46,4 +46,4 @@ def test_a_draft_replaces_nothing(cli: Cli) -> None:
     assert cli(*GIVEN, *db, "--json").code == 0
     ran = cli(*GIVEN[:3], "gone", *GIVEN[4:], *db)
     assert (ran.code, ran.out) == (1, "")
-    assert "the registry has /messagegroups/shop already, and a draft replaces nothing" in ran.err
+    assert "the registry has /messagegroups/shop already, and inference replaces nothing" in ran.err

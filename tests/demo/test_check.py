@@ -34,7 +34,7 @@ def test_nothing_to_say_when_every_line_is_where_it_must_be() -> None:
     [
         ({"read": 2}, {PLACE: "no_match"}, "3 lines were written, but 2 read"),
         ({"landed": Counter({"/m": 1, "/n": 1})}, {PLACE: "no_match"}, "landed in /n: 0 were due, there are 1"),
-        ({"reasons": Counter()}, {PLACE: "no_match"}, "sidelined for no_match: 1 were due, there are 0"),
+        ({"reasons": Counter()}, {PLACE: "no_match"}, "dead letters for no_match: 1 were due, there are 0"),
         ({}, {PLACE: "ambiguous"}, "deliveries-0.jsonl, byte 120: no_match was due, it came to ambiguous"),
         ({}, {}, "deliveries-0.jsonl, byte 120: no_match was due, it came to landing"),
         ({}, {PLACE: "no_match", ("f", 7): "x"}, "f, byte 7: landing was due, it came to x"),

@@ -61,7 +61,7 @@ def test_without_npm_there_is_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_message_per_event_and_action_with_a_cloudevents_variant(webhooks: github.Webhooks) -> None:
-    groups = github.catalogue(webhooks)["messagegroups"]
+    groups = github.webhook_definitions(webhooks)["messagegroups"]
     assert list(groups["github.webhooks"]["messages"]) == ["issues.opened", "push"]
     variant = groups["github.cloudevents"]["messages"]["com.github.issues.opened"]
     assert variant["basemessage"] == "/messagegroups/github.webhooks/messages/issues.opened"

@@ -11,7 +11,7 @@ from signalbook.demo.traffic import REASONS, SeededFault
 
 
 def test_every_message_of_the_catalogue_but_the_base_has_traffic() -> None:
-    groups = parcels.catalogue()["messagegroups"]
+    groups = parcels.carrier_definitions()["messagegroups"]
     defined = {f"/messagegroups/{g}/messages/{m}" for g, group in groups.items() for m in group["messages"]}
     sound, _ = parcels.templates(1)
     assert {t.definition for t in sound} == defined - {f"{parcels.PARCELS}/messages/example.parcels.base"}
@@ -36,7 +36,7 @@ def test_a_sound_event_is_one_line_of_json() -> None:
 
 def test_later_events_are_of_what_the_later_catalogues_define() -> None:
     for name, templates in parcels.later_templates(1).items():
-        schemas = parcels.catalogue(name)["schemagroups"]["example.parcels"]["schemas"]
+        schemas = parcels.carrier_definitions(name)["schemagroups"]["example.parcels"]["schemas"]
         (schema,) = (version["schema"] for resource in schemas.values() for version in resource["versions"].values())
         for template in templates:
             jsonschema_rs.Draft202012Validator(schema).validate(json.loads(template.line)["data"])
@@ -44,9 +44,9 @@ def test_later_events_are_of_what_the_later_catalogues_define() -> None:
 
 def test_the_second_version_only_adds_a_member() -> None:
     first, second = (
-        parcels.catalogue(name)["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"][version][
-            "schema"
-        ]
+        parcels.carrier_definitions(name)["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"][
+            version
+        ]["schema"]
         for name, version in (("parcels", "1"), ("parcels-co2", "2"))
     )
     assert second["properties"].pop("co2")["type"] == "number"

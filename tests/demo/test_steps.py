@@ -25,7 +25,7 @@ def test_every_seeded_fault_and_only_those_are_sidelined(tmp_path: Path, monkeyp
     """The carrier's own catalogue can carry the demonstration alone, without Kafka too."""
     monkeypatch.setattr(kafka, "PLACE", tmp_path)
     text = shown(tmp_path / "demo")
-    assert "each of these was sidelined for its reason, and nothing else" in text
+    assert "each of these became a dead letter for its reason, and nothing else" in text
     assert "example.parcels / example.parcels.delivered" in text
     assert "io.xregistry.group.created" in text
     assert f"left out, for there is no kafka in {tmp_path}" in text.replace("\n", " ")
@@ -37,7 +37,7 @@ def test_what_an_earlier_run_left_is_cleared(tmp_path: Path) -> None:
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "registry.db").write_text("no database")
     text = shown(tmp_path)
-    assert "each of these was sidelined for its reason, and nothing else" in text
+    assert "each of these became a dead letter for its reason, and nothing else" in text
     assert "refused: a Version 2 that requires co2" in text
     found = re.search(r"([\d,]+) sent = ([\d,]+) landed \+ 2 dead letters", text)
     assert found is not None

@@ -79,7 +79,7 @@ def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pyte
         def looked_and_told(self: Replication) -> None:
             look(self)
             if knocks.pop():
-                assert following.knock([source])
+                assert following.notify([source])
             looks.release()
 
         knocks = [False, True]
@@ -97,8 +97,8 @@ def test_of_many_sources_those_that_are_followed_are_told() -> None:
     with closing(open_store("sqlite://")) as store:
         following = Following(Engine(store, settings=settings), settings)
         known = {"http://one.example/", "http://one.example/below"}
-        assert following.knock(["urn:x", *known, *known, "http://["]) == known
-        assert following.knock([]) == set()
+        assert following.notify(["urn:x", *known, *known, "http://["]) == known
+        assert following.notify([]) == set()
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Notifications:
     def _take(self, notices: list[Notice]) -> None:
         """Have each source compared once. Raises ``Denied`` if one of them is not followed."""
         new = [notice for notice in notices if notice.mark not in self._seen]
-        followed = self._following.knock(notice.source for notice in new)
+        followed = self._following.notify(notice.source for notice in new)
         for notice in new:
             if notice.source in followed:
                 self._seen.add(notice.mark)

@@ -187,8 +187,8 @@ def _explain(error: Exception, path: str) -> Exception:
         case InvalidSubscription():
             faults = error.faults
         case SubscriptionError():
-            place, _, message = str(error).partition(": ")
-            faults = (Finding(path=place, rule="value", message=message),)
+            path_in_document, _, message = str(error).partition(": ")
+            faults = (Finding(path=path_in_document, rule="value", message=message),)
         case TooManySubscriptions():
             return RegistryError("bad_request", subject=path, error_detail=str(error))
         case _:

@@ -33,9 +33,9 @@ _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg",
 
 _DEMO: Final = (
     "Show the main job on real input.\n\n"
-    "Starts a registry, loads catalogues of real and made-up messages, replays deliveries with a known number of "
-    "seeded faults, runs the pipeline, and checks that those faults and only those were sidelined. Then starts a "
-    "Kafka and a stream from it, changes a definition meanwhile, and runs dead letters again."
+    "Starts a registry, loads definitions of real and made-up messages, replays deliveries with a known number of "
+    "seeded faults, runs the pipeline, and checks that those faults and only those became dead letters. Then starts a "
+    "Kafka and a stream from it, changes a definition meanwhile, and replays dead letters."
 )
 
 app: Final = typer.Typer(
@@ -131,7 +131,7 @@ def _explain(error: Any) -> None:
 
 
 def _words(error: Exception) -> str:
-    """What to tell a person: what went wrong, where, what to do."""
+    """The error for people: what went wrong, where, what to do."""
     if isinstance(error, SignalbookError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PIPELINE:

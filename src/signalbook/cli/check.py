@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from signalbook.client.registry import WriteChecks
     from signalbook.documents import SourceDocument
 HELP: Final = (
-    "Tell whether something would be accepted, and if not, why; nothing is changed.\n\n"
+    "Check whether something would be accepted, and if not, why; nothing is changed.\n\n"
     "SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With "
     "--against it is a schema, to be the next version of a schema in a registry, or of one in a file. The exit code is "
     "0 if all is accepted, else 1."
@@ -41,7 +41,7 @@ _DIALECTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSource:
-    """The verdict on one source, and which of its files what is told is in, if it has several."""
+    """The verdict on one source, and which of its files it is about, if it has several."""
 
     name: str
     verdict: Verdict
@@ -110,11 +110,11 @@ def run(
     strict: Annotated[bool, typer.Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as one JSON object.")] = False,
 ) -> None:
-    """Ask about everything, tell all that is found."""
+    """Check every source, and report all that is found."""
 
     if against is not None and _is_file(against):
         verdict = _between_files(source, Path(against), format, compatibility or Rule.BACKWARD)
-        told = [CheckedSource(name=source, verdict=verdict)]
+        checked = [CheckedSource(name=source, verdict=verdict)]
     elif against is not None:
         xid = _resource(against)
         with open_checks(server, db, offline=offline) as checks:
@@ -122,7 +122,7 @@ def run(
             name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
             rule = None if compatibility is None else compatibility.value
             verdict = checks.version(xid, schema.content, name, rule)
-            told = [CheckedSource(name=source, verdict=verdict)]
+            checked = [CheckedSource(name=source, verdict=verdict)]
     else:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
@@ -130,8 +130,8 @@ def run(
 
         sources = sorted(load(source, lenient=lenient), key=_has_no_model)
         with open_checks(server, db, offline=offline) as checks:
-            told = [_about(row, checks.document(row.document, ignore or ())) for row in sources]
-    _tell(told, strict=strict, as_json=as_json)
+            checked = [_about(row, checks.document(row.document, ignore or ())) for row in sources]
+    _report(checked, strict=strict, as_json=as_json)
 
 
 def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
@@ -142,16 +142,16 @@ def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
     return CheckedSource(name=source.name, verdict=verdict, files=tuple(found))
 
 
-def _tell(told: list[CheckedSource], *, strict: bool, as_json: bool) -> None:
+def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> None:
     """Print the verdicts, and end with 1 unless all is accepted."""
-    accepted = all(row.passes(strict) for row in told)
+    accepted = all(row.passes(strict) for row in checked)
     if as_json:
-        typer.echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in told]}))
+        typer.echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in checked]}))
     else:
         from rich.console import Console
 
         screen = Console(highlight=False)
-        for row in told:
+        for row in checked:
             for line in _lines(row, strict):
                 screen.print(line, soft_wrap=True)
     if not accepted:
@@ -206,13 +206,13 @@ def _has_no_model(source: SourceDocument) -> bool:
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 
 
-def _lines(told: CheckedSource, strict: bool) -> Iterator[Text]:
+def _lines(checked: CheckedSource, strict: bool) -> Iterator[Text]:
     """A verdict for people: what would happen, or what is in the way."""
     from rich.text import Text
 
-    verdict = told.verdict
-    word = ("accepted", "bold green") if told.passes(strict) else ("refused", "bold red")
-    yield Text.assemble(word, f"  {told.name}")
+    verdict = checked.verdict
+    word = ("accepted", "bold green") if checked.passes(strict) else ("refused", "bold red")
+    yield Text.assemble(word, f"  {checked.name}")
     for change in verdict.changes[:_SHOWN]:
         yield Text(f"  {change['xid']} would be {change['action']}", style="dim")
     if len(verdict.changes) > _SHOWN:
@@ -225,7 +225,7 @@ def _lines(told: CheckedSource, strict: bool) -> Iterator[Text]:
             yield from _fault(fault, "red")
     for each in verdict.findings:
         yield from _fault(each.to_json(), "red" if each.severity == "error" else "yellow")
-    for file in told.files[:_SHOWN]:
+    for file in checked.files[:_SHOWN]:
         yield Text(f"  in {file}")
 
 
@@ -255,7 +255,7 @@ class SchemaFile:
 
     @property
     def format(self) -> str:
-        """What is stated, or what the file itself tells; ``""`` for neither."""
+        """What is stated, or what the file says by itself; ``""`` for neither."""
         return self.stated or guess_format(self.name, self.content)
 
 
@@ -284,7 +284,7 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
 
     for schema in (new, old):
         if not schema.format:
-            raise _no_format(f"nothing tells the format of {schema.name}")
+            raise _no_format(f"the format of {schema.name} is unknown")
         if comparing(schema.format) is None:
             known = ", ".join(name for name in supported() if comparing(name) is not None)
             raise SignalbookError(f"schemas of format {schema.format!r} cannot be compared; those of {known} can")
@@ -295,7 +295,7 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
     found = violations(rule, *texts)
     if not found:
         return Verdict()
-    faults = [finding(*told, document=new.name, against=old.name) for told in found]
+    faults = [finding(*violation, document=new.name, against=old.name) for violation in found]
     detail = f"{new.name} does not fit behind {old.name}"
     return Verdict.refused(
         RegistryError("compatibility_violation", subject=new.name, compat=rule, detail=detail, faults=faults)
@@ -303,11 +303,11 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
 
 
 def _no_format(reason: str) -> SignalbookError:
-    return SignalbookError(f"{reason}: say it with --format, such as --format JsonSchema/draft-07")
+    return SignalbookError(f"{reason}: name it with --format, such as --format JsonSchema/draft-07")
 
 
 def _unknown(xid: Xid) -> str:
-    raise _no_format(f"there is no {xid} yet, and nothing in the file tells its format")
+    raise _no_format(f"there is no {xid} yet, and the file does not show its format")
 
 
 def _violation(schema: SchemaFile) -> RegistryError | None:
@@ -322,7 +322,7 @@ def _violation(schema: SchemaFile) -> RegistryError | None:
 
 
 def guess_format(name: str, content: bytes) -> str:
-    """The format that a file's name or its own words tell, ``""`` if they do not."""
+    """The format that the name or the content of a file shows, ``""`` if neither does."""
     from signalbook.values import JSONError, parse_json
 
     lowered = name.lower()

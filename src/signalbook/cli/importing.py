@@ -30,7 +30,7 @@ HELP: Final = (
     "or not at all, and so is a folder; several one after the other, models first."
 )
 _LENIENT: Final = (
-    "Repair damaged JSON, and names and values of older drafts, and tell each repair: what, where and why."
+    "Repair damaged JSON, and names and values of older drafts, and report each repair: what, where and why."
 )
 _SHOWN: Final = 20
 """Up to so many documents have a line each."""
@@ -51,7 +51,7 @@ def run(
     db: DbOption = None,
     lenient: Annotated[bool, typer.Option("--lenient", help=_LENIENT)] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be created and updated, and change nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be created and updated, and change nothing.")
     ] = False,
     to: Annotated[
         str | None,
@@ -74,7 +74,7 @@ def run(
     if not as_json:
         for source in sources:
             for part in source.parts or (source,):
-                _tell_repairs(part.name, part.repairs)
+                _report_repairs(part.name, part.repairs)
     with open_registry(server, db, create=not dry_run) as registry:
         if dry_run:
             with registry.trying() as trial:
@@ -102,7 +102,7 @@ def _owners_first(source: SourceDocument) -> tuple[bool, int]:
     return not document.keys() & {"modelsource", "groups"}, len(target_of(document).parts)
 
 
-def _tell_repairs(name: str, repairs: Sequence[Repair]) -> None:
+def _report_repairs(name: str, repairs: Sequence[Repair]) -> None:
     if repairs:
         say("\n".join(f"repaired {name}, {repair}" for repair in repairs), style="yellow")
 
@@ -173,7 +173,7 @@ def _builtin(name: str) -> SourceDocument:
     from signalbook.events.definitions import change_event_definitions
 
     if name != EVENTS:
-        raise DocumentError(f"{name}: no such catalogue comes with the program; there is {EVENTS}")
+        raise DocumentError(f"{name}: there are no such definitions in the program; there is {EVENTS}")
     return SourceDocument(name=name, document=change_event_definitions())
 
 
@@ -228,10 +228,10 @@ class Imported:
 def summary(rows: Iterable[Imported]) -> str:
     """What several documents did, in a few words."""
     created, updated, unchanged = zip(*((row.created, row.updated, row.unchanged) for row in rows), strict=True)
-    told = [f"{word} {_counted(xids)}" for word, xids in (("created", created), ("updated", updated)) if any(xids)]
+    parts = [f"{word} {_counted(xids)}" for word, xids in (("created", created), ("updated", updated)) if any(xids)]
     if any(unchanged):
-        told.append(f"{_counted(unchanged)} unchanged")
-    return "; ".join(told) or "no entities"
+        parts.append(f"{_counted(unchanged)} unchanged")
+    return "; ".join(parts) or "no entities"
 
 
 def import_source(registry: Registry, source: SourceDocument, *, ignore: Sequence[str], to: Xid | None) -> Imported:
@@ -308,5 +308,5 @@ def _collections(model: JSONObject, upload: Upload) -> Callable[[Xid], Iterable[
 
 def _counted(xids: Iterable[Iterable[Xid]]) -> str:
     counts = Counter(xid.kind for xid in chain.from_iterable(xids))
-    told = (f"{counts[kind]} {kind}{'' if counts[kind] == 1 else 's'}" for kind in _WORDS if counts[kind])
-    return ", ".join(told).replace("1 registry", "the registry")
+    parts = (f"{counts[kind]} {kind}{'' if counts[kind] == 1 else 's'}" for kind in _WORDS if counts[kind])
+    return ", ".join(parts).replace("1 registry", "the registry")

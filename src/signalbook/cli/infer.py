@@ -1,4 +1,4 @@
-"""``signalbook pipeline infer``: definitions drafted from messages."""
+"""``signalbook pipeline infer``: message definitions inferred from messages."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 HELP: Final = (
     "Infer message definitions and schemas from messages nobody has defined yet.\n\n"
-    "The draft is a registry document, to review and then import. It goes to standard output, with --out to a file, as "
-    "YAML if its name ends in .yaml or .yml, and with --server or --db into a registry: its groups are labelled "
-    "stage=draft, and replace none. Half of the messages are held back from a first draft, which is tried on them; if "
-    "it accepts less than --accept of them, less is demanded: fewer required members, no enums. Messages of types that "
-    "the other half has none of cannot be tried, and are counted apart."
+    "The result is a registry document, to review and then import. It goes to standard output, with --out to a file, "
+    "as YAML if its name ends in .yaml or .yml, and with --server or --db into a registry: its groups are labelled "
+    "stage=draft, and replace none. Half of the messages are held back from a first inference, which is tried on them; "
+    "if it accepts less than --accept of them, less is demanded: fewer required members, no enums. Messages of types "
+    "that the other half has none of cannot be tried, and are counted apart."
 )
 _SHOWN: Final = 20
 
 
 class Taken(SignalbookError):
-    """There are definitions where a draft was to go."""
+    """There are definitions where inferred ones were to go."""
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
         list[str],
         typer.Option("--input", metavar="PATH", help="File, folder or glob; may be given again.", show_default=False),
     ],
-    group: Annotated[str, typer.Option("--group", metavar="ID", help="Id of the groups to draft.", show_default=False)],
+    group: Annotated[str, typer.Option("--group", metavar="ID", help="Id of the groups to infer.", show_default=False)],
     input_format: Annotated[
         str,
         typer.Option(
@@ -79,24 +79,24 @@ def run(
     if registry:
         with open_registry(server, db, create=True) as found:
             _vacant(found, group)
-    with working("reading") as tell:
-        draft = pipeline.infer(job, tell)
+    with working("reading") as progress:
+        inferred = pipeline.infer(job, progress)
     if out is not None:
-        _write(out, draft)
+        _write(out, inferred)
     if registry:
         with open_registry(server, db, create=True) as found:
-            _store(found, group, draft)
+            _store(found, group, inferred)
     elsewhere = registry or out is not None
     if as_json:
-        typer.echo(dump_json(draft.to_json() | ({} if elsewhere else {"document": draft.document})))
+        typer.echo(dump_json(inferred.to_json() | ({} if elsewhere else {"document": inferred.document})))
         return
     if not elsewhere:
-        _write(None, draft)
-    _show(draft)
-    if not draft.tried:
-        say("warning: too few messages to try the draft on", style="yellow")
-    elif draft.acceptance < accept:
-        say(f"warning: the draft accepts less than {accept:.2%}: look at the reasons", style="yellow")
+        _write(None, inferred)
+    _show(inferred)
+    if not inferred.tried:
+        say("warning: too few messages to try the definitions on", style="yellow")
+    elif inferred.acceptance < accept:
+        say(f"warning: the definitions accept less than {accept:.2%}: look at the reasons", style="yellow")
 
 
 def _vacant(registry: Registry, group: str) -> None:
@@ -104,51 +104,53 @@ def _vacant(registry: Registry, group: str) -> None:
     for kind in ("messagegroups", "schemagroups"):
         xid = Xid.parse(f"/{kind}/{group}")
         if registry.find(xid, deep=False) is not None:
-            raise Taken(f"the registry has {xid} already, and a draft replaces nothing: choose another --group")
+            raise Taken(f"the registry has {xid} already, and inference replaces nothing: choose another --group")
 
 
-def _store(registry: Registry, group: str, draft: InferredDefinitions) -> None:
+def _store(registry: Registry, group: str, inferred: InferredDefinitions) -> None:
     from signalbook.cli.importing import import_source
     from signalbook.documents import SourceDocument
 
-    # Again, since drafting takes its time.
+    # Again: others may have been registered during the inference.
     _vacant(registry, group)
-    done = import_source(registry, SourceDocument(name="the draft", document=draft.document), ignore=(), to=None)
+    done = import_source(
+        registry, SourceDocument(name="inferred definitions", document=inferred.document), ignore=(), to=None
+    )
     say(f"imported {done}")
 
 
-def _write(out: Path | None, draft: InferredDefinitions) -> None:
+def _write(out: Path | None, inferred: InferredDefinitions) -> None:
     from signalbook.cli.files import write_pieces
     from signalbook.documents import write_document
 
     if out is None:
-        sys.stdout.buffer.write(write_document(draft.document))
+        sys.stdout.buffer.write(write_document(inferred.document))
         sys.stdout.flush()
     else:
-        write_pieces(out, [write_document(draft.document, name=out.name)])
+        write_pieces(out, [write_document(inferred.document, name=out.name)])
 
 
-def _show(draft: InferredDefinitions) -> None:
+def _show(inferred: InferredDefinitions) -> None:
     from rich.table import Table
 
     screen = console()
-    table = Table("definition", title="Drafted", title_justify="left")
+    table = Table("definition", title="Inferred", title_justify="left")
     table.add_column("messages", justify="right")
-    for name, count in list(draft.messages.items())[:_SHOWN]:
+    for name, count in list(inferred.messages.items())[:_SHOWN]:
         table.add_row(name, f"{count:,}")
-    if len(draft.messages) > _SHOWN:
-        table.add_row(f"… and {len(draft.messages) - _SHOWN} more", "")
+    if len(inferred.messages) > _SHOWN:
+        table.add_row(f"… and {len(inferred.messages) - _SHOWN} more", "")
     screen.print(table)
-    held = draft.tried + sum(draft.unseen.values())
+    held = inferred.tried + sum(inferred.unseen.values())
     screen.print(
-        f"{draft.read:,} messages read, {draft.unreadable:,} unreadable, {draft.unknown:,} of no kind known\n"
-        f"{held:,} held back: {draft.accepted:,} of {draft.tried:,} tried were accepted ({draft.acceptance:.2%}); "
-        f"{draft.rules}"
+        f"{inferred.read:,} messages read, {inferred.unreadable:,} unreadable, {inferred.unknown:,} of no kind known\n"
+        f"{held:,} held back: {inferred.accepted:,} of {inferred.tried:,} tried were accepted "
+        f"({inferred.acceptance:.2%}); {inferred.rules}"
     )
-    _list(draft.reasons)
-    if draft.unseen:
-        screen.print(f"{sum(draft.unseen.values()):,} held back are of types that the other half has none of:")
-        _list(draft.unseen)
+    _list(inferred.reasons)
+    if inferred.unseen:
+        screen.print(f"{sum(inferred.unseen.values()):,} held back are of types that the other half has none of:")
+        _list(inferred.unseen)
 
 
 def _list(counts: Mapping[str, int]) -> None:

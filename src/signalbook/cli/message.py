@@ -21,10 +21,11 @@ INPUTS: Final = (
 )
 BUILD: Final = (
     "Make one message of a definition, and print it.\n\n"
-    "Everything that is wrong is told, and then nothing is printed. The payload is written by the definition's schema."
+    "Everything that is wrong is reported, and then nothing is printed. The payload is written by the "
+    "definition's schema."
 )
 CHECK: Final = (
-    "Tell whether messages may be sent: each matches a definition, and its payload conforms.\n\n"
+    "Check whether messages may be sent: each matches a definition, and its payload conforms.\n\n"
     "FILE has events as JSON, or messages as message build writes them, one a line or alone; - is standard input. The "
     "exit code is 0 if all may be sent, else 1."
 )
@@ -120,9 +121,9 @@ def build(
     if endpoint and protocol:
         raise typer.BadParameter("give one of --endpoint and --protocol: an endpoint has its own")
     given = dict(_assigned(each) for each in assign or ())
-    book = KnownDefinitions.read(registry)
-    definition = book.definition(message)
-    target = book.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
+    known = KnownDefinitions.read(registry)
+    definition = known.definition(message)
+    target = known.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
     settings = AssignedInputs.sort(given, definition, target)
     content = read(payload) if payload else data_in(read(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
@@ -147,20 +148,20 @@ def check(
     endpoint: EndpointOption = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Hold every message to the definitions, tell what is refused."""
+    """Hold every message to the definitions, report what is refused."""
     from signalbook.cli.producing import KnownDefinitions, messages_in, read
     from signalbook.messages import validate_outbound
 
-    book = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
-    target = book.endpoint(endpoint) if endpoint else None
+    known = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
+    target = known.endpoint(endpoint) if endpoint else None
     checked = 0
     refused: list[tuple[str, Rejected]] = []
     for name in files:
         for place, found in messages_in(name, read(name)):
             checked += 1
-            refused += [(place, refusal) for refusal in validate_outbound(found, book.contract, target)]
+            refused += [(place, refusal) for refusal in validate_outbound(found, known.contract, target)]
     if as_json:
-        rows = [{"source": place, **_told(refusal)} for place, refusal in refused]
+        rows = [{"source": place, **_refusal_json(refusal)} for place, refusal in refused]
         typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows}))
     else:
         _show(checked, refused)
@@ -168,7 +169,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _told(refusal: Rejected) -> JSONObject:
+def _refusal_json(refusal: Rejected) -> JSONObject:
     violations = [finding.to_json() for finding in refusal.violations]
     return {"reason": refusal.reason.value, "violations": violations, "candidates": list(refusal.candidates)}
 

@@ -86,7 +86,7 @@ OptionOption = Annotated[
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="What the source is told; ${NAME} in a value is an environment variable; may be given again.",
+        help="An option of the source; ${NAME} in a value is an environment variable; may be given again.",
         show_default=False,
     ),
 ]
@@ -197,13 +197,13 @@ def run_stream(
         metrics_host=metrics_host,
     )
     wanted = options.streaming(once=once)
-    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, audience, reports.say) as told:
+    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, audience, reports.say) as committed:
 
         def done(report: Report) -> None:
             typer.echo(_line(report, as_json))
-            told()
+            committed()
 
-        pipeline.stream(wanted, stop=stop, tell=reports.say, done=done)
+        pipeline.stream(wanted, stop=stop, notify=reports.say, done=done)
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:
@@ -314,9 +314,9 @@ def run(
     options = pipeline.job_options(job, given)
     wanted = options.job()
     audience = reports.audience(options.report, to=report_to, name=name, metrics_file=metrics_file)
-    with pipeline.reporting(wanted.output, audience, reports.say) as told, _shown_progress() as progress:
+    with pipeline.reporting(wanted.output, audience, reports.say) as committed, _shown_progress() as progress:
         report = pipeline.run(wanted, progress=progress)
-        told()
+        committed()
     if as_json:
         typer.echo(dump_json(report.to_json()))
     else:

@@ -76,7 +76,7 @@ class KnownDefinitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedInputs:
-    """What was set by name: for placeholders of the definition, for properties, for placeholders of the endpoint."""
+    """Inputs that were set by name: placeholders of the definition, properties, placeholders of the endpoint."""
 
     context: Mapping[str, str]
     overrides: Mapping[str, str]
@@ -99,8 +99,8 @@ class AssignedInputs:
                 more[name] = value
             else:
                 there = ", ".join(sorted({each.name for each in inputs})) or "none"
-                told = f"give an attribute that is not declared as {_PATHS[0]}{name}"
-                raise SignalbookError(f"{definition.xid} has no input {name}; there are: {there}; {told}")
+                advice = f"give an attribute that is not declared as {_PATHS[0]}{name}"
+                raise SignalbookError(f"{definition.xid} has no input {name}; there are: {there}; {advice}")
         return cls(context=context, overrides=overrides, more=more)
 
 

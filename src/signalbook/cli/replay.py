@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay
 
 REPLAY: Final = (
-    "Run dead letters again, by the definitions of today.\n\n"
+    "Replay dead letters by the definitions of today.\n\n"
     "What conforms by now is moved to its table, each message once however often this is killed; the rest stays, with "
     "its new reason if that changed."
 )
 BACKTEST: Final = (
     "Hold landed messages and dead letters to a candidate, before it is in force.\n\n"
-    "Tells how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if more "
-    "than --allow messages would be rejected. Nothing is written."
+    "Reports how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if "
+    "more than --allow messages would be rejected. Nothing is written."
 )
 RegistryOption = Annotated[
     str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False)
@@ -53,18 +53,35 @@ def replay(
     group: GroupOption = None,
     reason: Annotated[
         list[str] | None,
-        typer.Option("--reason", metavar="REASON", help="Only letters for this reason; again.", show_default=False),
+        typer.Option(
+            "--reason",
+            metavar="REASON",
+            help="Only dead letters for this reason; may be given again.",
+            show_default=False,
+        ),
     ] = None,
     definition: Annotated[
         list[str] | None,
-        typer.Option("--definition", metavar="XID", help="Only letters meant for this; again.", show_default=False),
+        typer.Option(
+            "--definition",
+            metavar="XID",
+            help="Only dead letters meant for this; may be given again.",
+            show_default=False,
+        ),
     ] = None,
     batch: Annotated[
         list[str] | None,
-        typer.Option("--batch", metavar="ID", help="Only letters of this batch; again.", show_default=False),
+        typer.Option(
+            "--batch", metavar="ID", help="Only dead letters of this batch; may be given again.", show_default=False
+        ),
     ] = None,
     since: Annotated[
-        datetime | None, typer.Option("--since", help="Only letters of batches since then, in UTC.", show_default=False)
+        datetime | None,
+        typer.Option(
+            "--since",
+            help="Only dead letters of batches since then, in UTC.",
+            show_default=False,
+        ),
     ] = None,
     version: Annotated[
         list[str] | None,
@@ -76,7 +93,7 @@ def replay(
         ),
     ] = None,
     policy: PolicyOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell what would be moved, and move nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be moved, and move nothing.")] = False,
     master: MasterOption = "local[*]",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
@@ -100,8 +117,8 @@ def replay(
         master=master,
         dry_run=dry_run,
     )
-    with working("starting") as tell:
-        found = pipeline.replay(job, progress=lambda now: tell(_stage(now)))
+    with working("starting") as progress:
+        found = pipeline.replay(job, progress=lambda now: progress(_stage(now)))
     if as_json:
         typer.echo(dump_json(found.to_json()))
     else:
@@ -148,8 +165,8 @@ def backtest(
         policy=parse_flags(policy or ()),
         master=master,
     )
-    with working("reading") as tell:
-        found = pipeline.backtest(job, tell)
+    with working("reading") as progress:
+        found = pipeline.backtest(job, progress)
     if as_json:
         typer.echo(dump_json(found.to_json()))
     elif markdown:
@@ -182,11 +199,11 @@ def _compare(found: Backtest) -> None:
         soft_wrap=True,
     )
     if found.doubtful:
-        screen.print(f"of {found.doubtful:,} landed messages too little is known to tell", soft_wrap=True)
+        screen.print(f"for {found.doubtful:,} landed messages too little is known to decide", soft_wrap=True)
 
 
 def _stage(now: Progress) -> str:
-    counts = f": {now.read:,} letters, {now.landed:,} conform" if now.read else ""
+    counts = f": {now.read:,} dead letters, {now.landed:,} conform" if now.read else ""
     return f"{now.stage}{counts}"
 
 

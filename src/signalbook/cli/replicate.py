@@ -34,7 +34,7 @@ HELP: Final = (
     "the same at the target already is not written again. Copies say where they came from: what the source deletes "
     "is deleted at the target only if it came from there, and what the target has of its own stays as it is."
 )
-_TOLD: Final = 20
+_SHOWN: Final = 20
 
 
 class DialectName(StrEnum):
@@ -103,7 +103,7 @@ def run(
         )
         with _shown(report):
             _work(work, follow=follow, every=every)
-    _tell(report, as_json=as_json)
+    _print_report(report, as_json=as_json)
     return 1 if report.refused else 0
 
 
@@ -177,7 +177,7 @@ def _extend_model(source: ReadableRegistry, target: CopyTarget) -> None:
     from signalbook.replication.writing import reason_of
 
     if not isinstance(target, RemoteRegistry | LocalRegistry):
-        raise LinkError("a target that speaks a draft has no model to extend")
+        raise LinkError("a target with the API of a CNCF draft has no model to extend")
     wanted = extended(target.modelsource(), source.modelsource())
     if wanted is not None:
         try:
@@ -211,13 +211,13 @@ def _failed(error: SignalbookError | None) -> None:
         say(f"{error}; trying again", style="yellow")
 
 
-def _tell(report: CopyReport, *, as_json: bool) -> None:
+def _print_report(report: CopyReport, *, as_json: bool) -> None:
     if as_json:
         typer.echo(dump_json(report.to_json()))
         return
     say(str(report))
     for name, passed in (("skipped", report.skipped), ("refused", report.refused)):
-        for one in passed[:_TOLD]:
+        for one in passed[:_SHOWN]:
             say(f"{name} {one.xid}: {one.reason}", style="" if name == "skipped" else "yellow")
-        if len(passed) > _TOLD:
-            say(f"... and {report.passed[name] - _TOLD} more {name}: --json names them")
+        if len(passed) > _SHOWN:
+            say(f"... and {report.passed[name] - _SHOWN} more {name}: --json names them")

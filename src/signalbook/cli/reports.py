@@ -1,4 +1,4 @@
-"""``signalbook pipeline metrics``, and who else is told of batches."""
+"""``signalbook pipeline metrics``, the history of reports, and options for where reports of batches go."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def history(url: str, name: str | None, *, as_json: bool) -> None:
 
     with open_client(url) as client:
         for each in client.pipelines if name is None else client.pipelines.reports(name):
-            told = each["last"] if name is None else each["report"]
+            report = each["last"] if name is None else each["report"]
             if as_json:
                 typer.echo(dump_json(each))
                 continue
-            counts = f"{told['read']:,} read = {told['landed']:,} landed + {told['dead_lettered']:,} dead letters"
-            shown = (each.get("name", ""), told["batch"], told.get("finished", ""), counts)
-            typer.echo("\t".join(plain(text) for text in shown if text) + f" + {told['dropped']:,} dropped")
+            counts = f"{report['read']:,} read = {report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
+            shown = (each.get("name", ""), report["batch"], report.get("finished", ""), counts)
+            typer.echo("\t".join(plain(text) for text in shown if text) + f" + {report['dropped']:,} dropped")

@@ -1,4 +1,4 @@
-"""``signalbook subscribe`` and ``signalbook subscriptions``: who is told of changes, and how that goes."""
+"""``signalbook subscribe`` and ``signalbook subscriptions``: where change events are delivered, and how that goes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from signalbook.client.client import Subscriptions
 
 SUBSCRIBE: Final = (
-    "Have a server tell SINK of changes as they are committed, and print the subscription's id.\n\n"
-    "SINK is the URI of a web hook or of a place at a broker. Its kind is told by the scheme, or by --protocol."
+    "Have a server deliver change events to SINK as they are committed, and print the subscription's id.\n\n"
+    "SINK is the URI of a web hook, or of a topic or queue at a broker. The scheme, or --protocol, says which."
 )
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that are also here
 _BY_SCHEME: Final = {
@@ -45,7 +45,7 @@ ServerOption = Annotated[
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The subscription's id.", show_default=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
-app: Final = typer.Typer(help="Who is told of changes, and how that goes.", no_args_is_help=True)
+app: Final = typer.Typer(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
 
 
 def subscribe(
@@ -55,7 +55,7 @@ def subscribe(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--source", metavar="URL", help="The door whose events are wanted.", show_default=False),
+        typer.Option("--source", metavar="URL", help="The API whose events are wanted.", show_default=False),
     ] = None,
     type: Annotated[
         list[str] | None,
@@ -125,8 +125,8 @@ def list_(server: ServerOption = None, json: JsonOption = False) -> None:
             return
         for one in subscriptions:
             state = one.get("status", {})
-            told = (one["id"], state.get("state", ""), state.get("delivered", ""), one["sink"], state.get("lasterror"))
-            typer.echo("\t".join(plain(str(text or "")) for text in told).rstrip())
+            shown = (one["id"], state.get("state", ""), state.get("delivered", ""), one["sink"], state.get("lasterror"))
+            typer.echo("\t".join(plain(str(text or "")) for text in shown).rstrip())
 
 
 @app.command("show")

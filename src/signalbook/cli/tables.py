@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from signalbook.pipeline import Compaction, Profile, Progress, StreamState
 STATUS: Final = (
-    "List the streams and the batches that were committed to an output folder: what was read, landed and sidelined, "
-    "and why."
+    "List the streams and the batches that were committed to an output folder: what was read, landed and "
+    "dead-lettered, and why."
 )
 PROFILE: Final = (
-    "Tell what is in the landed tables: how often each column is empty, its least and its greatest value, how many "
+    "Show what is in the landed tables: how often each column is empty, its least and its greatest value, how many "
     "different ones there are, and what its definition declares and no message ever had."
 )
 COMPACT: Final = (
@@ -50,7 +50,9 @@ def status(
     ] = None,
     registry: Annotated[
         str | None,
-        typer.Option("--registry", metavar="URL", help="What this registry was told instead.", show_default=False),
+        typer.Option(
+            "--registry", metavar="URL", help="What was reported to this registry instead.", show_default=False
+        ),
     ] = None,
     name: Annotated[
         str | None,
@@ -120,7 +122,7 @@ def profile(
         typer.Option(
             "--registry",
             metavar="URL|FILE|DIR",
-            help="Tell what these definitions declare otherwise than the tables have it.",
+            help="Show where these definitions differ from the tables.",
             show_default=False,
         ),
     ] = None,
@@ -130,8 +132,8 @@ def profile(
     """Profile the tables."""
     from signalbook import pipeline
 
-    with working("reading") as tell:
-        profiles = pipeline.profile(output, tuple(definition or ()), master, tell, registry)
+    with working("reading") as progress:
+        profiles = pipeline.profile(output, tuple(definition or ()), master, progress, registry)
     for each in profiles:
         if as_json:
             typer.echo(dump_json(each.to_json()))
@@ -174,11 +176,11 @@ def compact(
     """Compact tables."""
     from signalbook import pipeline
 
-    with working("looking for small files") as tell:
+    with working("looking for small files") as shown:
 
         def show(progress: Progress) -> None:
             if progress.stage == "compacting":
-                tell(f"compacting: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
+                shown(f"compacting: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
 
         done = pipeline.compact(output, tuple(definition or ()), target_size * _MIB, show)
     if as_json:

@@ -54,7 +54,7 @@ def _last_event(transport: Transport) -> int:
     answer = transport.send("GET", _EVENTS, query={"limit": "1"})
     link = answer.links.get("last", {}).get("url")
     if link is None:
-        raise BadResponse(f"{answer.url}: the change feed does not tell where it ends")
+        raise BadResponse(f"{answer.url}: the change feed does not say where it ends")
     return _after(link, answer)
 
 
@@ -113,7 +113,7 @@ class Pipelines:
         return self._pages(f"{_pipeline_path(name)}/reports")
 
     def add(self, name: str, report: JSONObject) -> JSONObject:
-        """Tell of a batch; the same again changes nothing, other words of it replace those. Returns its ``number``."""
+        """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
         headers = {"Content-Type": "application/json"}
         path = f"{_pipeline_path(name)}/reports"
         return json_object(self._transport.send("POST", path, content=dump_json(report), headers=headers))
@@ -162,7 +162,7 @@ class Subscriptions:
             yield from json_objects(answer, "subscriptions")
 
     def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[SubscriptionOptions]) -> JSONObject:
-        """Have changes told to ``sink``. Returns the subscription."""
+        """Have change events delivered to ``sink``. Returns the subscription."""
         return self.add({"sink": sink, "protocol": protocol, **wanted})
 
     def add(self, document: JSONObject) -> JSONObject:
@@ -180,7 +180,7 @@ class Subscriptions:
         )
 
     def delete(self, id: str) -> None:
-        """Have it told nothing more."""
+        """Delete one: nothing more is delivered."""
         self._transport.send("DELETE", _subscription_path(id))
 
 
@@ -375,12 +375,12 @@ class Client:
 
     @property
     def pipelines(self) -> Pipelines:
-        """Pipelines that tell of their batches here. Not every server has them: then ``NotFound``."""
+        """Pipelines that report their batches here. Not every server has them: then ``NotFound``."""
         return Pipelines(self._transport)
 
     @property
     def subscriptions(self) -> Subscriptions:
-        """Who is told of changes. Not every server has subscriptions: then ``NotFound``."""
+        """Where change events are delivered. Not every server has subscriptions: then ``NotFound``."""
         return Subscriptions(self._transport)
 
     # What would become of a write
@@ -397,7 +397,7 @@ class Client:
         compatibility: str | None = None,
         **flags: Unpack[WriteFlags],
     ) -> Verdict:
-        """Whether a write would be accepted; nothing changes. Not every server can tell: then ``NotFound``.
+        """Whether a write would be accepted; nothing changes. Not every server has this API: then ``NotFound``.
 
         The write is one of metadata (``body``) or, with ``content``, of a document, as with ``put_document``. With
         ``compatibility`` it is judged as if that were the rule of the Resource.

@@ -33,7 +33,7 @@ class Pruned(SignalbookError):
 
 
 class NoHistory(SignalbookError):
-    """A registry that does not tell what changed."""
+    """A registry without a change feed."""
 
 
 class Refusal(SignalbookError):
@@ -59,7 +59,7 @@ class ChangeBatch:
 
 
 def mark_of(events: Sequence[JSONObject], position: int) -> str:
-    """What tells the event at ``position`` from any other that may come to be there; ``""`` if it is missing."""
+    """What distinguishes the event at ``position`` from any other at that place; ``""`` if it is missing."""
     found = next((event for event in reversed(events) if event.get("id") == str(position)), None)
     return "" if found is None else f"{found.get('time', '')} {found.get('xregcorrelationid', '')}".strip()
 
@@ -85,7 +85,7 @@ class ReadableRegistry(Protocol):
 
     @property
     def partial(self) -> bool:
-        """Whether there may be more of a Version than it has words for: what it does not tell stays as it is."""
+        """Whether there may be more of a Version than it can express: what it does not show stays as it is."""
 
     @property
     def url(self) -> str:
@@ -116,7 +116,7 @@ class ReadableRegistry(Protocol):
         """What was committed behind a position, a part of it at a time. Raises ``Pruned``, ``NoHistory``."""
 
     def mark(self, position: int) -> str:
-        """What tells the change at a position from any other, ``""`` if that is not known or not there."""
+        """What distinguishes the change at a position from any other, ``""`` if that is not known or not there."""
 
     def wait(self, after: int, seconds: float) -> None:
         """Return once there may be a change behind ``after``, or when the time is over."""

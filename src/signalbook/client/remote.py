@@ -172,7 +172,7 @@ class RemoteRegistry:
 
 
 class _Trial(RemoteRegistry):
-    """A registry whose server is asked what it would say to a write, if it can tell."""
+    """A registry whose server is asked what it would say to a write, if it has that API."""
 
     _asked = False
 

@@ -34,7 +34,7 @@ class Refused(ClientError):
     """The server answered with an error (core/spec.md "Error Processing").
 
     ``code`` is the error's name (``unknown_attribute``; ``""`` if the server gave none), ``subject`` the xid or path it
-    is about, ``faults`` every single fault, if the server tells them.
+    is about, ``faults`` every single fault, if the server names them.
     """
 
     def __init__(self, status: int, body: JSONObject) -> None:
@@ -65,7 +65,7 @@ class Document:
 
 
 def document(answer: httpx.Response) -> Document:
-    """The document that ``answer`` carries, or tells where to find."""
+    """The document that ``answer`` carries, or says where to find."""
     names = {name: value for name, value in answer.headers.items() if name.startswith(_PREFIX)}
     return Document(
         content=answer.content,
@@ -115,7 +115,7 @@ def json_objects(answer: httpx.Response, what: str) -> list[JSONObject]:
 
 
 def unreachable(base_url: str, error: httpx.HTTPError) -> str:
-    """What to tell a person about a failed connection."""
+    """The error for people about a failed connection."""
     if isinstance(error, httpx.TimeoutException):
         return f"the server at {base_url} did not answer in time"
     reason = str(error) or type(error).__name__

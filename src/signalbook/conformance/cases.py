@@ -42,7 +42,7 @@ _CASE_KEYS: Final = frozenset({"id", "says", "reqs", "level", "needs", "steps"})
 _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _REQUIREMENT: Final = re.compile(r"R[1-9][0-9]{0,2}|[FGH]-[1-9][0-9]?")
 ANY_ERROR: Final = "any"
-"""In place of an error's name: some error the specification leaves open, as long as it is told as one (4xx)."""
+"""In place of an error's name: some error the specification leaves open, as long as the status says so (4xx)."""
 
 
 class Level(StrEnum):

@@ -59,8 +59,8 @@ def _escaped(text: str) -> str:
 
 def _wrong_status(expected: str, answer: WireResponse) -> Mismatch:
     body = answer.json()
-    told = f" ({show(body.get('title', ABSENT))})" if isinstance(body, dict) and "title" in body else ""
-    return Mismatch(path="status", expected=expected, actual=f"{answer.status}{told}")
+    title = f" ({show(body.get('title', ABSENT))})" if isinstance(body, dict) and "title" in body else ""
+    return Mismatch(path="status", expected=expected, actual=f"{answer.status}{title}")
 
 
 def _error(

@@ -101,7 +101,7 @@ def _payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[Webhoo
                 yield payload
 
 
-def catalogue(webhooks: Webhooks) -> JSONObject:
+def webhook_definitions(webhooks: Webhooks) -> JSONObject:
     """A message per event and action, bound to HTTP by the ``X-GitHub-Event`` header, each with a CloudEvents variant.
 
     The variant names the HTTP message as its ``basemessage``: it inherits the binding and the payload's schema and

@@ -79,8 +79,8 @@ def configure(folder: Path, ports: Ports, settings: Mapping[str, str] = {}) -> l
         "listeners": f"PLAIN://127.0.0.1:{ports['plain']},CONTROL://127.0.0.1:{ports['control']}",
         "advertised.listeners": f"PLAIN://127.0.0.1:{ports['plain']}",
     }
-    told = {**_COMMON, **places, **settings}
-    (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in told.items()))
+    configuration = {**_COMMON, **places, **settings}
+    (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in configuration.items()))
     identity = folder / "data" / "meta.properties"
     if not identity.exists():  # what its own tool for that would write, without starting another Java
         identity.parent.mkdir(exist_ok=True)

@@ -75,7 +75,7 @@ def streaming(job: Path) -> Iterator[RunningStream]:
 
 def job(url: str, groups: tuple[str, ...], address: str, output: Path, jars: Path, master: str) -> str:
     """A job file for a topic: ten lines."""
-    told: dict[str, object] = {
+    job_file: dict[str, object] = {
         "registry": url,
         "groups": list(groups),
         "inputs": [address],
@@ -83,7 +83,7 @@ def job(url: str, groups: tuple[str, ...], address: str, output: Path, jars: Pat
         "jars": [str(jars)],
         "master": master,
     }
-    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in told.items()]
+    lines = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in job_file.items()]
     return "\n".join([*lines, "", "[stream]", 'name = "live"', "interval = 1", ""])
 
 
@@ -99,7 +99,7 @@ class KafkaTopic:
     """A topic that only this sends to.
 
     ``due`` has for each record, by partition and offset, the xid of the message whose table it must land in, or the
-    reason that it must be sidelined for.
+    reason that it must become a dead letter for.
     """
 
     def __init__(self, producer: KafkaProducer, name: str) -> None:
@@ -145,7 +145,7 @@ _LOOK: Final = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """What the acts share; ``read`` and ``reasons`` count what the stream has told of.
+    """What the acts share; ``read`` and ``reasons`` count what the stream has reported.
 
     ``fingerprint`` is that of the definitions it went by at last.
     """
@@ -162,7 +162,7 @@ class Stage:
 
 
 def run(console: Console, folder: Path, url: str, *, count: int, seed: int, master: str) -> None:
-    """Show it in ``folder`` with some ``count`` events and the registry at ``url``, which has the carrier's catalogue.
+    """Show it in ``folder`` with some ``count`` events and the registry at ``url``, which defines the carrier's events.
 
     Raises ``NotInstalled`` before anything is begun where there is no Kafka, ``NotStarted`` if it does not start, and
     ``DemoFailed`` when a single event is not where it must be.
@@ -205,7 +205,7 @@ def _as_defined(on: Stage, count: int, seed: int) -> None:
     faults = max(1, count * _FAULTS_PER_THOUSAND // 1000)
     plan = random.choices(sound, k=count - faults) + random.choices(faulty, k=faults)
     random.shuffle(plan)
-    _send(on, plan, f"{count:,} events as the book has them, {faults:,} of them with a fault")
+    _send(on, plan, f"{count:,} events as the registry defines them, {faults:,} of them with a fault")
 
 
 def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
@@ -214,7 +214,7 @@ def _change(on: Stage, count: int, seed: int) -> dict[Place, str]:
     later = parcels.later_templates(seed)
     newer, unknown = ((later[name] * count)[:count] for name in ("parcels-co2", "parcels-returned"))
     early = _send(on, _early(newer, "schema_violation"), f"{count:,} deliveries with a co2 that nobody declared")
-    early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that nobody knows")
+    early |= _send(on, _early(unknown, "no_match"), f"{count:,} events of a type that is not defined")
     results.reasons(on.console, on.reasons)
     before = on.lake.columns(*_CHANGED)
     _ask_too_much(on)
@@ -236,9 +236,9 @@ def _early(templates: Sequence[TrafficTemplate], reason: str) -> list[TrafficTem
 
 
 def _run_again(on: Stage, early: dict[Place, str]) -> None:
-    on.console.rule("[bold]Dead letters run again", align="left")
+    on.console.rule("[bold]Dead letters replayed", align="left")
     _import(on, "parcels-returned", "the message example.parcels.returned and its schema")
-    with on.console.status("running the dead letters through the definitions of now"):
+    with on.console.status("replaying the dead letters by the definitions of now"):
         done = replay(ReplayJob(registry=on.url, output=on.lake.folder, groups=_GROUPS, master=on.master))
     on.topic.due |= early
     stay = done.report.tally.dead_lettered
@@ -259,7 +259,7 @@ def _add_up(on: Stage) -> None:
 
 def _ask_too_much(on: Stage) -> None:
     """A change that what was said before does not meet: the schema's own rule is against it."""
-    document = parcels.catalogue("parcels-co2")
+    document = parcels.carrier_definitions("parcels-co2")
     version = document["schemagroups"]["example.parcels"]["schemas"]["delivered"]["versions"]["2"]
     version["schema"]["required"].append("co2")
     try:
@@ -273,7 +273,7 @@ def _ask_too_much(on: Stage) -> None:
 
 def _import(on: Stage, catalogue: str, what: str) -> None:
     with Client(on.url, timeout=120) as client:
-        client.import_document(parcels.catalogue(catalogue))
+        client.import_document(parcels.carrier_definitions(catalogue))
     on.console.print(f"registered: {what}")
 
 
@@ -286,7 +286,7 @@ def _send(on: Stage, templates: Sequence[TrafficTemplate], what: str) -> dict[Pl
     with on.console.status("waiting for the stream"):
         while on.read < len(on.topic.due):
             for report in on.stream.news():
-                _tell(on, report)
+                _print_report(on, report)
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{len(on.topic.due):,} events were sent, but {on.read:,} read for {_PATIENCE:,.0f} s")
             time.sleep(_LOOK)
@@ -302,7 +302,7 @@ def _send_until_judged_anew(on: Stage, templates: Sequence[TrafficTemplate], wha
         _send(on, templates, f"{what}, again, for the registry had not answered the stream in time")
 
 
-def _tell(on: Stage, report: JSONObject) -> None:
+def _print_report(on: Stage, report: JSONObject) -> None:
     on.read += report["read"]
     on.reasons.update(report["reasons"])
     on.fingerprint = report["fingerprint"]

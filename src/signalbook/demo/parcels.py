@@ -1,4 +1,4 @@
-"""The parcel carrier: its catalogue, and events made up from it in JSON, Avro and Protobuf over CloudEvents."""
+"""The parcel carrier: its definitions, and events made up from it in JSON, Avro and Protobuf over CloudEvents."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _CITIES: Final = (
 _NAMES: Final = ("Ada Lovelace", "Grace Hopper", "Emmy Noether", "Ibn al-Haytham", "李善兰")
 
 
-def catalogue(name: str = "parcels") -> JSONObject:
-    """The carrier's catalogue, as shipped in ``catalogues/parcels.xreg.yaml``, or another that is beside it."""
-    text = files("signalbook.demo").joinpath("catalogues", f"{name}.xreg.yaml").read_text(encoding="utf-8")
+def carrier_definitions(name: str = "parcels") -> JSONObject:
+    """The carrier's definitions, as shipped in ``definitions/parcels.xreg.yaml``, or another that is beside it."""
+    text = files("signalbook.demo").joinpath("definitions", f"{name}.xreg.yaml").read_text(encoding="utf-8")
     document: JSONObject = yaml.safe_load(text)
     return document
 
@@ -57,7 +57,7 @@ def templates(seed: int) -> tuple[list[TrafficTemplate], list[TrafficTemplate]]:
 
 
 def later_templates(seed: int) -> dict[str, list[TrafficTemplate]]:
-    """Sound CloudEvents that other catalogues define, by the name of the catalogue.
+    """Sound CloudEvents that other documents define, by the name of the document.
 
     ``parcels-co2`` are of a message that is known, with a member that is not; ``parcels-returned`` of an unknown one.
     """
@@ -67,8 +67,8 @@ def later_templates(seed: int) -> dict[str, list[TrafficTemplate]]:
         "parcels-returned": ("returned", lambda: {"parcel": _number(random), "days": random.randint(0, 40)}),
     }
     return {
-        catalogue: [_template(PARCELS, _parcel_event(name, random, make())) for _ in range(_VARIANTS)]
-        for catalogue, (name, make) in payloads.items()
+        carrier_definitions: [_template(PARCELS, _parcel_event(name, random, make())) for _ in range(_VARIANTS)]
+        for carrier_definitions, (name, make) in payloads.items()
     }
 
 
@@ -179,9 +179,9 @@ def _fleet_event(name: str, source: str, contenttype: str, payload: bytes, rando
 
 
 def _schema(name: str) -> JSONObject | str:
-    document: JSONObject | str = catalogue()["schemagroups"]["example.fleet"]["schemas"][name]["versions"]["1"][
-        "schema"
-    ]
+    document: JSONObject | str = carrier_definitions()["schemagroups"]["example.fleet"]["schemas"][name]["versions"][
+        "1"
+    ]["schema"]
     return document
 
 

@@ -94,7 +94,7 @@ def differences(ledger: TrafficLedger, report: Report, sidelined: Mapping[Place,
     if report.tally.read != ledger.written:
         found.append(f"{ledger.written} lines were written, but {report.tally.read} read")
     found += _counts("landed in", ledger.landed, report.tally.landed)
-    found += _counts("sidelined for", Counter(ledger.sidelined.values()), report.tally.reasons)
+    found += _counts("dead letters for", Counter(ledger.sidelined.values()), report.tally.reasons)
     for place in sorted(ledger.sidelined.keys() | sidelined.keys()):
         wanted, got = ledger.sidelined.get(place, "landing"), sidelined.get(place, "landing")
         if wanted != got:
@@ -110,10 +110,12 @@ def misplaced(due: Mapping[Place, str], found: Iterable[tuple[Place, str]]) -> l
     ends: dict[Place, list[str]] = {place: [] for place in due}
     for place, end in found:
         ends.setdefault(place, []).append(end)
-    return _some([_told(place, due.get(place), got) for place, got in sorted(ends.items()) if got != [due.get(place)]])
+    return _some(
+        [_misplacement(place, due.get(place), got) for place, got in sorted(ends.items()) if got != [due.get(place)]]
+    )
 
 
-def _told(place: Place, due: str | None, got: list[str]) -> str:
+def _misplacement(place: Place, due: str | None, got: list[str]) -> str:
     source, position = place
     return f"{source}, offset {position}: {due or 'nothing'} was due, there is {' and '.join(got) or 'nothing'}"
 
@@ -179,7 +181,9 @@ def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -
     words = [f"{count:,} {fault.value}" for fault, count in seeded.items()]
     if nonconforming:
         words.append(f"{nonconforming:,} real payloads that do not meet their own published schema")
-    console.print("[green]✓[/] each of these was sidelined for its reason, and nothing else: " + ", ".join(words))
+    console.print(
+        "[green]✓[/] each of these became a dead letter for its reason, and nothing else: " + ", ".join(words)
+    )
 
 
 def rows(console: Console, lake: OutputTables, shown: Shown) -> None:

@@ -1,4 +1,4 @@
-"""The demonstration from end to end: a registry, its catalogues, traffic, the pipeline, the check, the result."""
+"""The demonstration from end to end: a registry, its definitions, traffic, the pipeline, the check, the result."""
 
 from __future__ import annotations
 
@@ -129,12 +129,12 @@ def _clear(folder: Path) -> None:
 
 def _load(console: Console, url: str, webhooks: github.Webhooks | None) -> None:
     documents = {
-        "a parcel carrier": parcels.catalogue(),
+        "a parcel carrier": parcels.carrier_definitions(),
         "the registry's own events": events.change_event_definitions(),
     }
     if webhooks is not None:
-        documents["GitHub's webhooks"] = github.catalogue(webhooks)
-    console.rule("[bold]The book", align="left")
+        documents["GitHub's webhooks"] = github.webhook_definitions(webhooks)
+    console.rule("[bold]The registry", align="left")
     with Client(url, timeout=120) as client:
         for name, document in documents.items():
             client.import_document(document)
@@ -234,14 +234,14 @@ def _job(
 def _process(console: Console, job: Job) -> Report:
     with console.status("") as status:
 
-        def tell(now: Progress) -> None:
+        def show_progress(now: Progress) -> None:
             status.update(f"{now.stage}: {now.read:,} read, {now.landed:,} landed, {now.dead_lettered:,} dead letters")
 
-        return run_pipeline(job, progress=tell)
+        return run_pipeline(job, progress=show_progress)
 
 
 def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
-    """What loading the catalogues changed, told by the registry's own feed and landed like any other stream."""
+    """What loading the definitions changed, as reported by the registry's own feed and landed like any other stream."""
     console.rule("[bold]The registry's own change events", align="left")
     files = folder / "traffic" / "registry"
     files.mkdir(parents=True)
@@ -250,7 +250,9 @@ def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
     groups = (f"/messagegroups/{events.GROUP}",)
     report = _process(console, _job(url, "registry", files, lake, groups, "cloudevents-jsonl", master))
     if report.landed != count:
-        raise DemoFailed(f"{count} change events were told, but {report.landed} landed: {dict(report.tally.reasons)}")
+        raise DemoFailed(
+            f"{count} change events were reported, but {report.landed} landed: {dict(report.tally.reasons)}"
+        )
     results.messages(console, report)
     columns = ("ce_time", "ce_subject", "changed")
     results.rows(console, lake, Shown(group=events.GROUP, message="io.xregistry.registry.updated", columns=columns))

@@ -64,7 +64,7 @@ _PARTS: Final = 8
 class TrafficTemplate:
     """One line of traffic, less its id, and what must become of it.
 
-    ``definition`` is the xid of the message it is meant to be; with a ``reason`` it must be sidelined for that,
+    ``definition`` is the xid of the message it is meant to be; with a ``reason`` it must become a dead letter for that,
     ``fault`` saying which kind of fault was seeded (None for a real payload that never met its published schema).
     """
 
@@ -76,7 +76,7 @@ class TrafficTemplate:
 
 @dataclass(slots=True, kw_only=True)
 class TrafficLedger:
-    """What was written and what must become of it: counts per definition, and each line to be sidelined.
+    """What was written and what must become of it: counts per definition, and each line that must become a dead letter.
 
     ``sidelined`` has the reason by file name and byte offset.
     """
@@ -116,7 +116,7 @@ def write(
 
     ``sound`` templates that carry a reason are real payloads that do not conform; they take their share like the
     others. Of each kind of fault in ``faulty`` exactly ``faults_of_each_kind`` lines are strewn in. The same ``seed``
-    gives the same files. ``progress`` is told the number of lines written since the last call.
+    gives the same files. ``progress`` gets the number of lines written since the last call.
     """
     random = Random(seed)  # noqa: S311 - reproducible test traffic, nothing secret
     plan = _plan(sound, faulty, count, faults_of_each_kind, random)

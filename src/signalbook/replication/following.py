@@ -13,7 +13,7 @@ from typing import Final, Self
 from signalbook.client.registry import NoHistory
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.store import SECONDS, Lease
+from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.notices import RecentlySeen
@@ -55,11 +55,11 @@ class FollowedSource:
 
     @property
     def name(self) -> str:
-        """What tells it from others, for notes."""
+        """What distinguishes it from others, in keys of stored settings."""
         return digest(self.shown.encode())[:16]
 
     def speaks(self, source: str) -> bool:
-        """Whether an event with this ``source`` is from there: from its root, or from a door below it."""
+        """Whether an event with this ``source`` is from there: from its root, or from an API below it."""
         return within(source, without_user(self.url))
 
 
@@ -74,7 +74,7 @@ _FINISH: Final = 5.0
 class Following:
     """All sources of a server. Raises ``SettingError`` for settings that make no sense."""
 
-    def __init__(self, engine: Engine, settings: Settings, *, lease: float = SECONDS) -> None:
+    def __init__(self, engine: Engine, settings: Settings, *, lease: float = LEASE_SECONDS) -> None:
         self.sources = tuple(FollowedSource.parse(text) for text in settings.follow)
         self._engine = engine
         self._settings = settings
@@ -94,14 +94,14 @@ class Following:
         if self._thread.is_alive():
             self._thread.join()
 
-    def knock(self, sources: Iterable[str]) -> set[str]:
+    def notify(self, sources: Iterable[str]) -> set[str]:
         """Look at once at what the ``sources`` of events have; those of them that are followed.
 
-        Any process may be told so; the one that follows hears of it. However many they are, it is one write.
+        Any process may be asked; the one that follows is notified. However many they are, it is one write.
         """
         meant = {source: [known for known in self.sources if known.speaks(source)] for source in sources}
-        told = format_timestamp(now())
-        if notes := {_knock(known): told for followed in meant.values() for known in followed}:
+        at = format_timestamp(now())
+        if notes := {_notified_key(known): at for followed in meant.values() for known in followed}:
             KeyValueStore(self._engine.store).put(notes)
         return {source for source, followed in meant.items() if followed}
 
@@ -139,7 +139,7 @@ class Following:
 
 
 class FollowedLink:
-    """One source at work, from its making until it is told to ``stop``."""
+    """One source at work, from its making until it is asked to ``stop``."""
 
     def __init__(self, engine: Engine, settings: Settings, source: FollowedSource) -> None:
         self.source = source
@@ -147,11 +147,11 @@ class FollowedLink:
         self._engine = engine
         self._settings = settings
         self._report = CopyReport()
-        self._told: RecentlySeen[NotCopied] = RecentlySeen()
+        self._logged: RecentlySeen[NotCopied] = RecentlySeen()
         self._error = ""
         self._since = ""
         self._state = StateInDatabase(engine, source.name)
-        self._knock: JSON = None
+        self._notified: JSON = None
         self.thread = threading.Thread(target=self._run, name=f"following {source.shown}", daemon=True)
         self.thread.start()
 
@@ -172,8 +172,8 @@ class FollowedLink:
             self.stop.wait(_RETRY)
 
     def _follow(self) -> None:
-        # Asked for before the first look: who knocks during a look is not to be overheard.
-        self._knock = KeyValueStore(self._engine.store).get(_knock(self.source))
+        # Asked for before the first look: a notice during a comparison must not be lost.
+        self._notified = KeyValueStore(self._engine.store).get(_notified_key(self.source))
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
         with open_source(self.source.url, timeout=2 * self._settings.request_timeout) as source:
@@ -186,17 +186,20 @@ class FollowedLink:
                 repeat(work, self._pause, self.stop, self._failed)
 
     def _pause(self) -> None:
-        """Until it is time to compare everything again, or somebody knocks."""
+        """Until it is time to compare everything again, or a notice comes."""
         left = self._settings.follow_seconds
         while left > 0 and not self.stop.wait(min(left, _LOOK)):
             left -= _LOOK
             with suppress(StorageError):
-                known, self._knock = self._knock, KeyValueStore(self._engine.store).get(_knock(self.source))
-                if self._knock != known:
+                known, self._notified = (
+                    self._notified,
+                    KeyValueStore(self._engine.store).get(_notified_key(self.source)),
+                )
+                if self._notified != known:
                     return
 
     def _failed(self, error: SignalbookError | None) -> None:
-        self._tell()
+        self._log_refusals()
         if error is None:
             self._error = self._since = ""
             return
@@ -205,19 +208,19 @@ class FollowedLink:
         self._since = self._since or format_timestamp(now())
         self._error = str(error)
 
-    def _tell(self) -> None:
-        """Write down what was refused, each once: its number alone, in the status, tells nobody what to do.
+    def _log_refusals(self) -> None:
+        """Write down what was refused, each once: its number alone, in the status, helps nobody.
 
-        The report names only so many: what was told makes room for what is refused later.
+        The report names only so many: what was logged makes room for what is refused later.
         """
         for one in self._report.refused:
-            if one not in self._told:
-                self._told.add(one)
+            if one not in self._logged:
+                self._logged.add(one)
                 _LOG.warning("following %s: %s is refused: %s", self.source.shown, one.xid, one.reason)
         self._report.refused.clear()
 
 
-def _knock(source: FollowedSource) -> str:
+def _notified_key(source: FollowedSource) -> str:
     """The note that says when somebody last knocked."""
     return f"{FOLDER}/{source.name}.knock"
 

@@ -141,10 +141,10 @@ class Merge:
         return (self.target.meta if self.target is not None else None) or {}
 
     def _part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[CopyOutcome]) -> Part:
-        told = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
+        counted = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
         whole = CopyOutcome.CREATED if self.target is None else CopyOutcome.UPDATED
         body = {**({"meta": meta} if meta else {}), **({"versions": versions} if versions else {})}
-        return Part(xid=self.there, source=self.xid, body=body, outcomes=((whole, Kind.RESOURCE, 1), *told))
+        return Part(xid=self.there, source=self.xid, body=body, outcomes=((whole, Kind.RESOURCE, 1), *counted))
 
     def _admits(self, pairs: Sequence[Pair]) -> bool:
         return any(

@@ -26,7 +26,7 @@ class Notice:
 
     @property
     def mark(self) -> str:
-        """What tells it from others, and is short however long they are."""
+        """What distinguishes it from others, short however long they are."""
         return fingerprint([self.source, self.id])
 
 

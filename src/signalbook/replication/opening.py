@@ -55,7 +55,7 @@ _DRAFTS: Final[Mapping[RegistryDialect, Callable[[Requests], CncfApi]]] = {
 def open_target(
     url: str, *, timeout: float, dialect: RegistryDialect | None = None, source: str = ""
 ) -> Iterator[RemoteRegistry | CncfApi]:
-    """What is at ``url``, in the ``dialect`` it turns out to speak if none is told; copies come from ``source``.
+    """What is at ``url``, in the ``dialect`` it turns out to speak if none is given; copies come from ``source``.
 
     Raises ``ClientError``, and ``LinkError`` if it is no registry.
     """
@@ -127,7 +127,7 @@ def _spoken(url: str, timeout: float) -> RegistryDialect:
         if isinstance(offers(requests, "messagecatalog"), list):
             return RegistryDialect.MESSAGECATALOG_0_1 if requests.features() else RegistryDialect.MESSAGECATALOG
     raise LinkError(
-        f"{without_user(url)} is no registry that is known here: it speaks neither xRegistry nor one of the drafts"
+        f"{without_user(url)} is no known registry: it has neither the xRegistry API nor that of a CNCF draft"
     )
 
 

@@ -79,7 +79,7 @@ class StateFile:
 
 
 class StateInDatabase:
-    """A state beside the registry that this process has open; ``name`` tells it from others."""
+    """A state beside the registry that this process has open; ``name`` distinguishes it from others."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
@@ -95,7 +95,7 @@ class StateInDatabase:
 
 
 def name_of(link: Link) -> str:
-    """What tells a link from others: as soon as one of its parts is different, it is another one."""
+    """What distinguishes a link from others: as soon as one of its parts is different, it is another one."""
     renames = {str(group): new for group, new in link.scope.renames.items()}
     parts: JSON = [link.source, link.target, str(link.scope.xid), renames, list(link.authorities)]
     return fingerprint(parts)[:16]
@@ -141,7 +141,7 @@ class Replication:
         """Copy all there is, or a part of what changed since then; whether there is more. Raises as ``everything``."""
         position = self.position
         if position is None:
-            # What changes while all is read is told behind this position.
+            # Changes made while everything is read come behind this position.
             position = self._source.position()
             mark = self._source.mark(position)
             self.everything()
@@ -191,15 +191,15 @@ class Replication:
 
     def _reached(self, position: int | None, mark: str = "") -> None:
         source, target = self._link.source, self._link.target
-        told = {"link": self._name, "source": source, "target": target, "position": position, "mark": mark}
-        self._state.save({**told, "at": format_timestamp(now())})
+        state = {"link": self._name, "source": source, "target": target, "position": position, "mark": mark}
+        self._state.save({**state, "at": format_timestamp(now())})
 
 
 def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> None:
     """Copy every change of the source until ``stop``; what fails is tried again, after a pause that grows.
 
-    ``failed`` hears of each error, and None when all is well again. Raises ``NoHistory`` if the source does not tell
-    what changes.
+    ``failed`` hears of each error, and None when all is well again. Raises ``NoHistory`` if the source has no change
+    feed.
     """
     pause, begun = _FIRST_PAUSE, False
     while not stop.is_set():

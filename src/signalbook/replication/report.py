@@ -64,9 +64,9 @@ class CopyReport:
         return sum(number for (outcome, _), number in self.counts.items() if outcome is not CopyOutcome.UNCHANGED)
 
     def __str__(self) -> str:
-        told = [f"{outcome} {', '.join(kinds)}" for outcome in CopyOutcome if (kinds := list(self._kinds(outcome)))]
-        told += [f"{name} {self.passed[name]}" for name in ("skipped", "refused") if self.passed[name]]
-        return "; ".join(told) or "nothing to copy"
+        parts = [f"{outcome} {', '.join(kinds)}" for outcome in CopyOutcome if (kinds := list(self._kinds(outcome)))]
+        parts += [f"{name} {self.passed[name]}" for name in ("skipped", "refused") if self.passed[name]]
+        return "; ".join(parts) or "nothing to copy"
 
     def _kinds(self, outcome: CopyOutcome) -> Iterator[str]:
         for kind in Kind:

@@ -58,8 +58,8 @@ class Part:
             )
         rest = {name: value for name, value in self.body.items() if name != "versions"}
         if rest:
-            told = tuple(outcome for outcome in self.outcomes if outcome[1] is not Kind.VERSION)
-            yield replace(self, body=rest, outcomes=told)
+            others = tuple(outcome for outcome in self.outcomes if outcome[1] is not Kind.VERSION)
+            yield replace(self, body=rest, outcomes=others)
 
 
 class CopyWriter:

@@ -103,7 +103,7 @@ def test_every_sample_definition(shared_data: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["examples/orders/orders.xreg.yaml", "src/signalbook/demo/catalogues/parcels.xreg.yaml"]
+    "path", ["examples/orders/orders.xreg.yaml", "src/signalbook/demo/definitions/parcels.xreg.yaml"]
 )
 def test_every_definition_of_the_catalogues(path: str) -> None:
     """K-55: of the repository."""

@@ -91,7 +91,7 @@ _HEADER_BYTES: Final = 4096
 class ResponseCache:
     """Responses by key, all of one generation of the store. For one event loop, not for threads.
 
-    A generation tells when to drop them: it is another one once anything of the registry was committed, by
+    They are dropped when the generation is another one, which it is once anything of the registry was committed, by
     whichever process. ``limit`` bounds the bytes kept; the oldest responses go first.
     """
 

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
+from signalbook.api.kernel.responses import decode
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONError, parse_json
@@ -73,7 +74,7 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312).
 
     So are a body that takes longer than ``timeout`` seconds, and a compressed one: it would be stored as it came, under
-    a name that does not tell.
+    a name that does not say so.
     """
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"").lstrip(b"0")
@@ -159,6 +160,14 @@ def query_pairs(query: bytes, subject: str, *, most: int) -> list[tuple[str, str
     except ValueError:
         detail = f"the query string is not percent-encoded UTF-8 of at most {most} parameters"
         raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+
+
+def decode_header(value: str, name: str, *, subject: str) -> str:
+    """The text in the header ``name``, as ``decode`` reads it. Raises ``header_error``."""
+    try:
+        return decode(value)
+    except ValueError as error:
+        raise RegistryError("header_error", subject=subject, name=name, error_detail=str(error)) from None
 
 
 def json_body(body: bytes, subject: str, *, max_depth: int) -> JSON:

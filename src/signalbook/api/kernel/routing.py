@@ -186,7 +186,7 @@ class EntityAPI(Endpoint, Generic[R]):
     """An API on entities. ``R`` is what it makes of a request, and ``writes`` are the methods that write.
 
     Every request is one transaction, with the response rendered before it commits. The hooks below run in it, in a
-    thread; they may raise whatever ``failed`` answers.
+    thread; whatever they raise goes to ``failed``.
     """
 
     writes: ClassVar[frozenset[str]]
@@ -234,9 +234,9 @@ class EntityAPI(Endpoint, Generic[R]):
 
     async def load(self, request: R) -> Sendable:
         """The response to a request that only reads, made anew."""
-        return await self.kernel.workers.read(partial(self.answer, request))
+        return await self.kernel.workers.read(partial(self.read_now, request))
 
-    def answer(self, request: R) -> Response:
+    def read_now(self, request: R) -> Response:
         """The same, where reading may block."""
         with self.kernel.engine.reading() as view:
             self.check(view, request)

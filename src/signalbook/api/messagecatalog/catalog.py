@@ -159,7 +159,7 @@ class CatalogWriter:
         return open_catalog(self._session.view, self._request)
 
     def put_group(self, xid: Xid, body: JSONObject, *, fixed: bool) -> Written:
-        """Create a group or change it; ``fixed`` tells that its format stays even without definitions (C-2)."""
+        """Create a group or change it; with ``fixed`` its format stays even without definitions (C-2)."""
         new = not self._session.view.exists(xid)
         if not new:
             self._check_format(xid, definitions.stated_format(body), fixed=fixed)

@@ -114,7 +114,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
     async def load(self, request: RegistryRequest) -> Sendable:
         """Point reads run on the event loop if the store is direct, but not those of documents, which may be large."""
         if self.kernel.direct and request.is_quick:
-            return self.answer(request)
+            return self.read_now(request)
         if request.is_small:
             return await super().load(request)
         return await self._load_large(request)
@@ -134,7 +134,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         running.add_done_callback(partial(_log_failure, request.path.text))
         if self._under_way >= settings.threads:  # each of them fills a file
             spool.abandon()
-            raise StorageBusy(f"{self._under_way} large answers are under way; try again")
+            raise StorageBusy(f"{self._under_way} large responses are under way; try again")
         self._under_way += 1
         spool.when_sent(self._sent)
         return spool
@@ -178,7 +178,7 @@ def _log_failure(subject: str, running: asyncio.Future[Sendable]) -> None:
     """Of a response that has begun, the client has seen no more than that it ended too soon."""
     error = running.exception()
     if error is not None and not isinstance(error, Abandoned):
-        _LOG.error("the answer about %r ended before its end", subject, exc_info=error)
+        _LOG.error("the response for %r ended before its end", subject, exc_info=error)
 
 
 class CheckEndpoint(PathEndpoint):

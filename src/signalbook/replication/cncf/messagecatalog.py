@@ -162,7 +162,7 @@ class MessageCatalog(_Catalog):
             if name not in _SERVER
         }
         if not body.get("definition"):
-            raise Refusal("it says nothing that the draft has words for")
+            raise Refusal("it says nothing that the CNCF draft can express")
         path = route(_ROOT, group, _MEMBERS)
         self._requests.transport.send("POST", path, content=dump_json(body), headers=_JSON)
 
@@ -170,9 +170,9 @@ class MessageCatalog(_Catalog):
 def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str) -> JSONObject:
     """The attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
     headers, form = answer.headers, format_of(group)
-    told = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
-    named = {"description": told["description"], "authority": told["authority"]}
-    named |= {"versionuri": "" if told["id"] == path else told["id"]}
+    values = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
+    named = {"description": values["description"], "authority": values["authority"]}
+    named |= {"versionuri": "" if values["id"] == path else values["id"]}
     content = originals.Content(body=answer.content, contenttype=headers.get("content-type"))
     try:
         document = parse_json(answer.content) if form in originals.KNOWN else None

@@ -114,7 +114,7 @@ class Requests:
         return True
 
     def features(self) -> bool:
-        """Whether the API tells what it can do, as only Message Catalog 0.1 does (C-27)."""
+        """Whether the API says what it can do, as only Message Catalog 0.1 does (C-27)."""
         try:
             answer = self.transport.send("OPTIONS", "/messagecatalog")
         except ClientError:
@@ -202,7 +202,7 @@ class CncfSource:
 
     def position(self) -> int:
         """As the protocol says."""
-        raise NoHistory(f"{self.url} speaks a draft, which has no change feed: copy it every so many seconds")
+        raise NoHistory(f"{self.url} has the API of a CNCF draft, without a change feed: copy it every so many seconds")
 
     def changes(self, after: int) -> ChangeBatch:
         """As the protocol says."""
@@ -212,7 +212,7 @@ class CncfSource:
         """As the protocol says."""
         return ""
 
-    def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - nothing tells of changes
+    def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - there is no change feed
         """As the protocol says."""
         time.sleep(seconds)
 

@@ -75,11 +75,11 @@ class SchemaRegistry:
     def post(self, group: str, member: str, version: JSONObject) -> None:
         """As the protocol says. Raises ``Refusal`` for a document that is kept elsewhere."""
         if not isinstance(version.get("schemabase64"), str):
-            raise Refusal("its document is kept elsewhere, which the draft has no words for")
+            raise Refusal("its document is kept elsewhere, which the CNCF draft cannot express")
         said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
-        told = {"Description": version.get("description"), "Format": self._format(group, version)}
+        values = {"Description": version.get("description"), "Format": self._format(group, version)}
         headers = {f"Schema-{name}": str(value) for name, value in said.items() if value}
-        headers |= {f"Schema-{name}": quote(str(value), safe=" /:;,") for name, value in told.items() if value}
+        headers |= {f"Schema-{name}": quote(str(value), safe=" /:;,") for name, value in values.items() if value}
         if version.get("contenttype"):
             headers["Content-Type"] = str(version["contenttype"])
         content = base64.b64decode(version["schemabase64"])
@@ -92,7 +92,7 @@ class SchemaRegistry:
         self._requests.delete("schemagroups", group, "schemas", member, "versions", str(number))
 
     def _format(self, group: str, version: JSONObject) -> str | None:
-        """The format to tell: none if the group states it for all its schemas (A-15)."""
+        """The format to send: none if the group states it for all its schemas (A-15)."""
         if group not in self._stated:
             self._stated[group] = "format" in (self.group(group) or {})
         return None if self._stated[group] else draft_format(version)
@@ -112,5 +112,5 @@ def _attributes(answer: httpx.Response, path: str) -> JSONObject:
         found["schemabase64"] = base64.b64encode(answer.content).decode("ascii")
     else:
         found["schemaurl"] = headers.get("location", "")
-    told = {"contenttype": headers.get("content-type"), "createdat": headers.get("schema-createdtimeutc")}
-    return {**found, **{name: value for name, value in told.items() if value}}
+    values = {"contenttype": headers.get("content-type"), "createdat": headers.get("schema-createdtimeutc")}
+    return {**found, **{name: value for name, value in values.items() if value}}
