@@ -26,7 +26,7 @@ from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import SubscriptionStore
-from signalbook.pipelinereports import PipelineReports
+from signalbook.pipeline_reports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
 from signalbook.settings import Settings

@@ -19,7 +19,7 @@ from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_re
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
-from signalbook.pipelinereports import CheckedReport, InvalidReport, PipelineReports, TooManyPipelines, read_report
+from signalbook.pipeline_reports import CheckedReport, InvalidReport, PipelineReports, TooManyPipelines, read_report
 from signalbook.storage.base import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import XidError, check_id
