@@ -38,7 +38,7 @@ from signalbook.pipeline.fastpath.modes import StructuredMode
 from signalbook.pipeline.fastpath.routing import FastPath, LeftOver, Result
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.rows import Mark, Target
+from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.sources.files import JSONL
 from signalbook.values import dump_json, now, parse_json
@@ -199,12 +199,12 @@ def _merged(session: SparkSession, webhooks: github.Webhooks) -> StructType:
 
 def _left(contract: Contract, folder: Path) -> int:
     """How many events of a folder the fast path leaves to the slow one."""
-    mark = Mark(fingerprint="f", batch="b", landed_at=now())
+    bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=now())
     fast = FastPath(
         contract,
         "",
         StructuredMode(),
-        lambda found: Target(found.xid, found.version, found.schema_use.schema, mark),
+        lambda found: RowBuilder(found.xid, found.version, found.schema_use.schema, bookkeeping),
     )
     results: Iterator[Result] = chain.from_iterable(
         fast.take(frame)

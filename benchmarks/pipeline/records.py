@@ -32,8 +32,8 @@ from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.kafka import SOURCE
 
@@ -146,10 +146,10 @@ def _row(
 def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: bool = False) -> float:
     """The CPU time a record takes from Arrow to files."""
     with tempfile.TemporaryDirectory(prefix="signalbook-bench-") as name:
-        landing = Landing(Path(name), staged="s", prefix="p")
+        landing = StagedFiles(Path(name), staged="s", prefix="p")
         gc.disable()  # as tasks do
         started = time.process_time()
-        processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
+        processing = Processing(contract, SOURCE, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
         for batch in found:
             for frame in base.record_batches(batch):
                 processing.take(replace(frame, slow_path=True) if thorough else frame)

@@ -110,8 +110,8 @@ def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> b
         except RegistryError:
             return _write(engine, snapshot, base, anew=True)
     except RegistryError as error:
-        places = [error.subject, *(fault.path for fault in error.faults)]
-        named = "".join(f"\n  in {name}" for name in snapshot.source.naming(places))
+        paths = [error.subject, *(fault.path for fault in error.faults)]
+        named = "".join(f"\n  in {name}" for name in snapshot.source.naming(paths))
         raise DocumentError(f"{error}{named}") from None
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from signalbook.pipeline.landing import staging
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.tables.naming import TableName
 
 A, B, C = (TableName("g", name) for name in "abc")
@@ -20,7 +20,7 @@ def rows(first: int, count: int = 100) -> pa.RecordBatch:
 
 
 def land(folder: Path, *batches: tuple[TableName, pa.RecordBatch]) -> dict[TableName, list[pa.Table]]:
-    into = Landing(folder, staged="s", prefix="p")
+    into = StagedFiles(folder, staged="s", prefix="p")
     for name, batch in batches:
         into.add(name, batch)
     found: dict[TableName, list[pa.Table]] = {}

@@ -20,8 +20,8 @@ from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.deadletters import DeadLetterSource, matching_rows, message_batches, read_dead_letters
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources.base import MessageBatch
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -68,9 +68,9 @@ def catalogue(parcels: Any) -> Snapshot:
 
 def sidelined(snapshot: Snapshot, source: Any, folder: Path, *flags: str) -> list[dict[str, Any]]:
     """The dead letters of all messages of a source."""
-    landing = Landing(folder, staged="s", prefix="p")
-    mark = Mark(fingerprint="f", batch="b1", landed_at=NOW)
-    processing = Processing(snapshot.compile(parse_flags(flags)), source, landing, mark)
+    landing = StagedFiles(folder, staged="s", prefix="p")
+    bookkeeping = Bookkeeping(fingerprint="f", batch="b1", landed_at=NOW)
+    processing = Processing(snapshot.compile(parse_flags(flags)), source, landing, bookkeeping)
     for frame in source.frames():
         processing.take(frame)
     processing.clear()

@@ -18,8 +18,8 @@ from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Split, within_limit
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
@@ -36,10 +36,10 @@ def take(tmp_path: Path, parcels: Any) -> Take:
     def taken(name: str, content: bytes, limit: int = MAX_MESSAGE) -> tuple[int, list[str], list[dict[str, Any]]]:
         path = tmp_path / "input"
         path.write_bytes(content)
-        landing = Landing(tmp_path, staged="s", prefix=name)
-        mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
+        landing = StagedFiles(tmp_path, staged="s", prefix=name)
+        bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
         source = base.file_source(name)
-        processing = Processing(contract, source, landing, mark)
+        processing = Processing(contract, source, landing, bookkeeping)
         for frame in within_limit(source.read(Split(path=str(path), start=0, end=len(content), limit=limit)), limit):
             processing.take(frame)
         processing.clear()
@@ -88,7 +88,7 @@ def test_a_message_of_no_bytes_is_one(take: Take, parcels: Any) -> None:
     assert "cut off" in letters[2]["violations"][0]["message"]
 
 
-class Scales(Landing):
+class Scales(StagedFiles):
     """Tells how many rows come at a time."""
 
     def __init__(self, folder: Path) -> None:
@@ -106,8 +106,8 @@ def test_messages_without_a_byte_do_not_pile_up(tmp_path: Path, topic: str) -> N
     taken = {"protocol": "KAFKA", "protocoloptions": {"topic": topic}}
     contract = Snapshot.of_documents([("x", {"messagegroups": {"g": {"messages": {"m": taken}}}})]).compile(Policy())
     landing = Scales(tmp_path)
-    mark = Mark(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
-    processing = Processing(contract, KAFKA, landing, mark)
+    bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
+    processing = Processing(contract, KAFKA, landing, bookkeeping)
     for _ in range(5):
         for frame in base.record_batches(rows(*[(None, [])] * 4000)):
             processing.take(frame)

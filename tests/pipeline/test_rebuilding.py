@@ -11,7 +11,7 @@ import pytest
 from signalbook.formats import find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
-from signalbook.pipeline.landing.rebuild import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
 from signalbook.values import JSON, parse_timestamp
 
 SCHEMA = {

@@ -50,12 +50,12 @@ def stage(tmp_path: Path, parcels: Any, definitions: Path) -> Stage:
     return made
 
 
-def manifest(folder: Path) -> str:
+def manifest(folder: Path) -> bytes:
     def numbers() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pydict({"id": [0]})
 
     (batch,) = process_files(str(folder), numbers())
-    return str(batch.column(0)[0].as_py())
+    return bytes(batch.column(0)[0].as_py())
 
 
 def test_what_a_task_tells_the_driver_does_not_grow_with_its_messages(stage: Stage) -> None:

@@ -1,1 +1,1 @@
-"""The doors: HTTP translated into commands and views of the engine, and back."""
+"""The HTTP APIs: requests become commands and views of the engine, results become responses."""

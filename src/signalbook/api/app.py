@@ -1,4 +1,4 @@
-"""The web application: every API at its path, and what all responses have in common."""
+"""The web application: every API at its path, health checks, and what all responses have in common."""
 
 from __future__ import annotations
 
@@ -12,49 +12,26 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.api import health, messagecatalog, schemaregistry
+from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.feed import Feed
-from signalbook.api.kernel.errors import Denied, problem_response
-from signalbook.api.kernel.requests import base_url
-from signalbook.api.kernel.routing import Kernel
+from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
+from signalbook.api.kernel.requests import HTTPRequest, base_url
+from signalbook.api.kernel.responses import Response, json_response
+from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.api.notifications import Notifications
-from signalbook.api.pipelines import Pipelines
+from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
 from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import SubscriptionStore
-from signalbook.pipelinereports import PipelineReports
+from signalbook.pipeline_reports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
 from signalbook.settings import Settings
+from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject
-
-_NAMES: Final = frozenset({HEADER.lower().encode("ascii"), b"schema-authority"})
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-
-
-class Inbound:
-    """Refuses writes that say that their content comes from another registry, or is under another's authority."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        if scope["type"] == "http" and scope["method"] not in _SAFE and _copies(scope):
-            refused = Denied("this registry takes no copies from others (setting copies)")
-            await problem_response(refused, scope["path"]).send(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-
-def _copies(scope: Scope) -> bool:
-    """By a header, or in the drafts' APIs by an authority in the query (A-47)."""
-    named = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
-    return named or any(name in _NAMES for name, _ in scope["headers"])
-
 
 _EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
 _CORS: Final = [
@@ -62,6 +39,10 @@ _CORS: Final = [
     (b"access-control-allow-headers", b"*"),
     (b"access-control-expose-headers", _EXPOSED.encode("ascii")),
 ]
+_COPY_HEADERS: Final = frozenset({HEADER.lower().encode("ascii"), b"schema-authority"})
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_LIVE: Final = "/health/live"
+_READY: Final = "/health/ready"
 
 
 def create_app(
@@ -76,9 +57,9 @@ def create_app(
     deliveries: Deliveries | None = None,
     following: Following | None = None,
 ) -> Starlette:
-    """The application over ``engine``. ``direct`` as in ``Door``; ``close`` is called when all requests are done.
+    """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
-    ``source`` tells where the registry comes from, if it follows something; ``head`` is for who waits for changes.
+    ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes.
     ``subscriptions`` are stored there, and ``deliveries``, which somebody else has to start, delivers to them.
     ``following``, which is started elsewhere too, copies from other registries.
     """
@@ -106,37 +87,63 @@ def create_app(
         *schemaregistry.routes(kernel),
         *messagecatalog.routes(kernel),
         *Feed(kernel, head).routes(),
-        *health.routes(kernel, states),
+        *_health(kernel, states),
         *registry.routes(),
         *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
-        *Pipelines(kernel, reports).routes(),
+        *PipelinesAPI(kernel, reports).routes(),
         *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)
 
 
-class Application(Starlette):
-    """The extensions' routes, and the registry for whatever is none of theirs.
+def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
+    """For load balancers. ``live``: 200 as long as the process answers. ``ready``: 200 while the store can be read.
 
-    What does not even begin like one of them goes to the registry at once: routing and Starlette's own layers would
-    cost more than a hot read (docs/decisions/042-server-and-caching.md).
+    ``states`` are shown beside, by name: how the parts of this server are that work by themselves.
     """
 
+    def read() -> None:
+        with kernel.engine.reading():
+            pass
+
+    async def live(_: HTTPRequest) -> Response:
+        return json_response({"status": "ok"}, headers=(NO_STORE,))
+
+    async def ready(_: HTTPRequest) -> Response:
+        try:
+            await kernel.workers.read(read)
+        except StorageError as error:
+            return json_response({"status": "unavailable", "reason": str(error)}, status=503, headers=(NO_STORE,))
+        shown = {name: state() for name, state in states.items()}
+        return json_response({"status": "ok", **shown}, headers=(NO_STORE,))
+
+    return [
+        *PathEndpoint({"GET": live}, kernel.settings, subject=_LIVE).routes(_LIVE),
+        *PathEndpoint({"GET": ready}, kernel.settings, subject=_READY).routes(_READY),
+    ]
+
+
+class Application(Starlette):
+    """The routes of the other APIs, and the xRegistry API for whatever is none of theirs."""
+
     def __init__(
-        self, extensions: list[Route], registry: ASGIApp, settings: Settings, lifespan: Lifespan[Starlette]
+        self, others: list[Route], registry: ASGIApp, settings: Settings, lifespan: Lifespan[Starlette]
     ) -> None:
         layers = [Middleware(CommonHeaders, settings=settings)]
         if settings.copies == "refuse":
-            layers, registry = [*layers, Middleware(Inbound)], Inbound(registry)
-        super().__init__(routes=extensions, middleware=layers, lifespan=lifespan)
+            layers, registry = [*layers, Middleware(CopiesRefused)], CopiesRefused(registry)
+        super().__init__(routes=others, middleware=layers, lifespan=lifespan)
         # Line breaks, which a route's pattern stops at, belong to the registry too.
         self.router.default = registry
+        # A path with a slash at its end is the same path (R137), not one to be redirected to.
         self.router.redirect_slashes = False
-        self._begin = frozenset(_first(route.path) for route in extensions)
+        self._begin = frozenset(_first(route.path) for route in others)
         self._registry = CommonHeaders(registry, settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
+        # What does not even begin like one of the routes goes to the registry at once: routing and Starlette's own
+        # layers would cost more than a hot read (docs/decisions/042-server-and-caching.md).
         if (
             scope["type"] == "http"
             and _first(scope["path"].removeprefix(scope.get("root_path", ""))) not in self._begin
@@ -151,14 +158,14 @@ def _first(path: str) -> str:
 
 
 class CommonHeaders:
-    """Adds to every answer, errors too, what lets a browser read it (R315) and the way to the root (R137)."""
+    """Adds to every response, errors too, what lets a browser read it (R315) and the way to the root (R137)."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; complete the headers of the answer."""
+        """Pass the request on; complete the headers of the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -176,3 +183,28 @@ class CommonHeaders:
 def _link(root: str) -> tuple[bytes, bytes]:
     # The rel parameter comes first: clients read no further.
     return b"link", f"<{root}/>;rel=xregistry-root".encode("ascii", "replace")
+
+
+class CopiesRefused:
+    """Refuses writes that say that their content comes from another registry, or is under another's authority.
+
+    For a registry that takes no copies from others, such as a hub that is governed centrally (D-12).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        # Only writes: whoever copies from here may send the same headers with reads.
+        if scope["type"] == "http" and scope["method"] not in _READING and _copies(scope):
+            refused = Denied("this registry takes no copies from others (setting copies)")
+            await problem_response(refused, scope["path"]).send(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _copies(scope: Scope) -> bool:
+    """By a header, or in the drafts' APIs by an authority in the query (A-47)."""
+    named = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
+    return named or any(name in _COPY_HEADERS for name, _ in scope["headers"])

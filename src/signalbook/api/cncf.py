@@ -1,4 +1,4 @@
-"""What the APIs of the CNCF drafts share: how a request is read, which paths take it, how it is answered."""
+"""What the APIs of the CNCF drafts share: how a request is read, which paths there are, what errors look like."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from starlette.types import Scope
 
 from signalbook.api.cncf import CncfAPI, CncfRequest, CncfRoute, find_route, path_below
 from signalbook.api.kernel.errors import Conflict
+from signalbook.api.kernel.requests import decode_header
 from signalbook.api.kernel.responses import (
     OCTETS,
     UNTRUSTED,
     Header,
     Response,
-    decode,
     encode,
     json_response,
     media_type,
@@ -67,6 +67,7 @@ class SchemaPath:
 def parse_path(text: str) -> SchemaPath:
     """The path ``text``, percent-encoded. Raises ``api_not_found``."""
     template, ids = find_route(ROUTES, text)
+    # An empty id: the path has two slashes in a row.
     if not all(ids):
         raise RegistryError("api_not_found", subject=text)
     named = ids[:2][-1] if ids else ""
@@ -140,10 +141,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
         value = self.headers[header]
         if name in ("id", "authority"):  # URIs are ASCII, and what is percent-encoded in them stays so
             return value.strip(" \t")
-        try:
-            return decode(value)
-        except ValueError as error:
-            raise RegistryError("header_error", subject=self.path.text, name=header, error_detail=str(error)) from None
+        return decode_header(value, header, subject=self.subject)
 
 
 def limited_json(
@@ -173,7 +171,7 @@ def version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
 
 
 def registered_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
-    """What a POST of a document is answered with: the version that has it (A-39, A-46)."""
+    """The response to a POST of a document: the version that has it (A-39, A-46)."""
     version = view.entity(xid, ViewOptions(base_url=request.root))
     headers = tuple(version_headers_of(request, xid, version, group_of(view, request, xid)))
     return json_response({"id": version_id(version, xid)}, headers=headers)
@@ -334,6 +332,7 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
     Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
     """
     contenttype = request.headers.get("content-type")
+    # Without an id of its own, the same bytes are the same version, however often they are posted.
     if "globaluri" not in attributes:
         holder = version_with_document(view, request.target, request.body, contenttype)
         return None if holder is None else holder.xid

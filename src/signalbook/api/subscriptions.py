@@ -134,6 +134,7 @@ class SubscriptionsAPI:
 
     async def _read(self, request: HTTPRequest, document: JSON) -> Subscription:
         """The subscription in a document. Raises ``InvalidSubscription``."""
+        # Looking up the host of a sink may take seconds, so it is done in a thread and before the write has its turn.
         check = documents.checks(replace(self._deliveries.policy, look=True))
         async with self._lookups:
             return await self._kernel.workers.read(partial(documents.read, document, root=request.root, check=check))
@@ -187,8 +188,8 @@ def _explain(error: Exception, path: str) -> Exception:
         case InvalidSubscription():
             faults = error.faults
         case SubscriptionError():
-            place, _, message = str(error).partition(": ")
-            faults = (Finding(path=place, rule="value", message=message),)
+            path_in_document, _, message = str(error).partition(": ")
+            faults = (Finding(path=path_in_document, rule="value", message=message),)
         case TooManySubscriptions():
             return RegistryError("bad_request", subject=path, error_detail=str(error))
         case _:

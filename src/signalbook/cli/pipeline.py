@@ -203,7 +203,7 @@ def run_stream(
             typer.echo(_line(report, as_json))
             committed()
 
-        pipeline.stream(wanted, stop=stop, tell=reports.say, done=done)
+        pipeline.stream(wanted, stop=stop, notify=reports.say, done=done)
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:

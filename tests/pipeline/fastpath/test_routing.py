@@ -29,8 +29,8 @@ from tests.pipeline.kafkarows import (
 from signalbook.messages import Contract, Message, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MessageBatch, Split
@@ -115,8 +115,8 @@ def processed(contract: Contract, source: Any, frames: Iterable[MessageBatch]) -
     """The same of any frames."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        landing = Landing(folder, staged="s", prefix="p")
-        processing = Processing(contract, source, landing, Mark(fingerprint="f", batch="b", landed_at=now()))
+        landing = StagedFiles(folder, staged="s", prefix="p")
+        processing = Processing(contract, source, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=now()))
         for frame in frames:
             processing.take(frame)
         processing.clear()

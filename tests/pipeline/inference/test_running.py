@@ -112,5 +112,5 @@ def test_what_cannot_be_drafted_from_is_refused(events: Path, more: dict[str, An
 def test_a_stream_of_no_kind_is_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text("broken\n" * 3)
-    with pytest.raises(PipelineError, match="no message of a kind that can be told"):
+    with pytest.raises(PipelineError, match="no message of a kind that can be recognized"):
         infer(InferenceJob(inputs=(str(path),), group="shop", master="local[2]"))

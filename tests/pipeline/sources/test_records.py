@@ -19,8 +19,8 @@ from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.kafka import SOURCE
 
@@ -101,8 +101,8 @@ def landed(contract: Contract, batch: pa.RecordBatch, *, fast: bool) -> tuple[An
     """The counts and rows that records come to."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        landing = Landing(folder, staged="s", prefix="p")
-        processing = Processing(contract, SOURCE, landing, Mark(fingerprint="f", batch="b", landed_at=AT))
+        landing = StagedFiles(folder, staged="s", prefix="p")
+        processing = Processing(contract, SOURCE, landing, Bookkeeping(fingerprint="f", batch="b", landed_at=AT))
         for frame in base.record_batches(batch):
             processing.take(frame if fast else _slow(frame))
         processing.clear()

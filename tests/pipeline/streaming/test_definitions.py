@@ -31,7 +31,7 @@ class Followed:
     def __init__(self, path: Path, registry: str = "") -> None:
         self.said: list[str] = []
         kept = path.parent / "kept.json"
-        self.definitions = Definitions(registry or str(path), (), Policy(), kept=kept, tell=self.said.append)
+        self.definitions = Definitions(registry or str(path), (), Policy(), kept=kept, notify=self.said.append)
 
     def types(self) -> set[str]:
         return {xid.rpartition("/")[2] for xid in self.definitions.current().selected}

@@ -116,14 +116,14 @@ def two_tables(shelf: Shelf) -> JournalEntry:
 _DIE = """
 import os, signal, sys
 from pathlib import Path
-from signalbook.pipeline.commit.committing import settle
+from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.commit.journal import Journal
 
 def die(progress):
     if [progress.stage, str(progress.done)] == sys.argv[2:]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-settle(Journal(Path(sys.argv[1])), die)
+complete_unfinished(Journal(Path(sys.argv[1])), die)
 """
 
 

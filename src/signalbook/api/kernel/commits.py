@@ -30,6 +30,7 @@ class Workers:
         queued = self._reads.submit(work)
         running = asyncio.wrap_future(queued)
         done, _ = await asyncio.wait([running], timeout=self._timeout)
+        # Work that has begun is not given up: only its turn may come too late.
         if not done and queued.cancel():
             raise StorageBusy(f"the request waited {self._timeout:g} s for its turn; try again")
         return await running
@@ -49,7 +50,7 @@ class Commits(Generic[Batch]):
     """The writes of one server process. A durable commit takes milliseconds, most of it waiting for the disk.
 
     ``transaction`` opens one for any number of writes, each of which undoes itself when it fails, and commits at the
-    end of its block. A write is answered after that commit, in the order of arrival, or with the commit's failure.
+    end of its block. A write ends after that commit, in the order of arrival, or with the commit's failure.
     ``timeout`` is how many seconds a write may wait for its turn.
     """
 
@@ -71,10 +72,11 @@ class Commits(Generic[Batch]):
         self._queue.put(write)
         timer = loop.call_later(self._timeout, write.give_up, self._timeout)
         try:
-            result: T = await write.answer
+            result: T = await write.outcome
             return result
         finally:
             timer.cancel()
+            # A client that went away cancels this coroutine; the write is then skipped unless it has started already.
             write.claim()  # whoever does not wait any more wants nothing done
 
     def close(self) -> None:
@@ -93,13 +95,15 @@ class Commits(Generic[Batch]):
         try:
             with self._transaction() as batch:
                 first.run(batch)
+                # What queued up while the first write ran shares its commit: under load batches grow by themselves.
                 for write in self._waiting() if not first.alone else ():
                     done.append(write)
                     write.run(batch)
+        # The commit failed, so that nothing of the batch is stored, whatever each write returned.
         except BaseException as error:
             for write in done:
                 write.result, write.error = None, error
-        _answer(done)
+        _finish(done)
 
     def _waiting(self) -> Iterator[_Write[Batch]]:
         """What came meanwhile, as far as it may share the transaction; the first that may not is next."""
@@ -109,6 +113,7 @@ class Commits(Generic[Batch]):
             except Empty:
                 return
             if write is None:
+                # The sign to stop goes back into the queue: the batch under way is committed first.
                 self._queue.put(None)
                 return
             if write.alone:
@@ -119,12 +124,12 @@ class Commits(Generic[Batch]):
 
 
 class _Write(Generic[Batch]):
-    """One write: the work, and who waits for its answer. It is run or given up, never both."""
+    """One write: the work, and who waits for its result. It is run or given up, never both."""
 
     def __init__(self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool) -> None:
         self.alone = alone
         self.loop = loop
-        self.answer: asyncio.Future[Any] = loop.create_future()
+        self.outcome: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None
         self.error: BaseException | None = None
         self._work = work
@@ -135,9 +140,9 @@ class _Write(Generic[Batch]):
         return self._claimed.acquire(blocking=False)
 
     def give_up(self, seconds: float) -> None:
-        """Tell who waits that it never started, unless it did."""
+        """Fail it for whoever waits, unless it has started."""
         if self.claim():
-            self.answer.set_exception(StorageBusy(f"the request waited {seconds:g} s for its turn; try again"))
+            self.outcome.set_exception(StorageBusy(f"the request waited {seconds:g} s for its turn; try again"))
 
     def run(self, batch: Batch) -> None:
         """Do the work, and keep what came of it."""
@@ -146,26 +151,27 @@ class _Write(Generic[Batch]):
         except BaseException as error:
             self.error = error
 
-    def tell(self) -> None:
-        """Hand out the answer, on the event loop."""
-        if self.answer.done():
+    def hand_out(self) -> None:
+        """Hand the result to whoever waits, on the event loop."""
+        if self.outcome.done():
             return
         if self.error is not None:
-            self.answer.set_exception(self.error)
+            self.outcome.set_exception(self.error)
         else:
-            self.answer.set_result(self.result)
+            self.outcome.set_result(self.result)
 
 
-def _answer(done: list[_Write[Any]]) -> None:
+def _finish(done: list[_Write[Any]]) -> None:
     """Wake the event loop once for all; it is gone if the server stops without waiting."""
     for loop in {write.loop for write in done}:
-        told = [write for write in done if write.loop is loop]
+        finished = [write for write in done if write.loop is loop]
         try:
-            loop.call_soon_threadsafe(_tell, told)
+            # One wake-up for the batch: each costs a system call, and 128 of them would delay the next commit.
+            loop.call_soon_threadsafe(_hand_out, finished)
         except RuntimeError:
             return
 
 
-def _tell(done: list[_Write[Any]]) -> None:
+def _hand_out(done: list[_Write[Any]]) -> None:
     for write in done:
-        write.tell()
+        write.hand_out()

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
+from signalbook.api.kernel.responses import decode
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONError, parse_json
@@ -73,10 +74,11 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312).
 
     So are a body that takes longer than ``timeout`` seconds, and a compressed one: it would be stored as it came, under
-    a name that does not tell.
+    a name that does not say so.
     """
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"").lstrip(b"0")
+    # Refused by its declared length, before a byte of it is read.
     if declared.isdigit() and (len(declared) > _DIGITS or int(declared) > limit):
         raise _too_long(limit, subject)
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
@@ -98,6 +100,7 @@ async def _received(receive: Receive, limit: int, subject: str) -> bytes:
             raise Disconnected
         part = message.get("body", b"")
         size += len(part)
+        # Without a declared length, or with a wrong one, what arrives is counted.
         if size > limit:
             raise _too_long(limit, subject)
         parts.append(part)
@@ -131,6 +134,7 @@ def base_url(scope: Scope, settings: Settings) -> str:
 @lru_cache(maxsize=128)
 def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path: str) -> str:
     host = given.decode("latin-1")
+    # The name goes into links: a crafted one must not put anything else there (RFC9110 7.2).
     if not _HOST.fullmatch(host):
         host, port = server or ("localhost", None)
         host = f"{host}:{port}" if port else host
@@ -159,6 +163,14 @@ def query_pairs(query: bytes, subject: str, *, most: int) -> list[tuple[str, str
     except ValueError:
         detail = f"the query string is not percent-encoded UTF-8 of at most {most} parameters"
         raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+
+
+def decode_header(value: str, name: str, *, subject: str) -> str:
+    """The text in the header ``name``, as ``decode`` reads it. Raises ``header_error``."""
+    try:
+        return decode(value)
+    except ValueError as error:
+        raise RegistryError("header_error", subject=subject, name=name, error_detail=str(error)) from None
 
 
 def json_body(body: bytes, subject: str, *, max_depth: int) -> JSON:

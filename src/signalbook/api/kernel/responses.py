@@ -57,7 +57,7 @@ class Sendable(Protocol):
 
 
 def options_response(methods: Iterable[str]) -> Response:
-    """The answer to OPTIONS; a preflight of a browser is answered alike (R138)."""
+    """The response to OPTIONS, and to the preflight of a browser (R138)."""
     allow = ", ".join(methods)
     return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from signalbook.api.cncf import CncfRoute
-from signalbook.api.kernel.responses import Header, Response, decode, encode, json_response
+from signalbook.api.kernel.requests import decode_header
+from signalbook.api.kernel.responses import Header, Response, encode, json_response
 from signalbook.api.messagecatalog.catalog import (
     CatalogView,
     CatalogWriter,
@@ -102,7 +103,7 @@ def _document(catalog: CatalogView, request: CatalogRequest, version: JSONObject
 def _headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject) -> tuple[Header, ...]:
     """URIs as they are, texts percent-encoded."""
     location = request.url(xid)
-    told = {
+    values = {
         "Id": _id(xid, version),
         "Id-Location": location,
         "Version": version["versionid"],
@@ -110,7 +111,7 @@ def _headers(request: CatalogRequest, xid: Xid, format: str, version: JSONObject
         "Description": encode(str(version.get("description") or "")),
         "Authority": version.get("authority"),
     }
-    return (("Location", location), *((f"{PREFIX}{name}", value) for name, value in told.items() if value))
+    return (("Location", location), *((f"{PREFIX}{name}", value) for name, value in values.items() if value))
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
@@ -141,28 +142,19 @@ def _posted(catalog: CatalogView, request: CatalogRequest) -> Posted:
 
 
 def _attributes(request: CatalogRequest) -> JSONObject:
-    """What is told in the query or in headers; both may say the same (A-47)."""
+    """What is given in the query or in headers; both may say the same (A-47)."""
     found: JSONObject = {}
     for name, attribute in _ATTRIBUTES.items():
-        told = [*request.values(name)]
+        given = [*request.values(name)]
         header = request.headers.get(f"{PREFIX}{name}".lower())
         if header is not None:
-            told.append(header if name in _URIS else _decoded(header, name, request))
-        if len(set(told)) > 1:
-            detail = f"{name} is told more than once, and differently"
+            given.append(header if name in _URIS else decode_header(header, f"{PREFIX}{name}", subject=request.subject))
+        if len(set(given)) > 1:
+            detail = f"{name} is given more than once, and differently"
             raise RegistryError("bad_request", subject=request.path.text, error_detail=detail)
-        if told and told[0]:
-            found[attribute] = told[0]
+        if given and given[0]:
+            found[attribute] = given[0]
     return found
-
-
-def _decoded(value: str, name: str, request: CatalogRequest) -> str:
-    try:
-        return decode(value)
-    except ValueError as error:
-        raise RegistryError(
-            "header_error", subject=request.path.text, name=f"{PREFIX}{name}", error_detail=str(error)
-        ) from None
 
 
 def _content_type(request: CatalogRequest) -> str | None:

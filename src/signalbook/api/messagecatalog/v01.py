@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
-
 from signalbook.api.cncf import CncfRoute, is_mutable
 from signalbook.api.kernel.errors import Conflict
+from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.messagecatalog.catalog import (
     CatalogView,
@@ -43,11 +40,9 @@ from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.documents import CatalogReader
 from signalbook.engine.read.paging import PageRequest, Position
 from signalbook.errors import RegistryError
-from signalbook.values import JSON, JSONObject, canonical_json, digest
+from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
-_MOST: Final = 2**64 - 1
-_CHECKED: Final = 16
 _NESTED_PREFIX: Final = "definition."
 
 
@@ -97,6 +92,7 @@ def _sifted(
     left = ((xid, body) for xid, body in members if all(_holds(body, name, value) for name, value in wanted))
     shown = list(islice(left, page.limit))
     more = next(left, None) is not None
+    # Counting looks at all members, so it is done for the first page only and carried in the cursor.
     total = page.total if page.total is not None else len(shown) + more + sum(1 for _ in left)
     last = shown[-1][0].id.lower() if more else None
     return [body for _, body in shown], tuple(_links(request, page, last, total))
@@ -129,57 +125,34 @@ def _page(request: CatalogRequest) -> _Page:
     most = request.settings.max_page_size
     if cursors:
         if limits:
-            raise _bad_page(request, "a link to a page has its limit in it; use it as it is, without adding a limit")
-        found = _decode(cursors[0], request)
-        return _Page(limit=min(found.limit or most, most), after=found.after, total=found.total)
-    limit = _limit(limits[0], request) if limits else request.settings.page_size
+            raise limit_and_cursor(request.subject)
+        advice = "use a link as it is"
+        found = PageCursor.read(cursors[0], _scope(request), str, subject=request.subject, advice=advice)
+        return _Page(limit=min(found.limit, most), after=found.after, total=found.total)
+    limit = page_limit(limits[0], subject=request.subject) if limits else request.settings.page_size
     return _Page(limit=min(limit, most) if limit else None)
-
-
-def _limit(text: str, request: CatalogRequest) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) <= _MOST:
-        return int(text)
-    raise _bad_page(request, f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"')
 
 
 def _links(request: CatalogRequest, page: _Page, last: str | None, total: int) -> Iterator[Header]:
     """To the next page if there is one, and from all but the first to the first (C-38)."""
+    if page.limit is None:
+        return
     if last is not None:
-        yield _link(request, "next", total, _encode(_Page(limit=page.limit, after=last, total=total), request))
+        yield _link(request, "next", PageCursor(limit=page.limit, after=last, total=total))
     if page.total is not None:
-        yield _link(request, "first", total, _encode(_Page(limit=page.limit, after="", total=total), request))
+        yield _link(request, "first", PageCursor(limit=page.limit, after="", total=total))
 
 
-def _link(request: CatalogRequest, relation: str, total: int, cursor: str) -> Header:
+def _link(request: CatalogRequest, relation: str, cursor: PageCursor) -> Header:
     filters = "".join(f"&filter={quote(text, safe='')}" for text in request.values("filter"))
-    url = f"{quote(request.base, safe=':/%[]')}{request.path.text}?cursor={cursor}{filters}"
-    return "Link", f"<{url}>;rel={relation};count={total}"
+    query = f"cursor={cursor.text(_scope(request))}{filters}"
+    url = f"{quote(request.base, safe=':/%[]')}{request.path.text}?{query}"
+    return "Link", f"<{url}>;rel={relation};count={cursor.total}"
 
 
-def _encode(page: _Page, request: CatalogRequest) -> str:
-    content = [page.limit, page.total, page.after]
-    sealed = canonical_json([_seal(content, request), *content])
-    return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
-
-
-def _decode(text: str, request: CatalogRequest) -> _Page:
-    try:
-        sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        seal, limit, total, after = msgspec.json.decode(sealed, type=tuple[str, int, int, str])
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise _bad_page(request, "the cursor is damaged; begin again with the first page") from None
-    if seal != _seal([limit, total, after], request) or limit < 1:
-        raise _bad_page(request, "the cursor is of another request; use a link as it is")
-    return _Page(limit=limit, total=total, after=after)
-
-
-def _seal(content: JSON, request: CatalogRequest) -> str:
-    """Ties a cursor to the list and its filters."""
-    return digest(canonical_json([request.path.text, request.values("filter"), content]))[:_CHECKED]
-
-
-def _bad_page(request: CatalogRequest, detail: str) -> RegistryError:
-    return RegistryError("bad_request", subject=request.path.text, error_detail=detail)
+def _scope(request: CatalogRequest) -> list[JSON]:
+    """What a cursor is tied to: the list and its filters."""
+    return [request.path.text, request.values("filter")]
 
 
 _WHOLE: Final = "definitions"
@@ -262,7 +235,7 @@ def _definitions(catalog: CatalogView, request: CatalogRequest) -> Response:
 
 
 def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
-    """A version, or a document with several; answered with what is stored of it (C-9)."""
+    """A version, or a document with several; the response shows what is stored of it (C-9)."""
     form = writing.catalog.format(request.path.group)
     reading = CatalogReader()
     posted = reading.definition(request.json, form)

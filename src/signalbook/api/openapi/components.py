@@ -157,7 +157,7 @@ IF_MATCH: Final = "If-Match"
 IF_NONE_MATCH: Final = "If-None-Match"
 
 _HEADERS: Final = {
-    "ETag": "Changes whenever the answer does.",
+    "ETag": "Changes whenever the response does.",
     "Cache-Control": "Keep it, but ask again.",
     "Location": "Where the new entity is.",
     "Content-Location": "The Version that was created.",
@@ -167,7 +167,7 @@ _HEADERS: Final = {
 _ERRORS: Final = {
     400: "The request is wrong; nothing has changed.",
     404: "There is no such entity or path.",
-    406: "The answer would be too large.",
+    406: "The response would be too large.",
     412: "A condition of the request does not hold; nothing has changed.",
     503: "The server is busy; try again.",
 }
@@ -191,14 +191,14 @@ def condition(name: str) -> JSONObject:
 def response(
     description: str, *headers: str, content: JSONObject | None = None, json: JSONObject | None = None
 ) -> JSONObject:
-    """A successful answer; ``json`` is the schema of its body, ``content`` any other body."""
+    """A successful response; ``json`` is the schema of its body, ``content`` any other body."""
     body = {JSON_BODY: {"schema": json}} if json is not None else content
     result: JSONObject = {"description": description, "headers": {name: header(name) for name in ("Link", *headers)}}
     return result if body is None else {**result, "content": body}
 
 
 def error_responses(*statuses: int) -> JSONObject:
-    """Answers of failure, by status."""
+    """Responses of failure, by status."""
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
 
 

@@ -34,6 +34,14 @@ from signalbook.model import SPECVERSION, AttributeSet, Model, ResourceType
 from signalbook.values import JSONObject
 from signalbook.xid import Kind
 
+_DESCRIPTION: Final = f"An xRegistry {SPECVERSION} server. Paths and schemas follow from the model of this registry."
+_REGISTRY: Final = "registry"
+_ALWAYS: Final = ("self", "xid")
+_OBJECT: Final[JSONObject] = {"type": "object"}
+META: Final = ".meta"
+_KEPT: Final = ("ETag", "Cache-Control")
+INPUT: Final = ".input"
+VERSION: Final = ".version"
 _COLLECTIONS: Final = (Kind.GROUPS, Kind.RESOURCES, Kind.VERSIONS)
 _OWNERS: Final = (Kind.REGISTRY, Kind.GROUP)
 _OF_ONE_RESOURCE: Final = (Kind.RESOURCE, Kind.META, Kind.VERSIONS, Kind.VERSION)
@@ -67,154 +75,6 @@ class PathItem:
         return methods if self.document is None else tuple(m for m in methods if m is not Method.PATCH)
 
 
-def item(place: PathItem) -> JSONObject:
-    """The operations of one path."""
-    names = [part.strip("{}").partition("}")[0] for part in place.path.split("/") if part.startswith("{")]
-    operations = {method.value.lower(): _write(place, method) for method in place.methods}
-    return {
-        "parameters": [identifier(name) for name in names],
-        "get": {**_named(place, "get"), "parameters": list(_read_parameters(place)), "responses": _read_answers(place)},
-        **operations,
-    }
-
-
-def _named(place: PathItem, method: str) -> JSONObject:
-    steps = [step.replace("$", "_") for step in place.path.split("/") if step]
-    return {
-        "operationId": "_".join([method, *(step.replace("{", "").replace("}", "") for step in steps)]),
-        "tags": [place.tag],
-    }
-
-
-def _read_parameters(place: PathItem) -> Iterator[JSONObject]:
-    wanted = (*_SHOWING, "collections") if place.kind in _OWNERS else _SHOWING
-    yield from _flags(place, (*wanted, "sort") if place.kind in _COLLECTIONS else wanted)
-    if place.kind in _COLLECTIONS and place.paged:
-        yield query("limit", LIMIT)
-    yield condition(IF_NONE_MATCH)
-
-
-def _read_answers(place: PathItem) -> JSONObject:
-    answers = {"304": response("The client has it already.", *_KEPT), **error_responses(*_READ_ERRORS)}
-    return {**_shown(place, "200", "As it is now.", _KEPT), **answers}
-
-
-_KEPT: Final = ("ETag", "Cache-Control")
-
-
-def _shown(place: PathItem, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
-    """The answer that shows what is at a place; a document may be elsewhere (R157)."""
-    if place.document is None:
-        return {status: response(text, *headers, json=_whole(place))}
-    beside = {name: {"schema": TEXT} for name in _header_names(place.document, settable=False)}
-    here = response(text, "Content-Disposition", *headers, content={"*/*": {}})
-    here["headers"] |= beside
-    elsewhere = response("The document is elsewhere.", "Location", "Content-Disposition", *headers)
-    elsewhere["headers"] |= beside
-    return {status: here, "303": elsewhere}
-
-
-def _whole(place: PathItem) -> JSONObject:
-    if place.kind in _COLLECTIONS:
-        return map_of(reference(place.schema))
-    if place.kind in _OWNERS:
-        return {"anyOf": [reference(place.schema), _only_collections(place, "")]}
-    return reference(place.schema)
-
-
-def _only_collections(place: PathItem, suffix: str) -> JSONObject:
-    """The nested collections and nothing else (R145, R177)."""
-    maps = {plural: map_of(reference(f"{schema}{suffix}")) for plural, schema in place.nested}
-    return {"type": "object", "properties": maps, "additionalProperties": False}
-
-
-def _write(place: PathItem, method: Method) -> JSONObject:
-    operation = _named(place, method.value.lower())
-    operation["parameters"] = list(_write_parameters(place, method))
-    body = _body(place, method)
-    if body is not None:
-        operation["requestBody"] = body
-    operation["responses"] = {**_written(place, method), **error_responses(*_WRITE_ERRORS)}
-    return operation
-
-
-def _write_parameters(place: PathItem, method: Method) -> Iterator[JSONObject]:
-    wanted: tuple[str, ...] = ("ignore", "specversion")
-    if method is not Method.DELETE:
-        wanted = (*_SHOWING, "ignore")
-    elif place.kind not in _COLLECTIONS:
-        wanted = ("epoch", *wanted)
-    if place.kind in _OF_ONE_RESOURCE and not (place.kind is Kind.RESOURCE and method is Method.DELETE):
-        wanted = (*wanted, "setdefaultversionid")
-    yield from _flags(place, wanted)
-    if place.document is not None and method is not Method.DELETE:
-        for name in _header_names(place.document, settable=True):
-            yield {"name": name, "in": "header", "schema": TEXT}
-    yield from (condition(name) for name in (IF_MATCH, IF_NONE_MATCH))
-
-
-def _body(place: PathItem, method: Method) -> JSONObject | None:
-    if method is Method.DELETE:
-        named = {"schema": map_of({"type": "object"})}
-        return {"content": {JSON_BODY: named}} if place.kind in _COLLECTIONS else None
-    if place.document is not None:
-        return {"description": "The document; attributes are headers.", "content": {"*/*": {}}}
-    if method is Method.POST and place.kind in _OWNERS:
-        schema = _only_collections(place, INPUT)
-    elif place.kind in _COLLECTIONS:
-        schema = map_of(reference(f"{place.schema}{INPUT}"))
-    else:
-        posted = method is Method.POST and place.kind is Kind.RESOURCE
-        schema = reference(f"{place.schema}{VERSION if posted else ''}{INPUT}")
-    return {"required": True, "content": {JSON_BODY: {"schema": schema}}}
-
-
-INPUT: Final = ".input"
-VERSION: Final = ".version"
-
-
-def _written(place: PathItem, method: Method) -> JSONObject:
-    if method is Method.DELETE:
-        return {"204": response("It is gone.")}
-    if place.kind in _COLLECTIONS:
-        return {"200": response("What was processed.", json=map_of(reference(place.schema)))}
-    if method is Method.POST and place.kind in _OWNERS:
-        return {"200": response("What was processed.", json=_only_collections(place, ""))}
-    if place.document is None and method is Method.POST:
-        return _created(place, response("The Version.", json=reference(f"{place.schema}{VERSION}")))
-    shown = _shown(place, "200", "As it is now.")
-    elsewhere = {status: answer for status, answer in shown.items() if status != "200"}
-    return {**_created(place, shown["200"]), **elsewhere}
-
-
-def _created(place: PathItem, answer: JSONObject) -> JSONObject:
-    """The same with what a creation adds (R151, R152); the Registry is never created."""
-    if place.kind is Kind.REGISTRY:
-        return {"200": answer}
-    added = {name: header(name) for name in ("Location", "Content-Location")}
-    return {"200": answer, "201": {**answer, "description": "Created.", "headers": {**answer["headers"], **added}}}
-
-
-def _flags(place: PathItem, wanted: Iterable[str]) -> Iterator[JSONObject]:
-    return ({"$ref": f"#/components/parameters/{name}"} for name in wanted if name in place.flags)
-
-
-def _header_names(type: ResourceType, *, settable: bool) -> Iterator[str]:
-    """Scalar attributes beside a document (R158, R162); the entries of maps have names that nobody knows before."""
-    own = (type.singular, f"{type.singular}base64", *_UNSETTABLE)
-    sets = (type.attributes,) if settable else (type.attributes, type.resourceattributes)
-    for name, attribute in ((name, attribute) for known in sets for name, attribute in known.items()):
-        if name != "*" and name not in own and attribute.scalar and not (settable and attribute.readonly):
-            yield f"xRegistry-{name}"
-
-
-_DESCRIPTION: Final = f"An xRegistry {SPECVERSION} server. Paths and schemas follow from the model of this registry."
-_REGISTRY: Final = "registry"
-_ALWAYS: Final = ("self", "xid")
-_OBJECT: Final[JSONObject] = {"type": "object"}
-META: Final = ".meta"
-
-
 def describe(model: Model, flags: tuple[str, ...], *, paged: bool, base_url: str) -> JSONObject:
     """The API below ``base_url`` in OpenAPI 3.1, with the ``flags`` that are switched on and, if ``paged``, pages.
 
@@ -227,38 +87,38 @@ def describe(model: Model, flags: tuple[str, ...], *, paged: bool, base_url: str
 @lru_cache(maxsize=2)
 def _described(model: Model, flags: tuple[str, ...], paged: bool) -> JSONObject:
     flags = tuple(name for name in PARAMETERS if name in flags)
-    paths = {place.path: item(place) for place in _places(model, flags, paged=paged)}
+    paths = {item.path: operations(item) for item in _path_items(model, flags, paged=paged)}
     beside = {f"/{name}": _plain(name, methods) for name, methods in NAMES.items()}
     found = components({**dict(_schemas(model)), **subscription_schemas(), **pipeline_schemas()}, flags)
     return {"paths": {**paths, **beside, **subscription_paths(), **pipeline_paths()}, "components": found}
 
 
-def _places(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[PathItem]:
-    place = partial(PathItem, flags=flags, paged=paged)
+def _path_items(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[PathItem]:
+    item = partial(PathItem, flags=flags, paged=paged)
     groups = tuple((plural, plural) for plural in model.groups)
-    yield place(path="/", kind=Kind.REGISTRY, tag=_REGISTRY, schema=_REGISTRY, nested=groups)
+    yield item(path="/", kind=Kind.REGISTRY, tag=_REGISTRY, schema=_REGISTRY, nested=groups)
     for plural, group in model.groups.items():
         path = f"/{plural}/{{groupid}}"
         nested = tuple((name, _name(resource)) for name, resource in group.resources.items())
-        yield place(path=f"/{plural}", kind=Kind.GROUPS, tag=plural, schema=plural)
-        yield place(path=path, kind=Kind.GROUP, tag=plural, schema=plural, nested=nested)
+        yield item(path=f"/{plural}", kind=Kind.GROUPS, tag=plural, schema=plural)
+        yield item(path=path, kind=Kind.GROUP, tag=plural, schema=plural, nested=nested)
         for name, resource in group.resources.items():
-            yield from _resource_places(f"{path}/{name}", resource, partial(place, tag=plural))
+            yield from _resource_items(f"{path}/{name}", resource, partial(item, tag=plural))
 
 
-def _resource_places(path: str, type: ResourceType, place: Callable[..., PathItem]) -> Iterator[PathItem]:
+def _resource_items(path: str, type: ResourceType, item: Callable[..., PathItem]) -> Iterator[PathItem]:
     schema = _name(type)
     one = f"{path}/{{resourceid}}"
     version = f"{one}/versions/{{versionid}}"
-    yield place(path=path, kind=Kind.RESOURCES, schema=schema)
-    yield place(path=f"{one}/meta", kind=Kind.META, schema=f"{schema}{META}")
-    yield place(path=f"{one}/versions", kind=Kind.VERSIONS, schema=f"{schema}{VERSION}")
+    yield item(path=path, kind=Kind.RESOURCES, schema=schema)
+    yield item(path=f"{one}/meta", kind=Kind.META, schema=f"{schema}{META}")
+    yield item(path=f"{one}/versions", kind=Kind.VERSIONS, schema=f"{schema}{VERSION}")
     metadata = "$details" if type.hasdocument else ""
-    yield place(path=f"{one}{metadata}", kind=Kind.RESOURCE, schema=schema)
-    yield place(path=f"{version}{metadata}", kind=Kind.VERSION, schema=f"{schema}{VERSION}")
+    yield item(path=f"{one}{metadata}", kind=Kind.RESOURCE, schema=schema)
+    yield item(path=f"{version}{metadata}", kind=Kind.VERSION, schema=f"{schema}{VERSION}")
     if type.hasdocument:
-        yield place(path=one, kind=Kind.RESOURCE, schema=schema, document=type)
-        yield place(path=version, kind=Kind.VERSION, schema=f"{schema}{VERSION}", document=type)
+        yield item(path=one, kind=Kind.RESOURCE, schema=schema, document=type)
+        yield item(path=version, kind=Kind.VERSION, schema=f"{schema}{VERSION}", document=type)
 
 
 def _schemas(model: Model) -> Iterator[tuple[str, JSONObject]]:
@@ -317,3 +177,137 @@ def _plain(name: str, methods: Iterable[str]) -> JSONObject:
             operation["responses"] = {**shown, **error_responses(400, 406, 412, 503)}
         item[method.lower()] = operation
     return item
+
+
+def operations(item: PathItem) -> JSONObject:
+    """The operations of one path."""
+    names = [part.strip("{}").partition("}")[0] for part in item.path.split("/") if part.startswith("{")]
+    writes = {method.value.lower(): _write(item, method) for method in item.methods}
+    return {
+        "parameters": [identifier(name) for name in names],
+        "get": {**_named(item, "get"), "parameters": list(_read_parameters(item)), "responses": _read_responses(item)},
+        **writes,
+    }
+
+
+def _named(item: PathItem, method: str) -> JSONObject:
+    steps = [step.replace("$", "_") for step in item.path.split("/") if step]
+    return {
+        "operationId": "_".join([method, *(step.replace("{", "").replace("}", "") for step in steps)]),
+        "tags": [item.tag],
+    }
+
+
+def _read_parameters(item: PathItem) -> Iterator[JSONObject]:
+    wanted = (*_SHOWING, "collections") if item.kind in _OWNERS else _SHOWING
+    yield from _flags(item, (*wanted, "sort") if item.kind in _COLLECTIONS else wanted)
+    if item.kind in _COLLECTIONS and item.paged:
+        yield query("limit", LIMIT)
+    yield condition(IF_NONE_MATCH)
+
+
+def _read_responses(item: PathItem) -> JSONObject:
+    responses = {"304": response("The client has it already.", *_KEPT), **error_responses(*_READ_ERRORS)}
+    return {**_shown(item, "200", "As it is now.", _KEPT), **responses}
+
+
+def _shown(item: PathItem, status: str, text: str, headers: Iterable[str] = ()) -> JSONObject:
+    """The response that shows what is at a path; a document may be elsewhere (R157)."""
+    if item.document is None:
+        return {status: response(text, *headers, json=_whole(item))}
+    beside = {name: {"schema": TEXT} for name in _header_names(item.document, settable=False)}
+    here = response(text, "Content-Disposition", *headers, content={"*/*": {}})
+    here["headers"] |= beside
+    elsewhere = response("The document is elsewhere.", "Location", "Content-Disposition", *headers)
+    elsewhere["headers"] |= beside
+    return {status: here, "303": elsewhere}
+
+
+def _whole(item: PathItem) -> JSONObject:
+    if item.kind in _COLLECTIONS:
+        return map_of(reference(item.schema))
+    if item.kind in _OWNERS:
+        return {"anyOf": [reference(item.schema), _only_collections(item, "")]}
+    return reference(item.schema)
+
+
+def _only_collections(item: PathItem, suffix: str) -> JSONObject:
+    """The nested collections and nothing else (R145, R177)."""
+    maps = {plural: map_of(reference(f"{schema}{suffix}")) for plural, schema in item.nested}
+    return {"type": "object", "properties": maps, "additionalProperties": False}
+
+
+def _write(item: PathItem, method: Method) -> JSONObject:
+    operation = _named(item, method.value.lower())
+    operation["parameters"] = list(_write_parameters(item, method))
+    body = _body(item, method)
+    if body is not None:
+        operation["requestBody"] = body
+    operation["responses"] = {**_written(item, method), **error_responses(*_WRITE_ERRORS)}
+    return operation
+
+
+def _write_parameters(item: PathItem, method: Method) -> Iterator[JSONObject]:
+    wanted: tuple[str, ...] = ("ignore", "specversion")
+    if method is not Method.DELETE:
+        wanted = (*_SHOWING, "ignore")
+    elif item.kind not in _COLLECTIONS:
+        wanted = ("epoch", *wanted)
+    if item.kind in _OF_ONE_RESOURCE and not (item.kind is Kind.RESOURCE and method is Method.DELETE):
+        wanted = (*wanted, "setdefaultversionid")
+    yield from _flags(item, wanted)
+    if item.document is not None and method is not Method.DELETE:
+        for name in _header_names(item.document, settable=True):
+            yield {"name": name, "in": "header", "schema": TEXT}
+    yield from (condition(name) for name in (IF_MATCH, IF_NONE_MATCH))
+
+
+def _body(item: PathItem, method: Method) -> JSONObject | None:
+    if method is Method.DELETE:
+        named = {"schema": map_of({"type": "object"})}
+        return {"content": {JSON_BODY: named}} if item.kind in _COLLECTIONS else None
+    if item.document is not None:
+        return {"description": "The document; attributes are headers.", "content": {"*/*": {}}}
+    if method is Method.POST and item.kind in _OWNERS:
+        schema = _only_collections(item, INPUT)
+    elif item.kind in _COLLECTIONS:
+        schema = map_of(reference(f"{item.schema}{INPUT}"))
+    else:
+        posted = method is Method.POST and item.kind is Kind.RESOURCE
+        schema = reference(f"{item.schema}{VERSION if posted else ''}{INPUT}")
+    return {"required": True, "content": {JSON_BODY: {"schema": schema}}}
+
+
+def _written(item: PathItem, method: Method) -> JSONObject:
+    if method is Method.DELETE:
+        return {"204": response("It is gone.")}
+    if item.kind in _COLLECTIONS:
+        return {"200": response("What was processed.", json=map_of(reference(item.schema)))}
+    if method is Method.POST and item.kind in _OWNERS:
+        return {"200": response("What was processed.", json=_only_collections(item, ""))}
+    if item.document is None and method is Method.POST:
+        return _created(item, response("The Version.", json=reference(f"{item.schema}{VERSION}")))
+    shown = _shown(item, "200", "As it is now.")
+    elsewhere = {status: other for status, other in shown.items() if status != "200"}
+    return {**_created(item, shown["200"]), **elsewhere}
+
+
+def _created(item: PathItem, shown: JSONObject) -> JSONObject:
+    """The same with what a creation adds (R151, R152); the Registry is never created."""
+    if item.kind is Kind.REGISTRY:
+        return {"200": shown}
+    added = {name: header(name) for name in ("Location", "Content-Location")}
+    return {"200": shown, "201": {**shown, "description": "Created.", "headers": {**shown["headers"], **added}}}
+
+
+def _flags(item: PathItem, wanted: Iterable[str]) -> Iterator[JSONObject]:
+    return ({"$ref": f"#/components/parameters/{name}"} for name in wanted if name in item.flags)
+
+
+def _header_names(type: ResourceType, *, settable: bool) -> Iterator[str]:
+    """Scalar attributes beside a document (R158, R162); the entries of maps have names that nobody knows before."""
+    own = (type.singular, f"{type.singular}base64", *_UNSETTABLE)
+    sets = (type.attributes,) if settable else (type.attributes, type.resourceattributes)
+    for name, attribute in ((name, attribute) for known in sets for name, attribute in known.items()):
+        if name != "*" and name not in own and attribute.scalar and not (settable and attribute.readonly):
+            yield f"xRegistry-{name}"

@@ -23,7 +23,7 @@ from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
 from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
-from signalbook.pipelinereports import BatchReport
+from signalbook.pipeline_reports import BatchReport
 from signalbook.values import JSONObject, dump_json, parse_json
 
 _TAG: Final = "subscriptions"
@@ -92,8 +92,8 @@ def subscription_schemas() -> JSONObject:
     }
 
 
-def _named(operation: str) -> JSONObject:
-    return {"operationId": operation, "tags": [_TAG]}
+def _named(operation: str, tag: str = _TAG) -> JSONObject:
+    return {"operationId": operation, "tags": [tag]}
 
 
 def _either(schema: JSONObject) -> JSONObject:
@@ -166,7 +166,7 @@ def pipeline_paths() -> JSONObject:
             "parameters": [name],
             "get": _operation("getPipeline", "With its newest report.", reference(_PIPELINE), 404),
             "delete": {
-                **_named_pipeline("deletePipeline"),
+                **_named("deletePipeline", _PIPELINES),
                 "responses": {"204": response("Forgotten."), **error_responses(404, 503)},
             },
         },
@@ -174,7 +174,7 @@ def pipeline_paths() -> JSONObject:
             "parameters": [name],
             "get": _operation("getReports", "The newest first.", _list(reference(_KEPT)), 400, 404, parameters=pages),
             "post": {
-                **_named_pipeline("addReport"),
+                **_named("addReport", _PIPELINES),
                 "requestBody": body,
                 "responses": {
                     "200": response("The batch was known.", "Location", json=filed),
@@ -199,24 +199,20 @@ def pipeline_schemas() -> JSONObject:
     kept = {"number": _NUMBER, "received": TEXT, "report": reference(_REPORT)}
     return {
         **{f"{_PREFIX}{name}": schema for name, schema in parse_json(text.encode()).items()},
-        _KEPT: _closed(kept),
-        _FILED: _closed({"pipeline": TEXT, "number": _NUMBER}),
-        _PIPELINE: _closed({"name": TEXT, "last": {"type": ["object", "null"]}}),
+        _KEPT: _complete(kept),
+        _FILED: _complete({"pipeline": TEXT, "number": _NUMBER}),
+        _PIPELINE: _complete({"name": TEXT, "last": {"type": ["object", "null"]}}),
     }
 
 
 def _operation(id: str, text: str, schema: JSONObject, *failures: int, **more: object) -> JSONObject:
-    answers = {"200": response(text, json=schema), **error_responses(*failures, 503)}
-    return {**_named_pipeline(id), **more, "responses": answers}
-
-
-def _named_pipeline(operation: str) -> JSONObject:
-    return {"operationId": operation, "tags": [_PIPELINES]}
+    responses = {"200": response(text, json=schema), **error_responses(*failures, 503)}
+    return {**_named(id, _PIPELINES), **more, "responses": responses}
 
 
 def _list(schema: JSONObject) -> JSONObject:
     return {"type": "array", "items": schema}
 
 
-def _closed(properties: JSONObject) -> JSONObject:
+def _complete(properties: JSONObject) -> JSONObject:
     return {"type": "object", "properties": properties, "required": list(properties)}

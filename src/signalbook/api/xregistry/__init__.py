@@ -1,1 +1,1 @@
-"""The xRegistry 1.0-rc4 door: core and HTTP binding, for whatever model the registry has."""
+"""The xRegistry 1.0-rc4 API: core and HTTP binding, for whatever model the registry has."""

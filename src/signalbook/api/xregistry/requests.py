@@ -14,8 +14,7 @@ from urllib.parse import unquote
 
 from starlette.types import Scope
 
-from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
-from signalbook.api.kernel.responses import decode
+from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.config.capabilities import resolve_ignore
 from signalbook.engine.read.filters import parse_filter
@@ -51,7 +50,7 @@ _DOCUMENTED: Final = frozenset({Kind.RESOURCE, Kind.VERSION})
 class RegistryPath:
     """One request path. ``name`` is one of ``NAMES`` or empty; then ``target`` is an entity or a collection.
 
-    ``text`` is the path as errors quote it; ``details`` tells that it ended in ``$details``.
+    ``text`` is the path as errors quote it; ``details`` whether it ended in ``$details``.
     """
 
     text: str
@@ -80,6 +79,7 @@ def parse_path(raw: str) -> RegistryPath:
     """
     parts = tuple(unquote(part) for part in raw.strip("/").split("/")) if raw.strip("/") else ()
     text = "/" + "/".join(parts)
+    # These names come before Group types: a model may not define one of them.
     if parts and parts[0] in NAMES:
         if len(parts) > 1:
             raise RegistryError("api_not_found", subject=text)
@@ -230,7 +230,7 @@ def read_headers(headers: Iterable[tuple[str, str]], type: ResourceType, *, subj
     """The attributes that a write in document form brings in ``headers`` (names in lower case).
 
     An attribute whose value is ``null`` is None; a map has exactly the keys that were sent (R163). Values take the type
-    the model gives the attribute; one that does not read as such stays text, for the check of attributes to tell.
+    the model gives the attribute; one that does not read as such stays text, for the check of attributes to report.
     Raises ``header_error`` and ``extra_xregistry_header``.
     """
     texts: JSONObject = {}
@@ -239,15 +239,8 @@ def read_headers(headers: Iterable[tuple[str, str]], type: ResourceType, *, subj
             name, _, key = header.removeprefix(HEADER_PREFIX).partition(".")
             _check_allowed(header, name, type, subject)
             if name not in _NAVIGATION:
-                _collect(texts, name, key, _decoded(header, value, subject))
+                _collect(texts, name, key, decode_header(value, header, subject=subject))
     return _typed(texts, type.attributes)
-
-
-def _decoded(header: str, value: str, subject: str) -> str:
-    try:
-        return decode(value)
-    except ValueError as error:
-        raise RegistryError("header_error", subject=subject, name=header, error_detail=str(error)) from None
 
 
 def _collect(texts: JSONObject, name: str, key: str, text: str) -> None:
@@ -312,7 +305,7 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 
 @dataclass(frozen=True, kw_only=True)
 class RegistryRequest:
-    """A request to the API; ``raw_headers`` as ASGI gives them, ``spool`` for an answer that may be large.
+    """A request to the API; ``raw_headers`` as ASGI gives them, ``spool`` for a response that may be large.
 
     ``included`` is what a model in the body includes from elsewhere.
     """
@@ -389,7 +382,7 @@ class RegistryRequest:
         return None if self.path.details or self.query.doc else self.path.type(view.model)
 
     def options(self, view: View, shown: Xid) -> ViewOptions:
-        """How to show ``shown`` in the answer.
+        """How to show ``shown`` in the response.
 
         Raises ``bad_inline``, ``inline_noninlineable``, ``bad_filter``, ``bad_sort``, ``sort_noncollection``.
         """

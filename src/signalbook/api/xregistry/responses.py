@@ -1,23 +1,15 @@
-"""Responses of the xRegistry API: what was read or written, as status, headers and body; and pages of collections.
-
-A cursor is what a page has to know of those before it: where it begins, its size, and the total that all of them state.
-It names nothing that its holder could not ask for anyway, so it is checked for damage, not signed; the flags are in the
-link beside it, and it fits no others (pagination/spec.md).
-"""
+"""Responses of the xRegistry API: what was read or written, as status, headers and body; and pages of collections."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
 
-import msgspec
-
 from signalbook import __version__
 from signalbook.api.kernel.caching import NO_CACHE, entity_tag, if_modified
+from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.xregistry.requests import NEVER_HEADERS, QueryFlags, RegistryRequest
 from signalbook.engine.engine import Session
@@ -27,20 +19,11 @@ from signalbook.engine.read.view import DocumentView, View, ViewOptions
 from signalbook.engine.write.commands import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, ResourceType
-from signalbook.values import JSON, JSONObject, canonical_json, digest
+from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 
-_MOST: Final = 2**64 - 1
-_CHECKED: Final = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Cursor:
-    """``after`` is None on the first page."""
-
-    limit: int
-    total: int
-    after: Position | None
+_JSON: Final[tuple[Header, ...]] = (("Content-Type", JSON_TYPE),)
+_URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
@@ -52,32 +35,41 @@ def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
     query, settings = request.query.supported(view.capabilities), request.settings
     if not view.capabilities.get("pagination") or not request.path.target.is_collection:
         return PageRequest()
-    limit = None if query.limit is None else _limit(query.limit, request)
+    limit = None if query.limit is None else page_limit(query.limit, subject=request.subject)
     if query.cursor is not None:
         if limit is not None:
-            raise _bad_page(request, "a link to a page has its limit in it; use it as it is, without adding a limit")
-        cursor = _decode(query.cursor, request)
-        return PageRequest(limit=min(cursor.limit, settings.max_page_size), after=cursor.after, total=cursor.total)
+            raise limit_and_cursor(request.subject)
+        advice = "use a link as it is, with no flag changed"
+        form = tuple[str, JSON] | None
+        cursor = PageCursor.read(query.cursor, _scope(request), form, subject=request.subject, advice=advice)
+        after = None if cursor.after is None else Position(id=cursor.after[0], value=cursor.after[1])
+        return PageRequest(limit=min(cursor.limit, settings.max_page_size), after=after, total=cursor.total)
     limit = limit or settings.page_size
     return PageRequest(limit=min(limit, settings.max_page_size)) if limit else PageRequest()
 
 
 def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[EntityNode]) -> Iterator[Header]:
     """``Link`` headers to the next page, if there is one, and from all but the first to the first (R287-R289)."""
-    if page.limit is None:
+    if page.limit is None or listed.total is None:
         return
-    if listed.following is not None and listed.total is not None:
-        yield _page_link(request, "next", _Cursor(limit=page.limit, total=listed.total, after=listed.following))
-    if page.after is not None and listed.total is not None:
-        yield _page_link(request, "first", _Cursor(limit=page.limit, total=listed.total, after=None))
+    if listed.following is not None:
+        after = [listed.following.id, listed.following.value]
+        yield _page_link(request, "next", PageCursor(limit=page.limit, total=listed.total, after=after))
+    if page.after is not None:
+        yield _page_link(request, "first", PageCursor(limit=page.limit, total=listed.total, after=None))
 
 
-def _page_link(request: RegistryRequest, relation: str, cursor: _Cursor) -> Header:
+def _page_link(request: RegistryRequest, relation: str, cursor: PageCursor) -> Header:
     """``rel`` comes first, and no comma is in the URL: clients take headers apart by hand."""
-    sent = [*_flags(request.query), ("cursor", _encode(cursor, request))]
+    sent = [*_flags(request.query), ("cursor", cursor.text(_scope(request)))]
     query = "&".join(f"{name}={quote(value, safe='')}" if value else name for name, value in sent)
     url = f"{quote(request.base_url, safe=':/%[]')}{quote(str(request.path.target), safe='/')}?{query}"
     return "Link", f"<{url}>;rel={relation};count={cursor.total}"
+
+
+def _scope(request: RegistryRequest) -> list[JSON]:
+    """What a cursor is tied to: the collection, and what selects and sorts its members."""
+    return [str(request.path.target), request.query.filter, request.query.sort]
 
 
 def _flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
@@ -90,44 +82,6 @@ def _flags(query: QueryFlags) -> Iterator[tuple[str, str]]:
     for name in ("sort", "specversion"):
         if (value := getattr(query, name)) is not None:
             yield name, value
-
-
-def _encode(cursor: _Cursor, request: RegistryRequest) -> str:
-    after = None if cursor.after is None else [cursor.after.id, cursor.after.value]
-    content = [cursor.limit, cursor.total, after]
-    sealed = canonical_json([_seal(content, request), *content])
-    return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
-
-
-def _decode(text: str, request: RegistryRequest) -> _Cursor:
-    try:
-        sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        seal, limit, total, after = msgspec.json.decode(sealed, type=tuple[str, int, int, tuple[str, JSON] | None])
-    except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise _bad_page(request, "the cursor is damaged; begin again with the first page") from None
-    if seal != _seal([limit, total, after], request) or limit < 1 or total < 0:
-        raise _bad_page(request, "the cursor is of another request; use a link as it is, with no flag changed")
-    return _Cursor(limit=limit, total=total, after=None if after is None else Position(id=after[0], value=after[1]))
-
-
-def _seal(content: JSON, request: RegistryRequest) -> str:
-    """Ties a cursor to the collection, and to what selects and sorts its members."""
-    query = request.query
-    return digest(canonical_json([str(request.path.target), query.filter, query.sort, content]))[:_CHECKED]
-
-
-def _limit(text: str, request: RegistryRequest) -> int:
-    if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) <= _MOST:
-        return int(text)
-    raise _bad_page(request, f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"')
-
-
-def _bad_page(request: RegistryRequest, detail: str) -> RegistryError:
-    return RegistryError("bad_request", subject=request.path.text, error_detail=detail)
-
-
-_JSON: Final[tuple[Header, ...]] = (("Content-Type", JSON_TYPE),)
-_URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 def entity_response(
@@ -146,6 +100,7 @@ def tree_response(view: View, request: RegistryRequest, options: ViewOptions) ->
     state = (__version__, view.state(), view.model.fingerprint, view.capabilities)
     tag = entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
     large = Response(headers=(("ETag", tag), NO_CACHE, *_JSON), etag=tag)
+    # A client that has it already costs neither rendering nor reading.
     if if_modified(large, request.raw_headers) is not large:
         return large.unmodified
     page = wanted_page(view, request)
@@ -169,7 +124,7 @@ def document_response(
 
 
 def write_response(session: Session, request: RegistryRequest, result: WriteResult) -> Response:
-    """The answer to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
+    """The response to a write: what GET of the same URL would show, with where new entities are (R146, R150-R152)."""
     view, path = session.view, request.path
     if request.method == "DELETE":
         return Response(status=204)
@@ -184,10 +139,10 @@ def write_response(session: Session, request: RegistryRequest, result: WriteResu
     return render(view, request, result.target, status=status, extra=tuple(_locations(view, request, result)))
 
 
-def limited(answer: Response, request: RegistryRequest) -> Response:
-    """``answer`` if it is not too large to be sent (R203)."""
-    _fitting(answer.body, request)
-    return answer
+def limited(response: Response, request: RegistryRequest) -> Response:
+    """``response`` if it is not too large to be sent (R203)."""
+    _fitting(response.body, request)
+    return response
 
 
 def _fitting(content: bytes, request: RegistryRequest) -> bytes:

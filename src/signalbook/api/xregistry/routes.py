@@ -114,7 +114,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
     async def load(self, request: RegistryRequest) -> Sendable:
         """Point reads run on the event loop if the store is direct, but not those of documents, which may be large."""
         if self.kernel.direct and request.is_quick:
-            return self.answer(request)
+            return self.read_now(request)
         if request.is_small:
             return await super().load(request)
         return await self._load_large(request)
@@ -129,12 +129,13 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         except asyncio.CancelledError:
             spool.abandon()
             raise
+        # It was small, or failed before anything was sent: an ordinary response or error.
         if not spool.begun.done():
             return running.result()
         running.add_done_callback(partial(_log_failure, request.path.text))
         if self._under_way >= settings.threads:  # each of them fills a file
             spool.abandon()
-            raise StorageBusy(f"{self._under_way} large answers are under way; try again")
+            raise StorageBusy(f"{self._under_way} large responses are under way; try again")
         self._under_way += 1
         spool.when_sent(self._sent)
         return spool
@@ -147,6 +148,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         if request.includes:
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(self._fetcher.errand().load))
+        # Decoding it must not keep other writes waiting.
         if large:
             await self.kernel.workers.read(request.prepare)
         return request
@@ -178,7 +180,7 @@ def _log_failure(subject: str, running: asyncio.Future[Sendable]) -> None:
     """Of a response that has begun, the client has seen no more than that it ended too soon."""
     error = running.exception()
     if error is not None and not isinstance(error, Abandoned):
-        _LOG.error("the answer about %r ended before its end", subject, exc_info=error)
+        _LOG.error("the response for %r ended before its end", subject, exc_info=error)
 
 
 class CheckEndpoint(PathEndpoint):
@@ -198,6 +200,7 @@ class CheckEndpoint(PathEndpoint):
         body = await request.body(kernel.settings.max_body_bytes, required=False)
         try:
             write = read_request(_behind(request.scope), body, kernel.settings)
+        # A path or flags that are none: the write itself would be refused for them.
         except RegistryError as error:
             return _verdict_response(Verdict.refused(error))
         run = partial(self._verdict, request=write, rule=rule)
@@ -209,6 +212,7 @@ class CheckEndpoint(PathEndpoint):
         Raises ``RegistryError`` for what is no fault of the request.
         """
         try:
+            # Left by its end or by an error, the block undoes all that was done in it.
             with batch.trying(rule) as session:
                 self._api.admit(session.view, request)
                 result = session.execute(request.command(session.view))

@@ -1,4 +1,7 @@
-"""The driver's side of a backtest: landed history and dead letters, held to a candidate. Nothing is written."""
+"""``pipeline backtest``: landed history and dead letters, held to definitions as they may be. Nothing is written.
+
+Landed messages are rebuilt from their columns, dead letters made of the bytes they kept.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from signalbook.formats import PayloadError
@@ -34,8 +34,9 @@ from signalbook.pipeline.landing.deadletters import (
     message_batches,
     read_dead_letters,
 )
-from signalbook.pipeline.landing.rebuild import attributes_of, opaque_of, payloads_of
-from signalbook.pipeline.landing.tasks import explain_failure
+from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.landing.staging import read_rows
+from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, task_results
 from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
@@ -172,7 +173,7 @@ class Backtest:
                 lines += _table("rule", changes.rules)
                 lines += ["", *(f"- {_line(example)}" for example in changes.examples)]
         if self.doubtful:
-            lines += ["", f"Of {self.doubtful:,} landed messages too little is known to tell."]
+            lines += ["", f"Of {self.doubtful:,} landed messages too little is known to compare."]
         return "\n".join(lines) + "\n"
 
 
@@ -198,7 +199,6 @@ def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[
 
 
 RESULT: Final = "result string"
-_ROWS: Final = 1024
 _BUCKETS: Final = 1 << 20
 # Columns of tables that dead letters have, without the underscore.
 _SHARED: Final = frozenset({"_address", "_batch", "_protocol", "_source"})
@@ -224,18 +224,19 @@ class BacktestPlan:
 def compare(plan: BacktestPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: task numbers in, one ``Backtest`` as JSON out for each."""
     today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            work = _Comparing(plan, today, tomorrow)
-            for xid, path in plan.tasks[number]:
-                work.landed(xid, path) if xid else work.letters(path)
-            text = msgspec.json.encode(work.found).decode()
-            yield pa.RecordBatch.from_pydict({"result": pa.array([text], pa.string())})
+
+    def work(number: int) -> bytes:
+        comparing = _Comparing(plan, today, tomorrow)
+        for xid, path in plan.tasks[number]:
+            comparing.landed(xid, path) if xid else comparing.dead_letters(path)
+        return msgspec.json.encode(comparing.found)
+
+    return task_results(batches, work)
 
 
-def read_result(text: str) -> Backtest:
+def read_result(text: bytes) -> Backtest:
     """The backtest that ``compare`` wrote as ``text``."""
-    return decode(text.encode(), Backtest)
+    return decode(text, Backtest)
 
 
 class _Comparing:
@@ -253,7 +254,7 @@ class _Comparing:
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
         rebuild = _unread if known is None else payloads_of(known)
-        for first, rows in _portions(path):
+        for first, rows in read_rows(path, "the table file"):
             read = _sent if _is_opaque(rows.schema) else rebuild
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
                 attributes, payload = attributes_of(row), read(row)
@@ -261,34 +262,34 @@ class _Comparing:
                 if now and here is not None:
                     self.found.doubtful += 1
                 else:
-                    self._tell(bool(now), bool(then), partial(_example, xid, self._plan.by, row, then))
+                    self._count(bool(now), bool(then), partial(_example, xid, self._plan.by, row, then))
 
-    def letters(self, path: str) -> None:
+    def dead_letters(self, path: str) -> None:
         """Hold dead letters to both contracts, as a run would."""
         source = DeadLetterSource()
         for first, rows in read_dead_letters(path):
             mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
             for frame in message_batches(first, rows, mask):
                 for index in range(len(frame)):
-                    self._letter(source, frame, index)
+                    self._dead_letter(source, frame, index)
 
-    def _letter(self, source: DeadLetterSource, frame: DeadLetterBatch, index: int) -> None:
-        letter = _DeadLetterRow(frame.records, index)
+    def _dead_letter(self, source: DeadLetterSource, frame: DeadLetterBatch, index: int) -> None:
+        dead_letter = _DeadLetterRow(frame.records, index)
         try:
             message = source.message(frame, index)
         except UnreadableMessage:
-            self.found.refused += self._asked(letter, ())
+            self.found.refused += self._asked(dead_letter, ())
             return
         now, then = self._today.process(message), self._tomorrow.process(message)
-        if self._asked(letter, (*now, *then)):
-            self._tell(_refused(now), _refused(then), partial(letter.example, self._plan.by, now, then))
+        if self._asked(dead_letter, (*now, *then)):
+            self._count(_refused(now), _refused(then), partial(dead_letter.example, self._plan.by, now, then))
 
-    def _asked(self, letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
-        """Whether a letter is, was or would be meant for one of the definitions that are asked about."""
-        meant = chain(letter.candidates, *map(_meant, outcomes))
+    def _asked(self, dead_letter: _DeadLetterRow, outcomes: Sequence[Outcome]) -> bool:
+        """Whether a dead letter is, was or would be meant for one of the definitions that are asked about."""
+        meant = chain(dead_letter.candidates, *map(_meant, outcomes))
         return not self._plan.definitions or any(xid in self._plan.definitions for xid in meant)
 
-    def _tell(self, now: bool, then: bool, example: Callable[[], ChangedVerdict]) -> None:
+    def _count(self, now: bool, then: bool, example: Callable[[], ChangedVerdict]) -> None:
         """Count a message that is refused ``now``, and ``then``."""
         if now == then:
             self.found.refused += now
@@ -303,17 +304,6 @@ class _Comparing:
             int(self._plan.sample * _BUCKETS)
         )
         return found
-
-
-def _portions(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    first = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS):
-                yield first, batch
-                first += len(batch)
-    except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read the table file {path}: {error}") from error
 
 
 def _is_opaque(schema: pa.Schema) -> bool:
@@ -405,8 +395,8 @@ class _DeadLetterRow:
         """Where it conforms by then, with what kept it here."""
         outcomes = (*now, *then)
         event = self._event(outcomes)
-        told = then if _refused(then) else now
-        findings = [finding for outcome in told if isinstance(outcome, Rejected) for finding in outcome.violations]
+        refusing = then if _refused(then) else now
+        findings = [finding for outcome in refusing if isinstance(outcome, Rejected) for finding in outcome.violations]
         accepted = [outcome.definition.xid for outcome in outcomes if isinstance(outcome, Accepted)]
         return ChangedVerdict(
             definition=next(iter([*accepted, *self.candidates]), ""),
@@ -492,11 +482,7 @@ def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow
         by=job.by,
         sample=job.sample,
     )
-    frame = session.range(0, count, 1, count).mapInArrow(partial(compare, plan), RESULT)
     found = Backtest()
-    try:
-        for row in frame.collect():
-            found.add(read_result(row["result"]))
-    except (PySparkException, Py4JError) as error:
-        raise PipelineError(explain_failure(str(error), job.output)) from error
+    for result in collect_results(numbered_tasks(session, count, partial(compare, plan)), job.output):
+        found.add(read_result(result))
     return found

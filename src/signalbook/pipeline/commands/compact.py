@@ -1,7 +1,7 @@
-"""Many small files of a table into few large ones, as one commit of a table.
+"""``pipeline compact``: many small files of a table become few large ones, as one commit of the table.
 
-A compaction is an entry of the journal like a batch: its files stand for those it removes. So what dies half-way is
-completed or forgotten by whatever works on the output folder next, and a table never has rows twice or not at all
+A compaction is an entry of the journal like a batch: its files replace those it removes. So what dies half-way is
+completed or withdrawn by whatever works on the output folder next, and a table never has rows twice or not at all
 longer than its format takes to swap files. One row group is in memory at a time.
 """
 
@@ -19,7 +19,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.commit.committing import PATIENCE, commit, complete_unfinished, disk_errors, sweep_on_failure
+from signalbook.pipeline.commit.committing import (
+    PATIENCE,
+    complete_unfinished,
+    disk_errors,
+    prepare_and_commit,
+    sweep_on_failure,
+)
 from signalbook.pipeline.commit.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
@@ -90,12 +96,13 @@ def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, lis
     return {table: files for table, files in tables.items() if not definitions or definition_of(table) in definitions}
 
 
-# For each file to be made those it stands for.
+# For each file to be made those it replaces.
 _Plan = list[list[DataFile]]
 
 
 def _sound(journal: Journal, table: TableName, files: Sequence[DataFile], target: int) -> _Plan:
-    """The plan for those files that are in the table still; it is not asked where there is nothing to do anyway."""
+    """The plan for those files that are in the table still."""
+    # asking a table for its files takes a while: not where there is nothing to do anyway
     return _plan(standing(journal, table, files), target) if _plan(files, target) else []
 
 
@@ -146,9 +153,7 @@ class _Work:
             seconds=0.0,
             compaction=True,
         )
-        self.journal.prepare(entry)
-        self.show(Progress(stage="prepared"))
-        commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
+        prepare_and_commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
         return Compaction(
             table=made[0].table,
             files_before=len(removed),
@@ -163,6 +168,7 @@ class _Work:
         folder, slash, _ = first.name.rpartition("/")
         home_of = self.journal.output / home(first.table, self.table_format)
         rows = self._write([home_of / file.name for file in group], place)
+        # other programs may write to the tables beside us; to replace files of theirs would undo that
         if rows != sum(file.rows for file in group):
             raise PipelineError(
                 f"files of table {first.table} hold {rows} rows where the journal counts "

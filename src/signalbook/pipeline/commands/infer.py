@@ -1,4 +1,9 @@
-"""The driver's side of a draft: look at a stream, draft from one half, try on the other, draft from both."""
+"""``pipeline infer``: message definitions and schemas of what a stream holds that nobody has defined yet.
+
+Workers look at one half of the messages; definitions are inferred from it and tried on the other half, by less strict
+rules until they accept enough; then they are inferred from both. Which half a message is in depends on where it lies
+and on nothing else, so that all passes cut alike.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,6 @@ from zlib import crc32
 
 import msgspec
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
@@ -24,7 +27,7 @@ from signalbook.pipeline.inference.observations import Observations, kind_header
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import explain_failure
+from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, task_results
 from signalbook.pipeline.reports.report import violation_kind
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
@@ -33,7 +36,6 @@ from signalbook.values import JSONObject
 from signalbook.xid import XidError, check_id
 
 PLAN: Final = "plan.msgpack"
-RESULT: Final = "result binary"
 MOST_NAMES: Final = 200
 OTHERS: Final = "others"
 
@@ -42,7 +44,8 @@ OTHERS: Final = "others"
 class InferencePlan:
     """What every task needs to know.
 
-    ``limit`` is the most messages a task looks at, 0 for all; ``kinds`` are the keys of kinds that a draft defines.
+    ``limit`` is the most messages a task looks at, 0 for all; ``kinds`` are the keys of the kinds that are
+    defined on trial.
     """
 
     source: str
@@ -69,7 +72,7 @@ class Halves(msgspec.Struct):
 class Trial(msgspec.Struct):
     """What became of held-back messages: how many were tried and how many accepted, reasons of the others.
 
-    ``unseen`` are those of kinds that the draft cannot define, since none was in the first half, by name: they are not
+    ``unseen`` are those of kinds without a definition, since none was in the first half, by name: they are not
     tried. Beyond ``MOST_NAMES`` of either they are counted under ``OTHERS``.
     """
 
@@ -119,9 +122,7 @@ Work = Callable[[InferencePlan, int], msgspec.Struct]
 def run_task(folder: str, work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: task numbers in, what ``work`` found out, in MessagePack, for each."""
     plan = msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan)
-    for batch in batches:
-        found = [msgspec.msgpack.encode(work(plan, number)) for number in batch.column(0).to_pylist()]
-        yield pa.RecordBatch.from_pydict({"result": pa.array(found, pa.binary())})
+    return task_results(batches, lambda number: msgspec.msgpack.encode(work(plan, number)))
 
 
 def look(plan: InferencePlan, number: int) -> Halves:
@@ -176,9 +177,9 @@ def _contract(snapshot: str) -> Contract:
 class InferenceJob:
     """The options of ``signalbook pipeline infer``.
 
-    ``inputs`` are files, folders and globs; ``group`` is the id of the message group and the schema group to draft.
-    ``accept`` is the share of held-back messages that the draft has to accept; ``limit`` the most messages looked at,
-    0 for all of them.
+    ``inputs`` are files, folders and globs; ``group`` is the id of the message group and the schema group to make.
+    ``accept`` is the share of held-back messages that the definitions have to accept; ``limit`` the most messages
+    looked at, 0 for all of them.
     """
 
     inputs: tuple[str, ...]
@@ -191,13 +192,13 @@ class InferenceJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferredDefinitions:
-    """A registry document drafted from messages, and how far to trust it.
+    """A registry document inferred from messages, and how far to trust it.
 
-    ``messages`` says of each definition, by id, how many messages it was drafted from. Of the messages read,
-    ``unreadable`` were no messages and ``unknown`` of no kind that can be told. Half of the others were held back from
-    a first draft: ``unseen`` counts, by name, those of kinds that it could not define, since none was left to it; the
-    others were ``tried``. It accepted ``accepted`` of them and refused the rest for ``reasons``, which tell definition,
-    rule and place. The document is drafted from all messages by the same ``rules``.
+    ``messages`` says of each definition, by id, how many messages it was inferred from. Of the messages read,
+    ``unreadable`` were no messages and ``unknown`` of no kind that could be recognized. Half of the others were held
+    back: ``unseen`` counts, by name, those of kinds that the first half had none of; the others were ``tried`` on the
+    definitions of the first half. Those accepted ``accepted`` of them and refused the rest for ``reasons``, each with
+    definition, rule and path. The document is inferred from all messages by the same ``rules``.
     """
 
     document: JSONObject
@@ -255,9 +256,9 @@ def infer(job: InferenceJob, progress: Callable[[str], None] = lambda _: None) -
             progress("looking at messages")
             halves = stream.each(look, Halves())
             if not halves.first.kinds and not halves.second.kinds:
-                raise PipelineError(f"no message of a kind that can be told was found in {', '.join(job.inputs)}")
+                raise PipelineError(f"no message of a kind that can be recognized was found in {', '.join(job.inputs)}")
             trial, rules = _tried(stream, halves.first, job, progress)
-    return _draft(job, halves, trial, rules, stream.plan.header)
+    return _from_both(job, halves, trial, rules, stream.plan.header)
 
 
 def _check(job: InferenceJob) -> None:
@@ -296,32 +297,28 @@ class _Stream:
     def each(self, work: Work, found: _Found) -> _Found:
         """Add to ``found`` what ``work`` finds in every task."""
         (self.folder / PLAN).write_bytes(msgspec.msgpack.encode(self.plan))
-        count = len(self.plan.tasks)
-        frame = self.session.range(0, count, 1, max(count, 1))
-        try:
-            for row in frame.mapInArrow(partial(run_task, str(self.folder), work), RESULT).collect():
-                found.merge(msgspec.msgpack.decode(row["result"], type=type(found)))
-        except (PySparkException, Py4JError) as error:
-            raise PipelineError(explain_failure(str(error), self.folder)) from error
+        frame = numbered_tasks(self.session, len(self.plan.tasks), partial(run_task, str(self.folder), work))
+        for result in collect_results(frame, self.folder):
+            found.merge(msgspec.msgpack.decode(result, type=type(found)))
         return found
 
 
 def _tried(stream: _Stream, first: Observations, job: InferenceJob, show: Callable[[str], None]) -> tuple[Trial, Rules]:
-    """The first rules of the ladder whose draft accepts enough of what was held back, or the last ones."""
+    """The strictest rules whose definitions accept enough of what was held back, or the last ones."""
     trial, rules = Trial(), RULES_BY_STRICTNESS[0]
     trying = replace(stream, plan=replace(stream.plan, kinds=tuple(first.kinds)))
     for number, rules in enumerate(RULES_BY_STRICTNESS):
-        show(f"trying the draft on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})")
-        draft = definitions.document(first, job.group, rules, stream.plan.header)
+        show(f"trying the definitions on what was held back ({number + 1} of at most {len(RULES_BY_STRICTNESS)})")
+        document = definitions.document(first, job.group, rules, stream.plan.header)
         path = stream.folder / _SNAPSHOT.format(number)
-        path.write_bytes(Snapshot.of_documents([("the draft", draft)]).to_json())
+        path.write_bytes(Snapshot.of_documents([("the inferred definitions", document)]).to_json())
         trial = trying.each(partial(attempt, str(path)), Trial())
         if trial.accepted >= job.accept * trial.tried:
             break
     return trial, rules
 
 
-def _draft(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, header: str) -> InferredDefinitions:
+def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, header: str) -> InferredDefinitions:
     every = halves.first
     every.merge(halves.second)
     document = definitions.document(every, job.group, rules, header)

@@ -1,4 +1,4 @@
-"""What is in the landed tables: how often each column is empty, between which values it lies, how many there are."""
+"""``pipeline profile``: of each column in landed tables, how often it is empty, its least and greatest values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from signalbook.values import JSONObject
 class ColumnProfile:
     """One column, or member of one (``order.total``): its values over all rows.
 
-    ``payload`` tells those the definition's schema declares from those the pipeline adds. ``distinct`` is within 5 %,
+    ``payload`` is whether the definition's schema declares it; else the pipeline adds it. ``distinct`` is within 5 %,
     None for lists and maps; ``least`` and ``most`` are texts, of lists and maps their sizes, None without a value.
     """
 

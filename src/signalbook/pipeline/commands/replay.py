@@ -1,8 +1,8 @@
-"""The driver's side of a replay: dead letters held to the definitions of today, and moved where they conform.
+"""``pipeline replay``: dead letters held to the definitions of today, and landed where they conform by now.
 
-A replay is a batch of the journal whose input are files of dead letters. It adds files to tables and puts what remains
-of the letters into new files that stand for the old ones, all by one entry: killed anywhere, it is completed by the
-next run, or was never begun.
+A replay is a batch of the journal whose input are files of dead letters. It adds files to tables and writes what is
+left of the dead letters into new files that replace the old ones, all by one entry: killed anywhere, it is completed
+by the next run, or was never begun.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 import numpy as np
@@ -21,19 +21,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit.committing import (
-    PATIENCE,
-    assign_tables,
-    commit,
-    complete_unfinished,
-    disk_errors,
-    sweep_on_failure,
-)
+from signalbook.pipeline.commit.committing import PATIENCE, complete_unfinished, disk_errors, land
 from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing import tasks
 from signalbook.pipeline.landing.deadletters import (
     DeadLetter,
     DeadLetterLocation,
@@ -46,16 +38,24 @@ from signalbook.pipeline.landing.deadletters import (
     verdicts,
 )
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.staging import Landing
-from signalbook.pipeline.landing.tasks import Attempt, Intake, Manifest, Task, manifest_row
+from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.landing.tasks import (
+    Attempt,
+    Intake,
+    Manifest,
+    Task,
+    encoded_manifest,
+    numbered_tasks,
+    task_results,
+)
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
-from signalbook.pipeline.tables.registry import open_tables, standing
+from signalbook.pipeline.tables.registry import standing
 from signalbook.values import JSONObject, now
 
 WANTED: Final = "wanted.json"
-# What a letter keeps though its verdict changes: since when it is here.
+# What a dead letter keeps though its verdict changes: since when it is there.
 _KEPT: Final = ("batch", "sidelined_at")
 
 
@@ -63,23 +63,21 @@ def rewrite(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
     """The function for ``mapInArrow`` over dead letters: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
     wanted = msgspec.json.decode((Path(folder) / WANTED).read_bytes(), type=DeadLetterFilter)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield manifest_row(partial(_replay_task, task, wanted, number))
+    return task_results(batches, lambda number: encoded_manifest(partial(_replay_task, task, wanted, number)))
 
 
 def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
-    with task.landing(number) as landing:
+    with task.staged_files(number) as staged:
         rejected: list[DeadLetter] = []
-        processing = Processing(task.contract(), DeadLetterSource(), landing, task.mark, rejected.append)
-        work = _Rewriting(task, wanted, processing, landing, rejected)
-        odometer = task.odometer(number, processing.tally)
+        processing = Processing(task.contract(), DeadLetterSource(), staged, task.bookkeeping, rejected.append)
+        work = _Rewriting(task, wanted, processing, staged, rejected)
+        progress = task.progress(number, processing.tally)
         replaced = []
         for split in task.plan.tasks[number]:
             replaced += [split.path] if work.file(split.path) else []
-            odometer.advance(split.size)
+            progress.advance(split.size)
         return Manifest(
-            files=landing.finish(),
+            files=staged.finish(),
             tally=processing.tally,
             replaced=tuple(replaced),
             replayed=work.replayed,
@@ -88,33 +86,39 @@ def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
 
 
 class _Rewriting:
-    """Runs the letters of files again; ``rejected`` is where ``processing`` puts those that are letters still."""
+    """Processes the dead letters of files again; ``processing`` adds those that stay dead letters to ``rejected``."""
 
     def __init__(
-        self, task: Task, wanted: DeadLetterFilter, processing: Processing, landing: Landing, rejected: list[DeadLetter]
+        self,
+        task: Task,
+        wanted: DeadLetterFilter,
+        processing: Processing,
+        staged: StagedFiles,
+        rejected: list[DeadLetter],
     ) -> None:
         self.replayed = 0
         self.changed = 0
         self._wanted = wanted
         self._processing = processing
-        self._landing = landing
+        self._staged = staged
         self._rejected = rejected
-        self._letters = DeadLetterRows(task.mark)
+        self._dead_letters = DeadLetterRows(task.bookkeeping)
 
     def file(self, path: str) -> bool:
-        """Run the letters of a file again, and tell whether it is to go, as what remains of it was landed anew.
+        """Process the dead letters of a file again. Whether it is to be replaced: what remains of it was staged anew.
 
-        Letters whose verdict is another stay with the new one, all others as they are.
+        Dead letters whose verdict is another stay with the new one, all others as they are.
         """
         gone = [self._judged(first, rows) for first, rows in read_dead_letters(path)]
         if not any(mask.any() for mask in gone):
             return False
+        # read a second time instead of kept: a file may be larger than memory, and most files lose nothing
         for (_, rows), mask in zip(read_dead_letters(path), gone, strict=True):
             self._land(rows.filter(pa.array(~mask)))
         return True
 
     def _judged(self, first: int, rows: pa.RecordBatch) -> Mask:
-        """Run the letters of a portion again; which of its rows are not to stay as they are."""
+        """Process the dead letters of a portion again; which of its rows are not to stay as they are."""
         gone = matching_rows(self._wanted, rows)
         self.replayed += int(np.count_nonzero(gone))
         for frame in message_batches(first, rows, gone):
@@ -125,14 +129,18 @@ class _Rewriting:
         return gone
 
     def _unchanged(self, first: int, rows: pa.RecordBatch) -> Sequence[int]:
-        """The rows whose letters say what they said before; new ones are landed for the others."""
-        owners = [letter.place.row - first for letter in self._rejected if isinstance(letter.place, DeadLetterLocation)]
+        """The rows whose verdict is as before; for the others new dead letters are staged."""
+        owners = [
+            dead_letter.location.row - first
+            for dead_letter in self._rejected
+            if isinstance(dead_letter.location, DeadLetterLocation)
+        ]
         # What cannot be read as the message it was keeps what it has of it.
-        unread = [letter.message is None for letter in self._rejected]
-        for letter in self._rejected:
-            self._letters.add(letter)
+        unread = [dead_letter.message is None for dead_letter in self._rejected]
+        for dead_letter in self._rejected:
+            self._dead_letters.add(dead_letter)
         self._rejected.clear()
-        old, new = rows.take(pa.array(owners, pa.int64())), self._letters.take()
+        old, new = rows.take(pa.array(owners, pa.int64())), self._dead_letters.take()
         judged = zip(unread, verdicts(old), verdicts(new), strict=True)
         same = np.array([cannot or before == now for cannot, before, now in judged], np.bool_)
         self.changed += int(np.count_nonzero(~same))
@@ -141,7 +149,7 @@ class _Rewriting:
 
     def _land(self, rows: pa.RecordBatch) -> None:
         if len(rows):
-            self._landing.add(DEAD_LETTERS, rows)
+            self._staged.add(DEAD_LETTERS, rows)
 
 
 def _dated(new: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
@@ -153,7 +161,7 @@ def _dated(new: pa.RecordBatch, old: pa.RecordBatch) -> pa.RecordBatch:
 class Replay:
     """What a replay did, or with ``dry_run`` would do.
 
-    ``replayed`` letters were run again; of those that are letters still, ``changed`` have another reason now.
+    ``replayed`` dead letters were processed again; of those that stay, ``changed`` have another reason now.
     """
 
     report: Report
@@ -216,27 +224,15 @@ def _replay_on(
     attempt = Attempt(
         journal=journal,
         batch_id=f"replay-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}",
-        intake=LetterIntake.of(files, folder, job.wanted, session.sparkContext.defaultParallelism),
+        intake=DeadLetterIntake.of(files, folder, job.wanted, session.sparkContext.defaultParallelism),
         snapshot=snapshot,
         table_format=table_format,
         partition="day",
         policy=job.policy,
         landed_at=now(),
     )
-    with sweep_on_failure(journal):
-        processed = attempt.process(session, show)
-        if job.dry_run or not processed.removed:
-            journal.sweep()
-            return _told(processed, dry_run=job.dry_run)
-        tables = open_tables(journal.output, table_format)
-        batch = assign_tables(tables, journal.output, processed)
-    journal.prepare(batch)
-    show(Progress(stage="prepared"))
-    return _told(commit(journal, tables, batch, show), dry_run=False)
-
-
-def _told(batch: JournalEntry, *, dry_run: bool) -> Replay:
-    return Replay(report=batch.report(), replayed=batch.replayed, changed=batch.changed, dry_run=dry_run)
+    batch = land(attempt, session, show, worthwhile=lambda processed: not job.dry_run and bool(processed.removed))
+    return Replay(report=batch.report(), replayed=batch.replayed, changed=batch.changed, dry_run=job.dry_run)
 
 
 def _nothing(job: ReplayJob, snapshot: Snapshot) -> Replay:
@@ -245,14 +241,14 @@ def _nothing(job: ReplayJob, snapshot: Snapshot) -> Replay:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetterIntake(Intake):
+class DeadLetterIntake(Intake):
     """Files of dead letters, by their paths, as the input of a batch."""
 
     wanted: DeadLetterFilter
     files: dict[str, DataFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Sequence[DataFile], folder: Path, wanted: DeadLetterFilter, parallelism: int) -> LetterIntake:
+    def of(cls, files: Sequence[DataFile], folder: Path, wanted: DeadLetterFilter, parallelism: int) -> Self:
         """The files below ``folder``, dealt out to about ``parallelism`` tasks."""
         known = {str(folder / file.name): file for file in files}
         splits = [Split(path=path, start=0, end=file.bytes) for path, file in known.items()]
@@ -263,10 +259,9 @@ class LetterIntake(Intake):
     def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
         """The manifest of each task."""
         (folder / WANTED).write_bytes(msgspec.json.encode(self.wanted))
-        count = len(self.tasks)
-        return session.range(0, count, 1, count).mapInArrow(partial(rewrite, str(folder)), tasks.MANIFEST)
+        return numbered_tasks(session, len(self.tasks), partial(rewrite, str(folder)))
 
-    def outcome(self, manifests: Sequence[tasks.Manifest], batch: JournalEntry) -> JournalEntry:
+    def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:
         """The batch with the files it replaces."""
         return replace(
             batch,

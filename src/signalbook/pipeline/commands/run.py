@@ -1,4 +1,4 @@
-"""The driver's side of a run: check, freeze the definitions, let Spark work, commit."""
+"""``pipeline run``: one batch. Check, freeze the definitions, let Spark work, commit."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _packages(job: Job) -> tuple[str, ...]:
 
 
 def _input(job: Job) -> tuple[str, Open]:
-    """What tells this input from another, and a way to it once Spark runs."""
+    """What distinguishes this input from another, and a way to it once Spark runs."""
     source = base.find_source(job.input_format)
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])

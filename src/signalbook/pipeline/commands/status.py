@@ -1,4 +1,4 @@
-"""What became of streams, out of the journal."""
+"""``pipeline status``: the batches of an output folder, and what became of its streams, out of the journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The driver's side of a stream: Spark says what is in each micro-batch, the journal that it is landed once."""
+"""``pipeline stream``: Spark says what is in each micro-batch, the journal that it is landed once.
+
+Spark writes to its checkpoint where a micro-batch begins and ends before we get it, and after it that it is done. A
+driver that is killed in between gets the same micro-batch again, with the same number and so the same batch id: if the
+journal has that, nothing is left to do. The journal keeps the offsets, too, so that a checkpoint that is lost can be
+written anew from it (``resume``).
+"""
 
 from __future__ import annotations
 
@@ -35,6 +41,18 @@ from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.tables.naming import escape
 from signalbook.values import fingerprint, now
 
+_CHECKPOINT: Final = "checkpoint"
+_LOCK: Final = ".lock"
+_JAVA_LOCK: Final = ".lock.java"
+_LOOK: Final = 0.3
+_DYING: Final = 300.0
+"""Seconds that the Java process of a driver that was killed may take to end."""
+# Another program may be at work in the output folder for a while, to replay or compact.
+_PATIENCE: Final = 3600.0
+_TURNS: Final = 5
+"""How often a stream is begun, since Spark gives each Python process it starts ten seconds and no more."""
+
+# Names and contents of Spark's checkpoint.
 _OFFSETS: Final = "offsets"
 _COMMITS: Final = "commits"
 _METADATA: Final = "metadata"
@@ -45,7 +63,7 @@ _LANDED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 
 
 def input_fingerprint(checkpoint: Path, number: int) -> str:
-    """Tells the input of a micro-batch from any other: where it begins and ends in its sources.
+    """Distinguishes the input of a micro-batch from any other: where it begins and ends in its sources.
 
     Raises ``PipelineError`` if the checkpoint does not say.
     """
@@ -73,9 +91,11 @@ def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
     last = _landed(journal, job.name)
     planned, committed = _newest(checkpoint / _OFFSETS), _newest(checkpoint / _COMMITS)
     ends = [_ends(journal, job, number) for number in range(max(last - 1, 0), last + 1)]
+    # Spark plans a batch before we land it, so that a sound checkpoint has planned at least what the journal has
     if planned < last and all(ends):
         _write(checkpoint, last, ends)
         return job.batch_id(last)
+    # landed without us, or with other offsets: going on would skip messages or land some twice
     if committed > last or (ends and ends[-1] and planned >= last and end_offsets(checkpoint, last) != ends[-1]):
         landed = job.batch_id(last) if ends else "the beginning"
         raise PipelineError(
@@ -104,7 +124,10 @@ def _newest(folder: Path) -> int:
 
 
 def _write(checkpoint: Path, last: int, ends: list[str]) -> None:
-    """A checkpoint as after the batch ``last``; it has the one before, too. Sound whenever this dies."""
+    """A checkpoint as after the batch ``last``; it has the one before, too, from which Spark takes where that began.
+
+    Sound whenever this dies: without the last file Spark gives us the batch ``last`` again, which the journal knows.
+    """
     if not (checkpoint / _METADATA).exists():
         _replace(checkpoint / _METADATA, f'{{"id":"{uuid4()}"}}')
     for number, end in enumerate(ends, last - len(ends) + 1):
@@ -120,28 +143,16 @@ def _replace(path: Path, content: str) -> None:
     fresh.replace(path)
 
 
-_CHECKPOINT: Final = "checkpoint"
-_LOCK: Final = ".lock"
-_JAVA_LOCK: Final = ".lock.java"
-_LOOK: Final = 0.3
-_DYING: Final = 300.0
-"""Seconds that the Java process of a driver that was killed may take to end."""
-# Another program may be at work in the output folder for a while, to replay or compact.
-_PATIENCE: Final = 3600.0
-_TURNS: Final = 5
-"""How often a stream is begun, since Spark gives each Python process it starts ten seconds and no more."""
-
-
 def stream(
     job: StreamJob,
     stop: threading.Event,
-    tell: Callable[[str], None] = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
     done: Callable[[Report], None] = lambda _: None,
     show: ShowProgress = lambda _: None,
 ) -> None:
     """Land messages as they come until ``stop`` is set, and with ``job.once`` no longer than there are some.
 
-    ``done`` takes the report of each batch, ``tell`` notices for people. Raises ``PipelineError`` and what reading
+    ``done`` takes the report of each batch, ``notify`` notices for people. Raises ``PipelineError`` and what reading
     definitions raises; then all batches that were reported are committed, and the next run goes on behind them.
     """
     check(job.job.policy)
@@ -149,29 +160,30 @@ def stream(
     journal = Journal.open(job.job.output.absolute())
     home = status.home(journal, job.name)
     with suppress(Stopped), disk_errors(journal.output), _alone(home, job.name):
+        # the folder is locked now and for each batch, not for the whole stream: others may replay or compact in between
         with journal.alone(_PATIENCE, stop):
             complete_unfinished(journal, show)
             check_tables(journal, job.job)
             check_reachable(journal, job.job.table_format)
         kept = home / kept_name(job.job.registry, job.job.groups)
-        definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, tell=tell)
+        definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, notify=notify)
         with (
             closing(definitions),
             open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,
-            _after_others(session, home / _JAVA_LOCK, job.name, stop, tell) as alone,
+            _after_others(session, home / _JAVA_LOCK, job.name, stop, notify) as alone,
         ):
             behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
-                tell(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
+                notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
             for left in reversed(range(_TURNS if alone else 0)):
                 batches = MicroBatches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
                 try:
-                    _follow(query, batches, stop, job, partial(_look, journal, job.name, tell))
+                    _follow(query, batches, stop, job, partial(_look, journal, job.name, notify))
                 except _SlowError as failure:
                     if not left:
                         raise
-                    tell(f"{failure}; it is begun once more")
+                    notify(f"{failure}; it is begun once more")
                 else:
                     return
 
@@ -205,8 +217,9 @@ class MicroBatches:
 
     def take(self, frame: DataFrame, number: int) -> None:
         """Land micro-batch ``number``. Spark takes it for done unless this raises."""
+        # the lock holds ``stop`` back until a batch is committed: Spark must not end in the midst of one
         with self._gate:
-            if self._stopped or self._stop.is_set():  # whoever waits for it may take notice late
+            if self._stopped or self._stop.is_set():  # ``stop`` may come while Spark prepares a batch
                 raise Stopped("the stream is being stopped")
             try:
                 with disk_errors(self._journal.output), self._journal.alone(_PATIENCE, self._stop):
@@ -227,6 +240,7 @@ class MicroBatches:
     def _land(self, frame: DataFrame, number: int) -> Report | None:
         """The report of the batch, None if it was committed before: Spark asks again for one it died in."""
         job = self._stream.job
+        # a batch that died while it was committed is this very one, or that of another program in the folder
         complete_unfinished(self._journal, self._show)
         batch_id = self._stream.batch_id(number)
         origin = input_fingerprint(self._checkpoint, number)
@@ -284,6 +298,7 @@ def _follow(
     finally:
         batches.stop()
         _end(query)
+    # first: a worker that did not start is the failure of the batch as well, and to be raised as such would be final
     if SLOW in str(failed):
         raise _SlowError(f"the stream {job.name} ended: Spark's Python did not start in time")
     if isinstance(batches.failure, SignalbookError):
@@ -292,13 +307,13 @@ def _follow(
         raise PipelineError(explain_failure(str(failed), job.job.output, f"the stream {job.name} ended")) from failed
 
 
-def _look(journal: Journal, name: str, tell: Callable[[str], None], before: bool) -> bool:
+def _look(journal: Journal, name: str, notify: Callable[[str], None], before: bool) -> bool:
     """Whether the stream's folder is full, and say so when it has come to be or is no longer."""
     full = status.is_full(journal, name)
     if full and not before:
-        tell(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
+        notify(f"the stream {name} is behind: its folder is full, and what else comes waits at the broker")
     if before and not full:
-        tell(f"the stream {name} receives again")
+        notify(f"the stream {name} receives again")
     return full
 
 
@@ -323,7 +338,7 @@ def _alone(home: Path, name: str) -> Iterator[None]:
 
 @contextmanager
 def _after_others(
-    session: SparkSession, file: Path, name: str, stop: threading.Event, tell: Callable[[str], None]
+    session: SparkSession, file: Path, name: str, stop: threading.Event, notify: Callable[[str], None]
 ) -> Iterator[bool]:
     """Wait for the Java process of a driver that was killed: until it ends it writes to the stream's checkpoint.
 
@@ -333,7 +348,7 @@ def _after_others(
     with java_lock(session, file) as locked:
         alone = locked()
         if not alone:
-            tell(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")
+            notify(f"waiting for the end of the Java process of an earlier run of the stream {name!r}")
         while not alone and not stop.wait(_LOOK):
             if time.monotonic() > deadline:
                 raise PipelineError(f"a Java process of an earlier run of the stream {name!r} still runs: end it")

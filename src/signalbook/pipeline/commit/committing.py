@@ -1,10 +1,19 @@
-"""From a processed batch to tables that have it: every batch of an output folder goes through here."""
+"""From a processed batch to tables that have its rows exactly once: every batch of an output folder goes through here.
+
+1. The tasks stage files, and the totals are checked. Killed here, the batch was never begun: staged files are swept.
+2. Each file is assigned to a table (``assign_tables``), and the batch is entered in the journal as *prepared*.
+3. The tables commit, one after the other, and the entry becomes *committed*. Killed here, ``complete_unfinished`` does
+   all of this step again: a table that has the batch already takes nothing twice.
+
+The assignment is made once, in step 2, and not when a commit is repeated: meanwhile a definition may have changed, and
+the same file must not go to two tables.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
@@ -28,7 +37,7 @@ from signalbook.values import now
 
 
 def assign_tables(tables: Tables, output: Path, batch: JournalEntry) -> JournalEntry:
-    """``batch`` with each file in a table that takes it, and in its folder there.
+    """``batch`` with each staged file assigned to a table that accepts its columns, and to a folder there.
 
     Raises ``PipelineError`` if someone else changed a table.
     """
@@ -69,44 +78,68 @@ def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> Ta
 PATIENCE: Final = 60.0
 
 
-def land(attempt: Attempt, session: SparkSession, show: ShowProgress) -> JournalEntry:
-    """Process a batch and commit it. Raises ``PipelineError`` with nothing of it committed, or nothing left to do but
-    what ``complete_unfinished`` does.
+def land(
+    attempt: Attempt,
+    session: SparkSession,
+    show: ShowProgress,
+    worthwhile: Callable[[JournalEntry], bool] = lambda _: True,
+) -> JournalEntry:
+    """Process a batch and commit it, or only process it if what came out is not ``worthwhile``.
+
+    Raises ``PipelineError`` with nothing of it committed, or nothing left to do but what ``complete_unfinished`` does.
     """
     journal = attempt.journal
     # also of a stream's later batches: others may have been the first to land something here
     check_format(journal, attempt.table_format)
     with sweep_on_failure(journal):
         processed = attempt.process(session, show)
+        if not worthwhile(processed):
+            journal.sweep()
+            return processed
         tables = open_tables(journal.output, processed.table_format)
         batch = assign_tables(tables, journal.output, processed)
+    return prepare_and_commit(journal, tables, batch, show)
+
+
+def prepare_and_commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProgress) -> JournalEntry:
+    """Enter a batch whose files are all staged, and commit it.
+
+    Killed before the first line, it was never begun: the next run sweeps its files. Killed after it,
+    ``complete_unfinished`` of whatever works on the folder next repeats the commit from the entry alone.
+    """
     journal.prepare(batch)
     show(Progress(stage="prepared"))
     return commit(journal, tables, batch, show)
 
 
 def complete_unfinished(journal: Journal, show: ShowProgress) -> dict[str, JournalEntry]:
-    """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged."""
+    """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged.
+
+    Called with the folder locked, before anything else is done in it.
+    """
     completed: dict[str, JournalEntry] = {}
     for batch in journal.unfinished():
         tables = open_tables(journal.output, batch.table_format)
-        with suppress(Withdrawn):
+        with suppress(Withdrawn):  # its work is undone, and that was all there was to do
             completed[batch.id] = commit(journal, tables, batch, show)
+    # only now: prepared batches still had files there
     journal.sweep()
     return completed
 
 
 def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProgress) -> JournalEntry:
-    """Commit a prepared batch table by table; again after a crash, as often as it takes."""
+    """Commit a prepared batch table by table; after a crash again, as often as it takes."""
     started = time.monotonic()
     losing = {file.table for file in batch.removed}
-    # those that lose files come first: if someone else took such a file away, nothing is committed yet
+    # tables that lose files come first: if someone else took such a file away, nothing is committed yet and the batch
+    # can be withdrawn; once one table has it, the others must follow
     names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
     parts = _by_table(batch)
     for number, table in enumerate(names):
         show(Progress(stage="committing", done=number, total=len(names)))
         with _withdrawn(journal, batch, hopeless=number == 0 and table in losing):
             tables.commit(parts[table], table)
+    # only when all tables have it: until then every run starts by doing the above again
     committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
     journal.commit(committed)
     journal.sweep()
@@ -115,7 +148,7 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
 
 
 def _by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
-    """What of a batch is each table's: of thousands, none looks through the files of all."""
+    """The part of a batch that each table gets, so that not each of thousands looks through the files of all."""
     files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
     for found, into in ((batch.files, files), (batch.removed, removed)):
         for file in found:
@@ -157,12 +190,12 @@ def check_reachable(journal: Journal, table_format: TableFormat) -> None:
 
 
 class Withdrawn(PipelineError):
-    """A compaction or replay of files that are no longer there: it is forgotten, and everything is as before it."""
+    """A compaction or replay of files that are no longer there: it is taken back, and everything is as before it."""
 
 
 @contextmanager
 def _withdrawn(journal: Journal, batch: JournalEntry, *, hopeless: bool) -> Iterator[None]:
-    """Forget a ``hopeless`` batch that is outdated, and raise ``Withdrawn``: it would stop all else for ever."""
+    """Take back a ``hopeless`` batch that is outdated, and raise ``Withdrawn``: it would block the folder for ever."""
     try:
         yield
     except Outdated as error:
@@ -174,7 +207,7 @@ def _withdrawn(journal: Journal, batch: JournalEntry, *, hopeless: bool) -> Iter
 
 @contextmanager
 def disk_errors(output: Path) -> Iterator[None]:
-    """Say of a disk that fails which it is."""
+    """Raise ``PipelineError`` for a disk that fails, with the folder in it."""
     try:
         yield
     except OSError as error:
@@ -183,7 +216,7 @@ def disk_errors(output: Path) -> Iterator[None]:
 
 @contextmanager
 def sweep_on_failure(journal: Journal) -> Iterator[None]:
-    """Leave nothing behind of an attempt that fails."""
+    """Remove the staged files of an attempt that fails."""
     try:
         yield
     except BaseException:

@@ -3,7 +3,7 @@
 A batch is *prepared* once all of its files are staged and its totals add up, and *committed* when every table has
 them. A run that dies before the first leaves only staged files, which the next run removes; one that dies between the
 two is completed by the next run, since committing a file or a table twice changes nothing. Entries are replaced
-atomically, so that a reader sees one state or the other.
+atomically, so that a reader sees one state or the other. ``commit/committing.py`` has the steps in between.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """One entry of the journal. ``origin`` tells the input apart from another under the same batch id.
+    """One entry of the journal. ``origin`` distinguishes the input from another under the same batch id.
 
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
-    not tell. ``removed`` are files of earlier batches that ``files`` stand for from now on; ``replayed`` counts the
+    not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
     the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. A ``compaction``
     has no input: its files hold the rows of those it removes.
@@ -150,7 +150,7 @@ class Journal:
         return (entry for entry in self._entries() if not entry.compaction)
 
     def files(self) -> dict[TableName, list[DataFile]]:
-        """The files of each table that no others stand for, as far as they are still where they were left."""
+        """The files of each table that no others replaced, as far as they are still where they were left."""
         entries = list(self._entries())
         removed = {(file.table, file.name) for entry in entries for file in entry.removed}
         found: dict[TableName, list[DataFile]] = {}
@@ -183,7 +183,7 @@ class Journal:
         return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
 
     def entry(self, name: str) -> JournalEntry:
-        """A committed entry by one of the names that ``news`` tells."""
+        """A committed entry by one of the names out of ``news``."""
         return _read(self.output / BATCHES / f"{name}.json")
 
     def unfinished(self) -> list[JournalEntry]:
@@ -192,15 +192,16 @@ class Journal:
 
     def prepare(self, batch: JournalEntry) -> None:
         """Enter a batch whose files are all staged."""
-        _write(self._path(PREPARED, batch.id), batch)
+        replace_file(self._path(PREPARED, batch.id), msgspec.json.encode(batch))
 
     def commit(self, batch: JournalEntry) -> None:
         """Enter a batch as committed, once all of its tables are."""
-        _write(self._path(BATCHES, batch.id), batch)
+        # in this order: killed in between, the batch is committed and merely committed again; never is it in neither
+        replace_file(self._path(BATCHES, batch.id), msgspec.json.encode(batch))
         self._path(PREPARED, batch.id).unlink()
 
     def withdraw(self, batch: JournalEntry) -> None:
-        """Forget a prepared batch that cannot be committed any more."""
+        """Take back a prepared batch that cannot be committed any more."""
         self._path(PREPARED, batch.id).unlink()
 
     def staging(self, attempt: str) -> Path:
@@ -237,14 +238,16 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _write(path: Path, batch: JournalEntry) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Give a file this content, lasting through a crash of the machine; readers see the old or the new one."""
     fresh = path.with_suffix(".new")
     with fresh.open("wb") as file:
-        file.write(msgspec.json.encode(batch))
+        file.write(content)
         file.flush()
         # ``news`` goes by this time; the clock of a file system may tick more slowly than batches are committed
         os.utime(file.fileno(), ns=(time.time_ns(), time.time_ns()))
         os.fsync(file.fileno())
+    # the content is on disk before the name is, and the name before anyone relies on it
     fresh.replace(path)
     sync_folder(path.parent)
 

@@ -15,7 +15,7 @@ from signalbook.pipeline.inference.summaries import AddressSummary
 from signalbook.values import JSONObject
 
 LABELS: Final = {"stage": "draft"}
-"""Of the groups of a draft, until someone has looked at it."""
+"""Labels of inferred groups, until someone has looked at them."""
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._~-]+", re.ASCII)
 _LONGEST_ID: Final = 120
@@ -29,7 +29,7 @@ _PAYLOADS: Final = 0.99
 def document(observations: Observations, group: str, rules: Rules, header: str = "") -> JSONObject:
     """A message group with a definition for each kind of message, and a schema group with their payloads' schemas.
 
-    Both have the id ``group``; ``header`` is what told the kinds of plain requests.
+    Both have the id ``group``; ``header`` is the one that tells plain requests apart.
     """
     messages: JSONObject = {}
     found: JSONObject = {}
@@ -48,7 +48,7 @@ def document(observations: Observations, group: str, rules: Rules, header: str =
 
 
 def counts(observations: Observations) -> dict[str, int]:
-    """How many messages each definition is drafted from, by its id."""
+    """How many messages each definition is inferred from, by its id."""
     return {name: observed.count for name, observed in _named(observations)}
 
 
@@ -69,7 +69,7 @@ def _id(observed: KindSummary, taken: set[str]) -> str:
 
 
 def _message(observed: KindSummary, rules: Rules, header: str) -> JSONObject:
-    common: JSONObject = {"description": f"Drafted from {observed.count} messages."}
+    common: JSONObject = {"description": f"Inferred from {observed.count} messages."}
     if observed.kind == EVENT:
         return {**common, "envelope": "CloudEvents/1.0", "envelopemetadata": _metadata(observed, rules)}
     content_type, *others = observed.types or ("",)

@@ -25,7 +25,7 @@ REQUEST: Final = "request"
 MOST_KINDS: Final = 5000
 LONGEST_NAME: Final = 1024
 _HEADER: Final = "headers."
-# Headers that tell of the delivery, its client or its credentials, and never what a message is.
+# Headers that are about the delivery, its client or its credentials, and never what a message is.
 _TRANSPORT: Final = re.compile(
     r"accept.*|age|authorization|cache-control|connection|content-.*|cookie|date|expect|forwarded|host|if-.*|keep-alive"
     r"|origin|referer|sec-.*|te|trace.*|transfer-encoding|upgrade|user-agent|via|x-forwarded-.*|x-real-ip|x-request-id"
@@ -94,7 +94,7 @@ class Observations(msgspec.Struct):
     room: MemoryBudget = msgspec.field(default_factory=MemoryBudget)
 
     def take(self, message: Message, header: str = "") -> None:
-        """Look at one more. ``header`` (lower case) tells the kinds of plain requests, "" if none does."""
+        """Look at one more. ``header`` (lower case) distinguishes the kinds of plain requests, "" if none does."""
         parts = list(_parts(message))
         self.unknown += not parts
         for part in parts:
@@ -108,7 +108,7 @@ class Observations(msgspec.Struct):
                 found[0].know(_natives(part.event))
 
     def _observed(self, part: _Part, header: str) -> tuple[KindSummary, dict[str, str]] | None:
-        """The kind of a message, and its texts by name; None if there is no way to tell."""
+        """The kind of a message, and its texts by name; None if it cannot be recognized."""
         texts = _texts(part)
         kind, names = _named(part, texts, header)
         found = self._kind(kind, names) if kind else None
@@ -197,7 +197,7 @@ def _parts(message: Message) -> Iterator[_Part]:
 
 
 def _texts(part: _Part) -> dict[str, str]:
-    """The texts of a message that tell of it, by name."""
+    """The texts of a message that may say what it is, by name."""
     if part.event is not None:
         return {name: attribute_text(value) for name, value in part.event.attributes.items()}
     if part.message.protocol == "HTTP":
@@ -208,7 +208,7 @@ def _texts(part: _Part) -> dict[str, str]:
 
 
 def _named(part: _Part, texts: Mapping[str, str], header: str) -> tuple[str, list[str]]:
-    """What kind of message it is, and its names; "" if there is no way to tell."""
+    """What kind of message it is, and its names; "" if it cannot be recognized."""
     if part.event is not None:
         return EVENT, [texts["type"]]
     if part.message.protocol == "HTTP":
@@ -218,7 +218,7 @@ def _named(part: _Part, texts: Mapping[str, str], header: str) -> tuple[str, lis
 
 
 def is_transport(name: str) -> bool:
-    """Whether a property tells of the delivery rather than of the message."""
+    """Whether a property is about the delivery rather than the message."""
     header = name.removeprefix(_HEADER)
     return header != name and (_TRANSPORT.fullmatch(header) is not None)
 

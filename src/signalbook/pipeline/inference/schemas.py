@@ -12,22 +12,22 @@ import msgspec
 from signalbook.pipeline.inference.summaries import MemoryBudget, TextSummary, ValueSummary
 from signalbook.values import JSON, JSONObject, dump_json
 
-PlaceSchema = Callable[[ValueSummary], JSONObject]
+_PlaceSchema = Callable[[ValueSummary], JSONObject]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Union:
-    """A place whose objects are of several shapes, told apart by the text of ``by``.
+    """A place whose objects are of several shapes, distinguished by the text of ``by``.
 
     ``kinds`` are the types of JSON Schema that the place takes, ``least`` is how many objects of a case have to be seen
-    before anything is said of it, and ``draft`` makes the schema of a place.
+    before anything is said of it, and ``place_schema`` makes the schema of a place.
     """
 
     by: str
     cases: dict[str, ValueSummary]
     kinds: list[JSON]
     least: int
-    draft: PlaceSchema
+    place_schema: _PlaceSchema
 
     def schema(self) -> JSONObject:
         """``oneOf`` the shapes, which adds to what is said of all objects; nothing if they do not really differ.
@@ -48,14 +48,16 @@ class Union:
         return {"oneOf": [*shapes, {"type": others[0] if len(others) == 1 else others}] if others else shapes}
 
     def _shape(self, texts: list[str], said: JSONObject) -> JSONObject:
-        told: JSON = {"const": texts[0]} if len(texts) == 1 else {"enum": [*texts]}
-        shape = {"properties": {self.by: told, **said.get("properties", {})}, "required": [self.by, *said["required"]]}
+        case: JSON = {"const": texts[0]} if len(texts) == 1 else {"enum": [*texts]}
+        shape = {"properties": {self.by: case, **said.get("properties", {})}, "required": [self.by, *said["required"]]}
         return {"type": "object", **shape} if self.kinds != ["object"] else shape
 
     def _said(self, case: ValueSummary) -> JSONObject:
         """What holds in a case and not in all: members that others never have, and those of another type or shape."""
         own = [name for name, member in case.members.items() if member.count == case.objects and self._lacked(name)]
-        others = {name: self.draft(member) for name, member in case.members.items() if self._differs(name, member)}
+        others = {
+            name: self.place_schema(member) for name, member in case.members.items() if self._differs(name, member)
+        }
         return {"required": own, **({"properties": others} if others else {})}
 
     def _lacked(self, name: str) -> bool:
@@ -171,7 +173,7 @@ class Rules:
     A member is required if all of at least ``required`` objects had it. An enum lists the words of a place with at
     least ``enough`` texts if no word was seen fewer than ``enum`` times: the share of values never seen yet is about
     that of values seen once (Good and Turing, 1953), so that a place whose texts all recur has hardly any left. Shapes
-    that a word tells apart are drafted by the same measure. 0 demands nothing of the kind. Where fewer than ``few``
+    that a word distinguishes are inferred by the same measure. 0 demands nothing of the kind. Where fewer than ``few``
     values stood, null may stand as well, and a fraction for an integer if other members of the object have fractions.
     """
 
@@ -263,7 +265,7 @@ class _SchemaBuilder:
             cases=seen.cases,
             kinds=kinds,
             least=max(self.rules.enum, self.rules.required),
-            draft=lambda member: plain.place(member, member),
+            place_schema=lambda member: plain.place(member, member),
         ).schema()
 
     def _required(self, whole: ValueSummary, family: Family | None) -> list[JSON]:

@@ -35,7 +35,7 @@ FORMATS: Final[dict[str, Callable[[str], object]]] = {
     "ipv4": _IPV4.fullmatch,
     "uri": lambda text: "://" in text and is_uri(text),
 }
-"""Formats of JSON Schema that are told from other texts by looking at them."""
+"""Formats of JSON Schema that are recognized in texts."""
 
 
 class MemoryBudget(msgspec.Struct):
@@ -109,7 +109,7 @@ DISCRIMINATORS: Final = (
     "type", "kind", "action", "event", "eventType", "event_type", "@type", "__typename", "object", "operation", "op",
     "method", "status", "state",
 )  # fmt: skip
-"""Members that tell by their text what else an object has, in the order they are looked for."""
+"""Members whose text decides what else an object has, in the order they are looked for."""
 
 
 class ValueSummary(msgspec.Struct, omit_defaults=True):
@@ -118,7 +118,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
     ``members`` are those of objects by name, ``others`` all those beyond ``MOST_MEMBERS`` names in one, or without
     ``MemoryBudget``; ``items`` are the elements of arrays. What lies deeper than ``DEEPEST`` is not looked at.
 
-    As long as all objects have the same telling member ``by``, with at most ``MOST_CASES`` texts, members are in
+    As long as all objects have the same discriminator ``by``, with at most ``MOST_CASES`` texts, members are in
     ``cases``, by its text; from then on ``cases`` is None. ``whole`` has them together.
     """
 
@@ -265,7 +265,7 @@ def merged(one: ValueSummary | None, other: ValueSummary, room: MemoryBudget) ->
 
 
 def _discriminator(value: dict[str, JSON]) -> tuple[str, str]:
-    """The telling member of an object and its text, two empty ones if it has none."""
+    """The discriminator of an object and its text, two empty ones if it has none."""
     for name in DISCRIMINATORS:
         text = value.get(name)
         if isinstance(text, str):
@@ -379,7 +379,7 @@ def _joints(segment: Segment) -> tuple[str, str]:
 
 
 def _one_of(word: str) -> str:
-    """The singular of an English word, as far as endings tell."""
+    """The singular of an English word, as far as endings show."""
     if word.endswith("ies") and len(word) > 4:
         return f"{word[:-3]}y"
     if word.endswith(("sses", "xes", "ches", "shes")):

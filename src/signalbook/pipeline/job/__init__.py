@@ -1,1 +1,1 @@
-"""What a run of the pipeline is told: jobs, job files, definitions frozen for it, and its Spark session."""
+"""The input of a run: jobs, job files, definitions frozen for it, and its Spark session."""

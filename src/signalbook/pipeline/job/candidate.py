@@ -20,7 +20,7 @@ _POLICY: Final = Policy()
 def with_candidate(
     documents: Sequence[tuple[str, JSONObject]], groups: Sequence[str], candidate: str, definitions: Sequence[str]
 ) -> Snapshot:
-    """The definitions in ``documents`` with ``candidate`` for what it stands for.
+    """The definitions in ``documents`` with ``candidate`` in the place of what it replaces.
 
     It is the xid of a Version there, or a file: a registry document, whose messages and schemas replace those of the
     same xids, or a schema document, which becomes the schema of ``definitions``. Raises ``PipelineError``.

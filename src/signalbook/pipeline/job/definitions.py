@@ -1,4 +1,4 @@
-"""The definitions of a stream, looked after between its batches, so that no batch is held to two states of them."""
+"""The definitions of a stream: read again between its batches, so that no batch is held to two states of them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class _ChangeMarker(Protocol):
 class Definitions:
     """The last good state of the definitions of ``registry``, kept in the file ``kept`` for when that is out of reach.
 
-    ``tell`` is told, once each, what cannot be followed and that it can again. Raises as ``Snapshot.load`` and
+    ``notify`` is called, once each, with what cannot be followed and that it can again. Raises as ``Snapshot.load`` and
     ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if nothing is kept.
     """
 
-    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, tell: Tell) -> None:
+    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, notify: Tell) -> None:
         self._registry = registry
         self._groups = tuple(groups)
         self._policy = policy
         self._kept = kept
-        self._tell = tell
+        self._notify = notify
         self._client = Client(registry, timeout=_PATIENCE, attempts=1) if registry.startswith(_URL) else None
         self._clue = _stamps(Path(registry)) if self._client is None else _feed(self._client)
         self._seen: object = None
@@ -59,9 +59,9 @@ class Definitions:
                 before, self._snapshot = self._snapshot, self._read()
                 self._seen = seen
                 if self._snapshot.fingerprint != before.fingerprint:
-                    self._tell(f"new definitions: {self._snapshot.fingerprint[:12]}")
+                    self._notify(f"new definitions: {self._snapshot.fingerprint[:12]}")
             if self._said:
-                self._tell("the definitions can be followed again")
+                self._notify("the definitions can be followed again")
             self._said = ""
         except (SignalbookError, OSError) as error:
             self._say(f"the definitions before stay in force: {error}")
@@ -98,7 +98,7 @@ class Definitions:
 
     def _say(self, words: str) -> None:
         if words != self._said:
-            self._tell(words)
+            self._notify(words)
         self._said = words
 
 

@@ -1,4 +1,4 @@
-"""The Spark session a run works in: quiet, local unless told otherwise, in need of no network."""
+"""The Spark session a run works in: quiet, local by default, in need of no network."""
 
 from __future__ import annotations
 

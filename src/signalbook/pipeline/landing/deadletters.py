@@ -1,4 +1,7 @@
-"""Dead letters on their way back: which are wanted, what messages they were, and what remains of their file."""
+"""Dead letters: how rejected messages become rows of their table, and how a replay or backtest reads them again.
+
+A dead letter keeps the bytes and the metadata of its message untouched, so that the same message can be made of it.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from signalbook.messages import Message, of_record, to_record
 from signalbook.pipeline import columns
-from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import DeadLetterFilter
-from signalbook.pipeline.landing.rows import Mark, address, violation_row
+from signalbook.pipeline.landing.rows import Bookkeeping, address, violation_row
+from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.sources.base import LIGHTEST, MessageBatch, MessageLocation, Offsets, UnreadableMessage
 from signalbook.values import Finding
 
 Mask = npt.NDArray[np.bool_]
-# Letters are judged in portions: of so many rows, and of one row group, which Landing bounds in bytes.
-_ROWS: Final = 1024
 
 
 def matching_rows(wanted: DeadLetterFilter, rows: pa.RecordBatch) -> Mask:
     """Which rows of ``columns.DEAD_LETTER`` are wanted, and are messages that have landed nowhere."""
+    # bytes that are no message cannot be replayed, and what landed for another definition would land twice
     mask = pc.and_(rows.column("message").is_valid(), rows.column("definition").is_null())
     if wanted.reasons:
         mask = pc.and_(mask, pc.is_in(rows.column("reason"), pa.array(wanted.reasons, pa.string())))
@@ -90,15 +91,7 @@ def read_dead_letters(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:
 
     Raises ``PipelineError`` for a file that is none.
     """
-    first = 0
-    try:
-        with pq.ParquetFile(path) as file:
-            for group in range(file.num_row_groups):
-                for batch in file.iter_batches(_ROWS, row_groups=[group]):
-                    yield first, _conformed(batch)
-                    first += len(batch)
-    except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read the dead letters in {path}: {error}") from error
+    return ((first, _conformed(rows)) for first, rows in read_rows(path, "the dead letters in"))
 
 
 def _conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -112,7 +105,7 @@ def _conformed(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def message_batches(first: int, rows: pa.RecordBatch, mask: Mask) -> Iterator[DeadLetterBatch]:
-    """The letters of a portion that ``mask`` has, neighbours of one source together."""
+    """The dead letters that ``mask`` selects, as batches of neighbours from one source."""
     numbers = np.flatnonzero(mask)
     if not len(numbers):
         return
@@ -123,16 +116,16 @@ def message_batches(first: int, rows: pa.RecordBatch, mask: Mask) -> Iterator[De
         yield _frame(chosen.slice(start, end - start), numbers[start:end] + first)
 
 
-def _frame(letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
-    originals = letters.column("original").to_pylist()
+def _frame(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
+    originals = dead_letters.column("original").to_pylist()
     ends = np.cumsum([len(original) for original in originals], dtype=np.int64)
     return DeadLetterBatch(
-        path=letters.column("source")[0].as_py() or "",
+        path=dead_letters.column("source")[0].as_py() or "",
         content=b"".join(originals),
         starts=np.concatenate([np.zeros(1, np.int64), ends[:-1]]),
         ends=ends,
-        positions=letters.column("position").fill_null(0).to_numpy(),
-        records=letters,
+        positions=dead_letters.column("position").fill_null(0).to_numpy(),
+        records=dead_letters,
         numbers=numbers,
     )
 
@@ -147,15 +140,16 @@ _VERDICT: Final = ("reason", "violations", "candidates", "element", "original", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One message to be sidelined, with everything known of it.
+    """One message that did not land, with everything known of it.
 
-    ``message`` is None for bytes that are none, ``definition`` that for which it did not land, where it did for others.
+    ``message`` is None for bytes that are no message, ``definition`` the one it did not land for, where it landed for
+    others.
     """
 
     reason: str
     violations: Sequence[Finding]
     original: bytes
-    place: MessageLocation
+    location: MessageLocation
     candidates: Sequence[str] = ()
     message: Message | None = None
     definition: str | None = None
@@ -163,48 +157,48 @@ class DeadLetter:
 
 @dataclass(slots=True)
 class DeadLetterRows:
-    """Dead letters on their way to their table."""
+    """Dead letters that wait to be written to their table."""
 
-    mark: Mark
+    bookkeeping: Bookkeeping
     bytes: int = 0
-    _letters: list[DeadLetter] = field(default_factory=list)
+    _dead_letters: list[DeadLetter] = field(default_factory=list)
 
     def __len__(self) -> int:
-        return len(self._letters)
+        return len(self._dead_letters)
 
-    def add(self, letter: DeadLetter) -> None:
+    def add(self, dead_letter: DeadLetter) -> None:
         """Take one."""
-        self._letters.append(letter)
-        self.bytes += max(len(letter.original), LIGHTEST)
+        self._dead_letters.append(dead_letter)
+        self.bytes += max(len(dead_letter.original), LIGHTEST)
 
     def take(self) -> pa.RecordBatch:
         """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
-        letters, self._letters, self.bytes = self._letters, [], 0
+        dead_letters, self._dead_letters, self.bytes = self._dead_letters, [], 0
         kinds = columns.DEAD_LETTER.types
-        arrays = [pa.array(list(values), kind) for values, kind in zip(self._columns(letters), kinds, strict=True)]
+        arrays = [pa.array(list(values), kind) for values, kind in zip(self._columns(dead_letters), kinds, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=columns.DEAD_LETTER)
 
-    def _columns(self, letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
-        messages = [letter.message for letter in letters]
-        yield (letter.reason for letter in letters)
-        yield ([violation_row(finding) for finding in letter.violations] for letter in letters)
-        yield (letter.candidates for letter in letters)
-        yield (letter.original for letter in letters)
-        yield (_body(letter) for letter in letters)
+    def _columns(self, dead_letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
+        messages = [dead_letter.message for dead_letter in dead_letters]
+        yield (dead_letter.reason for dead_letter in dead_letters)
+        yield ([violation_row(finding) for finding in dead_letter.violations] for dead_letter in dead_letters)
+        yield (dead_letter.candidates for dead_letter in dead_letters)
+        yield (dead_letter.original for dead_letter in dead_letters)
+        yield (_body(dead_letter) for dead_letter in dead_letters)
         yield (to_record(message) if message else None for message in messages)
         yield (message.protocol or None if message else None for message in messages)
         yield (message.content_type or None if message else None for message in messages)
         yield (address(message) if message else None for message in messages)
-        yield (letter.place.path for letter in letters)
-        yield (letter.place.position for letter in letters)
-        yield (letter.place.element for letter in letters)
+        yield (dead_letter.location.path for dead_letter in dead_letters)
+        yield (dead_letter.location.position for dead_letter in dead_letters)
+        yield (dead_letter.location.element for dead_letter in dead_letters)
         yield (message.received_at if message else None for message in messages)
-        yield (letter.definition for letter in letters)
-        yield (self.mark.fingerprint for _ in letters)
-        yield (self.mark.batch for _ in letters)
-        yield (self.mark.landed_at for _ in letters)
+        yield (dead_letter.definition for dead_letter in dead_letters)
+        yield (self.bookkeeping.fingerprint for _ in dead_letters)
+        yield (self.bookkeeping.batch for _ in dead_letters)
+        yield (self.bookkeeping.landed_at for _ in dead_letters)
 
 
-def _body(letter: DeadLetter) -> bytes | None:
-    body = None if letter.message is None else letter.message.body
-    return None if body == letter.original else body
+def _body(dead_letter: DeadLetter) -> bytes | None:
+    body = None if dead_letter.message is None else dead_letter.message.body
+    return None if body == dead_letter.original else body

@@ -1,4 +1,8 @@
-"""Messages of one task on their way: judged, counted, and landed or sidelined."""
+"""What becomes of the messages of one task: they land, become dead letters or are dropped, and all of them are counted.
+
+``Processing`` hands every batch of messages to the fast path, which answers with rows and with the messages it leaves
+over; those go the slow path here, one by one, through ``Contract.process``.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +29,8 @@ from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
-from signalbook.pipeline.landing.rows import Mark, Row, Target
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
     LIGHTEST,
@@ -39,7 +43,7 @@ from signalbook.pipeline.sources.base import (
 from signalbook.pipeline.tables.naming import DEAD_LETTERS
 from signalbook.values import Finding
 
-# Input bytes whose messages may wait for company of their kind before all are turned into rows.
+# Input bytes whose messages may wait before all are turned into rows: columns of a few values each are slow to make.
 WINDOW: Final = 64 * 1024 * 1024
 # A message that is longer goes alone, and the slow path, which bounds what becomes of it in memory.
 ALONE: Final = 8 * 1024 * 1024
@@ -52,47 +56,47 @@ _LONGEST: Final = 500
 class _Waiting:
     """Accepted messages of one definition."""
 
-    target: Target
-    rows: list[Row] = field(default_factory=list)
+    target: RowBuilder
+    rows: list[AcceptedRow] = field(default_factory=list)
     bytes: int = 0
 
 
 class Processing:
-    """Holds the frames of one task to a contract. ``tally`` counts as it goes.
+    """Holds the messages of one task to a contract. ``tally`` counts as it goes.
 
-    Dead letters go to ``sideline``, where it is given, and else to their table.
+    Dead letters are passed to ``on_dead_letter``, where it is given, and else written to their table.
     """
 
     def __init__(
         self,
         contract: Contract,
         source: Source,
-        landing: Landing,
-        mark: Mark,
-        sideline: Callable[[DeadLetter], None] | None = None,
+        staged: StagedFiles,
+        bookkeeping: Bookkeeping,
+        on_dead_letter: Callable[[DeadLetter], None] | None = None,
     ) -> None:
         self.tally = Tally()
         self._contract = contract
         self._source = source
-        self._landing = landing
-        self._mark = mark
-        self._targets: dict[str, Target] = {}
+        self._staged = staged
+        self._bookkeeping = bookkeeping
+        self._targets: dict[str, RowBuilder] = {}
         self._waiting: dict[str, _Waiting] = {}
-        self._letters = DeadLetterRows(mark)
-        self._sideline = sideline or self._wait
+        self._dead_letters = DeadLetterRows(bookkeeping)
+        self._on_dead_letter = on_dead_letter or self._wait
         protocol = _protocol(source)
         self._structured = self._fast_path(protocol, StructuredMode()) if source.cloudevents_json else None
         self._binary = self._fast_path(protocol, BinaryMode(protocol)) if BinaryMode.is_known(protocol) else None
         self._window = 0
 
     def take(self, frame: MessageBatch) -> None:
-        """Take all messages of a frame."""
+        """Take all messages of a batch."""
         self.tally.read += len(frame)
         self.tally.bytes += len(frame.content)
         fast = self._binary if frame.binary else self._structured
         alone = len(frame.content) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
         if alone:
-            self.clear()
+            self.clear()  # so that a huge message is not in memory together with all that waits
         if fast is None or frame.slow_path or alone:
             self._slowly(frame, range(len(frame)))
         else:
@@ -102,14 +106,15 @@ class Processing:
             self.clear()
 
     def clear(self) -> None:
-        """Land all messages taken: at the end, and so often that no frame is kept for long by a few of a rare kind."""
+        """Land all messages taken: at the end, and now and then, since a row that waits keeps its batch in memory."""
         self._window = 0
+        # the fast path first: what it leaves over may become waiting rows and dead letters
         for fast in (self._structured, self._binary):
             if fast is not None:
                 self._take_results(fast.flush())
         for waiting in self._waiting.values():
-            self._settle(waiting)
-        self._land_letters()
+            self._flush(waiting)
+        self._land_dead_letters()
 
     def _fast_path(self, protocol: str, mode: ContentMode) -> FastPath:
         return FastPath(self._contract, protocol, mode, self._target)
@@ -123,14 +128,14 @@ class Processing:
                 case LeftOver():
                     self._slowly(result.messages, result.indices)
 
-    def _target(self, definition: CompiledDefinition) -> Target:
+    def _target(self, definition: CompiledDefinition) -> RowBuilder:
         if definition.xid not in self._targets:
             schema = definition.schema_use.schema
-            self._targets[definition.xid] = Target(definition.xid, definition.version, schema, self._mark)
+            self._targets[definition.xid] = RowBuilder(definition.xid, definition.version, schema, self._bookkeeping)
         return self._targets[definition.xid]
 
-    def _land(self, target: Target, rows: pa.RecordBatch) -> None:
-        self._landing.add(target.name, rows)
+    def _land(self, target: RowBuilder, rows: pa.RecordBatch) -> None:
+        self._staged.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
 
     def _slowly(self, frame: MessageBatch, indices: Sequence[int]) -> None:
@@ -138,63 +143,65 @@ class Processing:
         for index in indices:
             original = frame.raw(index)
             if frame.lines and frame.records is None and not original.strip(_BLANK):
-                self.tally.read -= 1
+                self.tally.read -= 1  # a blank line is no message
                 continue
-            place = frame.location(index)
+            location = frame.location(index)
             try:
                 message = _message(self._source, frame, index)
             except UnreadableMessage as error:
                 finding = Finding(path="", rule=frame.rule, message=str(error))
                 self._reject(
-                    DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, place=place)
+                    DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, location=location)
                 )
                 continue
-            self._outcomes(message, original, place)
+            self._outcomes(message, original, location)
 
-    def _outcomes(self, message: Message, original: bytes, place: MessageLocation) -> None:
+    def _outcomes(self, message: Message, original: bytes, location: MessageLocation) -> None:
         """One message has as many outcomes as it has events, or definitions by policy; each counts for itself."""
         outcomes = self._contract.process(message)
+        # the totals must add up: read = landed + dead letters + dropped
         self.tally.read += len(outcomes) - 1
-        for number, (part, several) in enumerate(groupby(outcomes, key=lambda outcome: id(outcome.message))):
-            told = list(several)
+        for number, (part, same_part) in enumerate(groupby(outcomes, key=lambda outcome: id(outcome.message))):
+            of_part = list(same_part)
             if part == id(message):
-                self._tell(told, original, place)
+                self._take_outcomes(of_part, original, location)
             else:
-                body = told[0].message.body or b""  # of an event in a batch its own bytes are enough
-                self._tell(told, body, replace(place, element=number))
+                body = of_part[0].message.body or b""  # of an event in a batch its own bytes are enough
+                self._take_outcomes(of_part, body, replace(location, element=number))
 
-    def _tell(self, outcomes: Sequence[Outcome], original: bytes, place: MessageLocation) -> None:
+    def _take_outcomes(self, outcomes: Sequence[Outcome], original: bytes, location: MessageLocation) -> None:
         """Deal with what becomes of one message, or one event of a batched one."""
         shared = len(outcomes) > 1
         for outcome in outcomes:
             match outcome:
                 case Accepted():
-                    self._accept(outcome, original, place, shared=shared)
+                    self._accept(outcome, original, location, shared=shared)
                 case Rejected():
-                    self._reject(_letter(outcome, original, place, shared=shared))
+                    self._reject(_dead_letter(outcome, original, location, shared=shared))
                 case Dropped() | Passed():
                     self.tally.dropped += 1
 
-    def _accept(self, accepted: Accepted, original: bytes, place: MessageLocation, *, shared: bool) -> None:
+    def _accept(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> None:
         definition = accepted.definition
         waiting = self._waiting.get(definition.xid)
         if waiting is None:
             waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
+        # the fast path may take the next event of this kind
         if self._structured is not None and accepted.event is not None:
             self._structured.mode.learn(accepted.event.attributes)
-        waiting.rows.append(waiting.target.row(accepted, original, place, shared=shared))
+        waiting.rows.append(waiting.target.row(accepted, original, location, shared=shared))
         waiting.bytes += max(len(original), LIGHTEST)
         if waiting.bytes >= _SLICE:
-            self._settle(waiting)
+            self._flush(waiting)
 
-    def _settle(self, waiting: _Waiting) -> None:
+    def _flush(self, waiting: _Waiting) -> None:
         """Turn a definition's waiting messages into rows of its table."""
         if waiting.rows:
             self._rows(waiting.target, waiting.rows)
             waiting.rows, waiting.bytes = [], 0
 
-    def _rows(self, target: Target, rows: Sequence[Row]) -> None:
-        """Land all, or if one has a value that does not fit its column, each half, down to that one."""
+    def _rows(self, target: RowBuilder, rows: Sequence[AcceptedRow]) -> None:
+        """Land all; if one has a value that does not fit its column, halve until that one is alone a dead letter."""
         try:
             self._land(target, target.rows(rows))
         except MISFITS as error:
@@ -205,29 +212,29 @@ class Processing:
             self._rows(target, rows[:half])
             self._rows(target, rows[half:])
 
-    def _reject(self, letter: DeadLetter) -> None:
-        self.tally.reject(letter.reason, letter.candidates)
+    def _reject(self, dead_letter: DeadLetter) -> None:
+        self.tally.reject(dead_letter.reason, dead_letter.candidates)
         self.tally.violations.see(
-            charged(letter.candidates),
-            letter.violations,
-            source=letter.place.path,
-            position=letter.place.position,
-            original=letter.original,
+            charged(dead_letter.candidates),
+            dead_letter.violations,
+            source=dead_letter.location.path,
+            position=dead_letter.location.position,
+            original=dead_letter.original,
         )
-        self._sideline(letter)
+        self._on_dead_letter(dead_letter)
 
-    def _wait(self, letter: DeadLetter) -> None:
-        self._letters.add(letter)
-        if self._letters.bytes >= _SLICE:
-            self._land_letters()
+    def _wait(self, dead_letter: DeadLetter) -> None:
+        self._dead_letters.add(dead_letter)
+        if self._dead_letters.bytes >= _SLICE:
+            self._land_dead_letters()
 
-    def _land_letters(self) -> None:
-        if self._letters:
-            self._landing.add(DEAD_LETTERS, self._letters.take())
+    def _land_dead_letters(self) -> None:
+        if self._dead_letters:
+            self._staged.add(DEAD_LETTERS, self._dead_letters.take())
 
 
 def _message(source: Source, frame: MessageBatch, index: int) -> Message:
-    """One message of a frame. Raises ``Unreadable``."""
+    """One message of a frame. Raises ``UnreadableMessage``."""
     if frame.error:
         raise UnreadableMessage(frame.error)
     return source.message(frame, index)
@@ -239,7 +246,7 @@ def _protocol(source: Source) -> str:
 
 
 def _span(rows: pa.RecordBatch) -> Span | None:
-    """When the messages of rows happened; those that do not tell, when they were received."""
+    """When the messages of rows happened; where they do not say, when they were received."""
     times = rows.column("ce_time")
     if times.null_count:
         times = pc.coalesce(times, rows.column("_received_at")).drop_null()
@@ -249,26 +256,26 @@ def _span(rows: pa.RecordBatch) -> Span | None:
     return Span(oldest=int(moments.min()), newest=int(moments.max()))
 
 
-def _letter(rejected: Rejected, original: bytes, place: MessageLocation, *, shared: bool) -> DeadLetter:
+def _dead_letter(rejected: Rejected, original: bytes, location: MessageLocation, *, shared: bool) -> DeadLetter:
     return DeadLetter(
         reason=rejected.reason,
         violations=rejected.violations,
         candidates=rejected.candidates,
         original=original,
-        place=place,
+        location=location,
         message=rejected.message,
         definition=rejected.candidates[0] if shared and rejected.candidates else None,
     )
 
 
-def _misfit(target: Target, row: Row, error: Exception) -> DeadLetter:
+def _misfit(target: RowBuilder, row: AcceptedRow, error: Exception) -> DeadLetter:
     text = f"a conforming value does not fit its column: {error}"
     return DeadLetter(
         reason=Reason.MAPPING_ERROR,
         violations=(Finding(path="", rule="column", message=text[:_LONGEST]),),
         candidates=(target.xid,),
         original=row.original,
-        place=row.place,
+        location=row.location,
         message=row.message,
         definition=target.xid if row.shared else None,
     )

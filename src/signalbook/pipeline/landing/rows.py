@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, time
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
 
-from signalbook.formats import Schema
+from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, Message, attribute_text
-from signalbook.messages.cloudevents import CORE, Attribute
+from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
@@ -23,14 +25,14 @@ from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.sources.base import MessageLocation
 from signalbook.pipeline.tables.naming import table_name
-from signalbook.values import JSON, Finding
+from signalbook.values import JSON, Finding, format_timestamp
 
 _TIME: Final = ATTRIBUTES.index("time")
 _TAG: Final = columns.TAGS.types[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class Bookkeeping:
     """What every row says of its run."""
 
     fingerprint: str
@@ -39,7 +41,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class AcceptedRow:
     """An accepted message on its way to its table, with no more of it than that takes.
 
     ``data`` is the decoded payload; where the table can decode ``payload`` itself it is ``UNSET``, since decoded JSON
@@ -51,29 +53,29 @@ class Row:
     message: Message
     payload: bytes | None
     data: JSON
-    place: MessageLocation
+    location: MessageLocation
     original: bytes
     shared: bool
     violations: Sequence[Finding]
 
 
-class Target:
+class RowBuilder:
     """The table of one definition: accepted messages in, rows out.
 
     ``xid`` and ``version`` are the definition's, ``schema`` that of its payloads if it has one.
     """
 
-    def __init__(self, xid: str, version: str, schema: Schema | None, mark: Mark) -> None:
+    def __init__(self, xid: str, version: str, schema: Schema | None, bookkeeping: Bookkeeping) -> None:
         self.name = table_name(xid)
         self.xid = xid
         self._schema = schema
         self._columns = columns.held(columns.landed(None if schema is None else schema.shape()))
-        values = (xid, version, mark.fingerprint, mark.batch, mark.landed_at)
+        values = (xid, version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
 
-    def row(self, accepted: Accepted, original: bytes, place: MessageLocation, *, shared: bool) -> Row:
+    def row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
         """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
         message, event = accepted.message, accepted.event
         if message.body == original:  # the same bytes twice are once too many
@@ -81,19 +83,19 @@ class Target:
         payload = accepted.payload()
         violations = [finding for finding in accepted.warnings if finding.severity == "error"]
         decodes = payload is not None and not violations and self._decodes(accepted)
-        return Row(
+        return AcceptedRow(
             attributes=event.attributes if event is not None else {},
             context=accepted.context,
             message=message,
             payload=payload if decodes or self._schema is None else None,
             data=UNSET if decodes else accepted.data,
-            place=place,
+            location=location,
             original=original,
             shared=shared,
             violations=violations,
         )
 
-    def rows(self, rows: Sequence[Row]) -> pa.RecordBatch:
+    def rows(self, rows: Sequence[AcceptedRow]) -> pa.RecordBatch:
         """Rows as they lie in the table. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
         return self._batch(
             [
@@ -119,7 +121,7 @@ class Target:
         """Whether the payload can be decoded once more, straight to columns: JSON by the table's own schema."""
         return self._decode is not None and accepted.schema is self._schema
 
-    def _payloads(self, rows: Sequence[Row]) -> list[pa.Array]:
+    def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
             return opaque_arrays([row.payload for row in rows])
         if self._decode is None or any(row.payload is None for row in rows):
@@ -134,7 +136,7 @@ class Target:
         order = pa.array(np.argsort(np.concatenate([np.delete(np.arange(len(rows)), others), others])))
         return [pa.concat_arrays([array, more]).take(order) for array, more in zip(arrays, rest, strict=True)]
 
-    def _data(self, row: Row) -> JSON:
+    def _data(self, row: AcceptedRow) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""
         if row.payload is not None and self._schema is not None:
             return self._schema.decode(row.payload)
@@ -166,24 +168,24 @@ def _extensions(attributes: Mapping[str, Attribute]) -> list[tuple[str, str]] | 
     return [(name, attribute_text(value)) for name, value in attributes.items() if name not in CORE] or None
 
 
-def _transport(rows: Sequence[Row]) -> list[pa.Array]:
-    messages, places = [row.message for row in rows], [row.place for row in rows]
+def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
+    messages, locations = [row.message for row in rows], [row.location for row in rows]
     return [
         pa.array([message.protocol or None for message in messages], pa.string()),
         pa.array([address(message) for message in messages], pa.string()),
         text_map([arrays.header_texts(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
-        pa.array([place.path for place in places], pa.string()),
-        pa.array([place.position for place in places], pa.int64()),
+        pa.array([location.path for location in locations], pa.string()),
+        pa.array([location.position for location in locations], pa.int64()),
     ]
 
 
 def address(message: Message) -> str | None:
     """Where a message was sent: its HTTP path, topic, subject, or the address in its properties."""
     properties = message.sections.get("properties")
-    places = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
-    places += [properties.get("to")] if isinstance(properties, Mapping) else []
-    return next((place for place in places if isinstance(place, str)), None)
+    locations = [message.sections.get(section) for section in ("path", "topic", "topic_name", "subject")]
+    locations += [properties.get("to")] if isinstance(properties, Mapping) else []
+    return next((location for location in locations if isinstance(location, str)), None)
 
 
 def violation_row(finding: Finding) -> dict[str, str]:
@@ -193,3 +195,115 @@ def violation_row(finding: Finding) -> dict[str, str]:
 def _storable(text: str) -> str:
     """Text without the lone surrogates that a hostile payload may have brought into a finding."""
     return text.encode("utf-8", "replace").decode()
+
+
+_TEXT_FORMATS = ("jsonschema/", "jsonstructure/")
+# From what a column has to what a payload has.
+_Rebuild = Callable[[Any], JSON]
+
+
+def attributes_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The context attributes of a landed event; extensions as text."""
+    found = {name: row.get(f"ce_{name}") for name in ATTRIBUTES} | dict(row.get("ce_extensions") or ())
+    stated = {name: _json_text(value) for name, value in found.items() if value is not None}
+    return {"specversion": SPECVERSION, **stated}
+
+
+def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
+    """A function from landed rows to their payloads by the schema of their definition, as ``Schema.validate`` takes it.
+
+    Made once for many rows, since finding out which column a member is in takes longer than reading it.
+    """
+    shape = schema.shape()
+    in_json = schema.format.lower().startswith(_TEXT_FORMATS)
+    if isinstance(shape, Struct) and shape.fields:
+        return _members(shape, columns.payload(shape).names, in_json)
+    whole = _value(shape, in_json)
+    return lambda row: whole(row.get(columns.PAYLOAD))
+
+
+def opaque_of(row: Mapping[str, Any]) -> bytes | None:
+    """The payload of a landed row whose definition names no schema, as it was sent."""
+    text, binary = row.get(columns.OPAQUE.names[0]), row.get(columns.OPAQUE.names[1])
+    return text.encode() if isinstance(text, str) else binary
+
+
+def _members(shape: Struct, names: Sequence[str], in_json: bool) -> _Rebuild:
+    parts = [
+        (field.name, name, _value(field.shape, in_json), field.required and field.shape.nullable)
+        for field, name in zip(shape.fields, names, strict=True)
+    ]
+
+    def members(row: Mapping[str, Any]) -> JSON:
+        values = ((name, part, row.get(column), always) for name, column, part, always in parts)
+        return {name: part(value) for name, part, value, always in values if value is not None or always}
+
+    return members
+
+
+def _value(shape: Shape, in_json: bool) -> _Rebuild:
+    """For a column of the shape's own type; a value of another, out of an older table, stays what it is."""
+    kind, rebuild = _present(shape, in_json)
+
+    def build(value: Any) -> JSON:
+        if value is None:
+            return None
+        return rebuild(value) if isinstance(value, kind) else _older(value)
+
+    return build
+
+
+def _present(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
+    """Of what type values in the column are, and what they come to."""
+    match shape:
+        case Anything():
+            return object, _parsed
+        case ListOf():
+            item = _value(shape.item, in_json)
+            return list, lambda items: [item(each) for each in items]
+        case MapOf():
+            return list, _entries(_value(shape.value, in_json))
+        case Struct() if shape.fields:
+            return dict, _members(shape, [field.name for field in columns.arrow_type(shape)], in_json)
+        case Struct():
+            return object, lambda _: {}
+    if shape.kind == "uint64":
+        return Decimal, int
+    return object, _json_text if in_json else _same
+
+
+def _entries(value: _Rebuild) -> _Rebuild:
+    def build(entries: list[Any]) -> JSON:
+        if not all(isinstance(entry, tuple) for entry in entries):
+            return _older(entries)
+        return {name: value(each) for name, each in entries}
+
+    return build
+
+
+def _same(value: Any) -> JSON:
+    return value
+
+
+def _older(value: Any) -> JSON:
+    """A value by itself, as JSON has it."""
+    if isinstance(value, dict):
+        return {name: _older(each) for name, each in value.items()}
+    return [_older(each) for each in value] if isinstance(value, (list, tuple)) else _json_text(value)
+
+
+def _parsed(text: Any) -> JSON:
+    """JSON out of its column; the column of an older table may have had a narrower type."""
+    try:
+        return msgspec.json.decode(text) if isinstance(text, str) else text
+    except msgspec.DecodeError:
+        return text
+
+
+def _json_text(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, datetime):
+        return format_timestamp(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    return float(value) if isinstance(value, Decimal) else value

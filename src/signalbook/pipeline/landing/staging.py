@@ -8,6 +8,7 @@ stream of thousands both land in few, well-filled row groups.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from signalbook.pipeline import columns
 from signalbook.pipeline.commit.journal import DataFile
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
@@ -28,6 +30,8 @@ _FRAGMENTS: Final = 16
 _OPEN_FILES: Final = 200
 # Where Arrow looks for the schema that a file was written with.
 _SCHEMA: Final = b"ARROW:schema"
+# Rows that are read at a time.
+_PORTION: Final = 1024
 # What is written when all tables hold too much.
 _RELIEF: Final = 1 / 8
 # zstd makes a workspace for each column of a row group, which takes longer than to compress less than this.
@@ -48,6 +52,23 @@ def open_file(path: Path, schema: pa.Schema, *, thin: bool = False) -> pq.Parque
     )
     writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
     return writer
+
+
+def read_rows(path: str, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a data file in portions, each with the number of its first row.
+
+    Raises ``PipelineError``, which calls the file ``what``, for one that cannot be read.
+    """
+    first = 0
+    try:
+        with pq.ParquetFile(path) as file:
+            # no portion spans row groups: those are bounded in bytes, so that portions of huge messages are, too
+            for group in range(file.num_row_groups):
+                for rows in file.iter_batches(_PORTION, row_groups=[group]):
+                    yield first, rows
+                    first += len(rows)
+    except (OSError, pa.ArrowException) as error:
+        raise PipelineError(f"cannot read {what} {path}: {error}") from error
 
 
 def _is_thin(rows: pa.Table) -> bool:
@@ -71,7 +92,7 @@ class _Table:
     writer: pq.ParquetWriter | None = None
 
 
-class Landing:
+class StagedFiles:
     """Takes the rows of one task and writes them to files in ``folder``, which is ``staged`` below the output.
 
     ``prefix`` begins the names of all files; it must be the task's own.
@@ -103,7 +124,7 @@ class Landing:
             self._relieve()
 
     def finish(self) -> tuple[DataFile, ...]:
-        """Write what is held, close all files and tell what they are. Raises ``OSError``."""
+        """Write what is held, close all files and return what they are. Raises ``OSError``."""
         for table in self._tables.values():
             self._write(table)
             self._close(table)
@@ -142,6 +163,7 @@ class Landing:
     def _writer(self, table: _Table, rows: pa.Table) -> pq.ParquetWriter:
         if table.writer is None:
             if len(self._open) >= _OPEN_FILES:
+                # the oldest: its table gets another file if more rows come
                 self._close(next(iter(self._open.values())))
             table.path = self._place()
             table.writer = open_file(table.path, rows.schema, thin=_is_thin(rows))

@@ -1,4 +1,4 @@
-"""One task: messages in, files of rows out. Runs in Spark's Python workers.
+"""A batch as tasks on Spark: what the driver plans and collects (``Attempt``), and what a worker does (``Task``).
 
 Of files Spark ships the number of the task and nothing else, and the task reads its splits itself; from brokers and
 tables it brings the messages, as Arrow. Definitions and plan lie in the run's staging folder, and each worker process
@@ -33,8 +33,8 @@ from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.snapshot import Snapshot, uncollected
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Mark
-from signalbook.pipeline.landing.staging import Landing
+from signalbook.pipeline.landing.rows import Bookkeeping
+from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
@@ -43,8 +43,16 @@ from signalbook.pipeline.tables.naming import escape
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
 PROGRESS: Final = "progress"
-MANIFEST: Final = "manifest string"
+# What every task answers, one row for each.
+RESULT: Final = "result binary"
+# Seconds between two notes of a task's progress, and between two looks of the driver at all of them.
 _EVERY: Final = 0.5
+_LOOK: Final = 0.3
+_NAME: Final = 100
+_OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
+# What follows is about the query, and not about its failure.
+_QUERY: Final = "=== Streaming Query ==="
+_FAULT: Final = re.compile(r"[\w.]*(Error|Exception)\b.*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +73,8 @@ class TaskPlan:
 class Manifest:
     """What one task did.
 
-    Of a replay, ``replaced`` are paths of the files of dead letters that its own stand for, ``replayed`` and
-    ``changed`` how many letters were run again and have another reason now.
+    Of a replay, ``replaced`` are paths of the files of dead letters that its own files replace, ``replayed`` and
+    ``changed`` how many dead letters were processed again and have another reason now.
     """
 
     files: tuple[DataFile, ...]
@@ -90,11 +98,13 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
     """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
     source = base.file_source(task.plan.source)
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-            frames = (frame for split in splits for frame in source.read(split))
-            yield manifest_row(partial(task.process, number, source, frames))
+
+    def work(number: int) -> bytes:
+        splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
+        frames = (frame for split in splits for frame in source.read(split))
+        return encoded_manifest(partial(task.process, number, source, frames))
+
+    return task_results(batches, work)
 
 
 def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,19 +113,27 @@ def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[
     frames = (frame for batch in batches for frame in base.record_batches(batch))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    yield manifest_row(partial(task.process, number, base.find_source(task.plan.source), frames))
+    yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), frames)))
 
 
-def read_manifest(text: str) -> Manifest:
-    """The manifest that a task wrote as ``text``."""
-    return decode(text.encode(), Manifest)
+def task_results(batches: Iterator[pa.RecordBatch], work: Callable[[int], bytes]) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow`` over the numbers of tasks: what ``work`` answers to each, as rows of ``RESULT``."""
+    return (_row(work(number)) for batch in batches for number in batch.column(0).to_pylist())
 
 
-def manifest_row(work: Callable[[], Manifest]) -> pa.RecordBatch:
-    """The manifest of a task, once it is done, as a row."""
+def _row(result: bytes) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"result": pa.array([result], pa.binary())})
+
+
+def encoded_manifest(work: Callable[[], Manifest]) -> bytes:
+    """The manifest of a task, once it is done, as JSON."""
     with uncollected():
-        text = msgspec.json.encode(work()).decode()
-    return pa.RecordBatch.from_pydict({"manifest": pa.array([text], pa.string())})
+        return msgspec.json.encode(work())
+
+
+def read_manifest(text: bytes) -> Manifest:
+    """The manifest that a task wrote as ``text``."""
+    return decode(text, Manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,40 +151,41 @@ class Task:
 
     def process(self, number: int, source: Source, frames: Iterable[MessageBatch]) -> Manifest:
         """What becomes of ``frames``, the input of task ``number``."""
-        with self.landing(number) as landing:
-            processing = Processing(self.contract(), source, landing, self.mark)
-            odometer = self.odometer(number, processing.tally)
+        with self.staged_files(number) as staged:
+            processing = Processing(self.contract(), source, staged, self.bookkeeping)
+            progress = self.progress(number, processing.tally)
             for frame in within_limit(frames, self.plan.max_message_bytes):
                 processing.take(frame)
-                odometer.advance(len(frame.content))
+                progress.advance(len(frame.content))
             processing.clear()
-            return Manifest(files=landing.finish(), tally=processing.tally)
+            return Manifest(files=staged.finish(), tally=processing.tally)
 
     @contextmanager
-    def landing(self, number: int) -> Iterator[Landing]:
+    def staged_files(self, number: int) -> Iterator[StagedFiles]:
         """Where task ``number`` lands its rows; closed as it is when something fails."""
+        # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
         prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
-        landing = Landing(self.staging, staged=self.plan.staged, prefix=prefix)
+        staged = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
         try:
-            yield landing
+            yield staged
         except OSError as error:
-            landing.abandon()
+            staged.abandon()
             raise disk_failure(error, self.staging.parent.parent) from error
         except BaseException:
-            landing.abandon()
+            staged.abandon()
             raise
 
     @property
-    def mark(self) -> Mark:
+    def bookkeeping(self) -> Bookkeeping:
         """What every row says of the run."""
-        return Mark(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
+        return Bookkeeping(fingerprint=self.plan.fingerprint, batch=self.plan.batch, landed_at=self.plan.landed_at)
 
     def contract(self) -> Contract:
         """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
         return _contract(self.staging, self.plan)
 
-    def odometer(self, number: int, tally: Tally) -> ProgressWriter:
-        """What tells the driver how far task ``number`` is."""
+    def progress(self, number: int, tally: Tally) -> ProgressWriter:
+        """Notes for the driver how far task ``number`` is."""
         return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
 
 
@@ -190,11 +209,12 @@ class ProgressWriter:
         if time.monotonic() < self._next:
             return
         tally = self._tally
-        mileage = TaskProgress(
+        progress = TaskProgress(
             bytes=self._bytes, read=tally.read, landed=tally.landed.total(), dead_lettered=tally.dead_lettered
         )
         fresh = self._path.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(msgspec.json.encode(mileage))
+        # written aside and renamed: the driver reads while we write
+        fresh.write_bytes(msgspec.json.encode(progress))
         fresh.replace(self._path)
         self._next = time.monotonic() + _EVERY
 
@@ -217,20 +237,12 @@ def _contract(staging: Path, plan: TaskPlan) -> Contract:
     return _contracts[key]
 
 
-_LOOK: Final = 0.3
-_NAME: Final = 100
-_OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
-# What follows is about the query, and not about its failure.
-_QUERY: Final = "=== Streaming Query ==="
-_FAULT: Final = re.compile(r"[\w.]*(Error|Exception)\b.*")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """What a batch reads by the source called ``source``.
 
     Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
-    ``RECORD_COLUMNS``, each of its partitions a task. ``origin`` tells this input apart from another.
+    ``RECORD_COLUMNS``, each of its partitions a task. ``origin`` distinguishes this input from another.
     """
 
     source: str
@@ -246,9 +258,8 @@ class Intake:
     def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
         """The manifest of each task that finds the plan in ``folder``, once Spark is asked for them."""
         if self.records is not None:
-            return self.records.mapInArrow(partial(process_records, str(folder)), MANIFEST)
-        count = len(self.tasks)
-        return session.range(0, count, 1, max(count, 1)).mapInArrow(partial(process_files, str(folder)), MANIFEST)
+            return self.records.mapInArrow(partial(process_records, str(folder)), RESULT)
+        return numbered_tasks(session, len(self.tasks), partial(process_files, str(folder)))
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
         """The batch with what these manifests say beyond files and counts: of messages that are read, nothing."""
@@ -276,7 +287,8 @@ class Attempt:
         started = time.monotonic()
         folder = self._stage()
         with _watching(folder, self.intake.size, show):
-            manifests = _collect(self.intake.manifests(session, folder), self.journal.output)
+            results = collect_results(self.intake.manifests(session, folder), self.journal.output)
+        manifests = [read_manifest(text) for text in results]
         tally = Tally()
         for manifest in manifests:
             tally.add(manifest.tally)
@@ -296,10 +308,11 @@ class Attempt:
                 offsets=self.offsets,
             ),
         )
-        batch.check()
+        batch.check()  # before anything is committed: no message may be lost or there twice
         return batch
 
     def _stage(self) -> Path:
+        # a folder of its own: workers of a run that died may still be writing to another of the same batch
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
         (folder / PROGRESS).mkdir()
@@ -318,9 +331,17 @@ class Attempt:
         return folder
 
 
-def _collect(frame: DataFrame, output: Path) -> list[Manifest]:
+def numbered_tasks(
+    session: SparkSession, count: int, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> DataFrame:
+    """``count`` tasks that get nothing but their number; ``work`` answers as ``task_results`` does."""
+    return session.range(0, count, 1, max(count, 1)).mapInArrow(work, RESULT)
+
+
+def collect_results(frame: DataFrame, output: Path) -> list[bytes]:
+    """What all tasks answered. Raises ``PipelineError`` in the words of a task that failed."""
     try:
-        return [read_manifest(row["manifest"]) for row in frame.collect()]
+        return [bytes(row["result"]) for row in frame.collect()]
     except (PySparkException, Py4JError) as error:
         raise PipelineError(explain_failure(str(error), output)) from error
 
@@ -357,14 +378,14 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
 
 
 def _progress(folder: Path, total: int) -> Progress:
-    miles = [_task_progress(path) for path in (folder / PROGRESS).glob("*.json")]
+    tasks = [_task_progress(path) for path in (folder / PROGRESS).glob("*.json")]
     return Progress(
         stage="processing",
-        done=min(sum(mileage.bytes for mileage in miles), total) if total else 0,
+        done=min(sum(progress.bytes for progress in tasks), total) if total else 0,
         total=total,
-        read=sum(mileage.read for mileage in miles),
-        landed=sum(mileage.landed for mileage in miles),
-        dead_lettered=sum(mileage.dead_lettered for mileage in miles),
+        read=sum(progress.read for progress in tasks),
+        landed=sum(progress.landed for progress in tasks),
+        dead_lettered=sum(progress.dead_lettered for progress in tasks),
     )
 
 

@@ -101,7 +101,7 @@ class Metrics(Collector):
         last = self._last
         if last is None:
             return
-        told: dict[str, tuple[str, float | None]] = {
+        gauges: dict[str, tuple[str, float | None]] = {
             "last_batch_messages": ("Messages read by the newest batch.", last.tally.read),
             "last_batch_seconds": ("Time that the newest batch took.", last.seconds),
             "last_batch_timestamp_seconds": (
@@ -110,7 +110,7 @@ class Metrics(Collector):
             ),
             "lag_seconds": ("Age of the newest event when the newest batch was committed.", last.lag_seconds),
         }
-        for name, (text, value) in told.items():
+        for name, (text, value) in gauges.items():
             if value is not None:
                 gauge = self._gauges(name, text)
                 gauge.add_metric([self._pipeline], value)

@@ -300,15 +300,15 @@ class Report:
     def _message(self, xid: str) -> JSONObject:
         tally = self.tally
         landed, rejected, time = tally.landed[xid], tally.rejected[xid], tally.times.get(xid)
-        told: dict[str, Any] = {
+        found: dict[str, Any] = {
             "landed": landed,
             "rejected": rejected,
             "rejected_share": round(rejected / max(landed + rejected, 1), 6),
             "events_per_second": round(self._per_second(landed + rejected), 1),
         }
         if xid in tally.blamed:
-            told["reasons"] = dict(sorted(tally.blamed[xid].items()))
-        return told | (time.to_json() if time else {})
+            found["reasons"] = dict(sorted(tally.blamed[xid].items()))
+        return found | (time.to_json() if time else {})
 
     def _per_second(self, messages: int) -> float:
         return messages / self.seconds if self.seconds else 0.0

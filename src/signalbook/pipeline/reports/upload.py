@@ -1,4 +1,4 @@
-"""Reports on their way to a registry: each batch of the journal once, in order, whenever the registry can be reached.
+"""Report upload: each batch of the journal once, in order, whenever the registry can be reached; and metrics.
 
 What was sent is written down beside the journal. A program that dies in between sends a report again, which the
 registry knows by its batch; nothing is lost, since what the journal has and that file has not is still to be sent.
@@ -30,14 +30,18 @@ _TIMEOUT: Final = 5.0
 _PAUSE: Final = 30.0
 # It is no report, or too large for what stands before the registry: sending it again will not help.
 _FINAL: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+# What an id of the registry cannot have, anywhere and at its beginning.
+_NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
+_NO_START: Final = re.compile(r"^[^A-Za-z0-9_]+", re.ASCII)
+_LONGEST: Final = 128
 
 
 class ReportUpload:
     """The reports of an output folder for the pipeline ``name`` of the registry at ``url``.
 
-    ``tell`` is told what is wrong, once until it is right again; a registry that does not answer is left alone for
-    ``pause`` seconds, and one that hears of the pipeline late gets the newest ``most``. Raises ``SignalbookError`` for
-    what is no URL.
+    ``notify`` is called with what is wrong, once until it is right again; a registry that does not answer is left alone
+    for ``pause`` seconds, and one that hears of the pipeline late gets the newest ``most``. Raises ``SignalbookError``
+    for what is no URL.
     """
 
     def __init__(
@@ -45,7 +49,7 @@ class ReportUpload:
         journal: Journal,
         url: str,
         name: str,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         *,
         pause: float = _PAUSE,
         most: int = _MOST,
@@ -54,7 +58,7 @@ class ReportUpload:
         self._journal = journal
         self._url = url
         self._name = name
-        self._tell = tell
+        self._notify = notify
         self._said = ""
         self._next = 0.0
         self._pause = pause
@@ -93,7 +97,7 @@ class ReportUpload:
         except Refused as error:
             if error.status not in _FINAL:
                 raise
-            self._tell(f"the report of batch {batch} was refused by {self._url} and is not sent again: {error}")
+            self._notify(f"the report of batch {batch} was refused by {self._url} and is not sent again: {error}")
 
     def _note(self, *names: str) -> None:
         if names:
@@ -104,7 +108,7 @@ class ReportUpload:
 
     def _say(self, words: str) -> None:
         if words != self._said:
-            self._tell(words)
+            self._notify(words)
         self._said = words
 
 
@@ -117,40 +121,32 @@ def _lines(path: Path) -> set[str]:
         raise PipelineError(f"cannot read {path}: {error.strerror}") from error
 
 
-_NO_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]", re.ASCII)
-_NO_START: Final = re.compile(r"^[^A-Za-z0-9_]+", re.ASCII)
-_LONGEST: Final = 128
-
-
-Tell = Callable[[str], None]
-
-
 @contextmanager
-def reporting(output: Path, audience: ReportOptions, tell: Tell) -> Iterator[Callable[[], None]]:
-    """Something to call after each batch of an output folder: it sends reports and renews metrics as ``audience`` says.
+def reporting(output: Path, options: ReportOptions, notify: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+    """Something to call after each batch of an output folder: it sends reports and renews metrics as ``options`` says.
 
-    What is called never raises, and ``tell`` takes what went wrong. Raises ``PipelineError`` and other
+    What is called never raises, and ``notify`` takes what went wrong. Raises ``PipelineError`` and other
     ``SignalbookError`` for options that cannot work.
     """
-    if not (audience.to or audience.metrics_file or audience.metrics_port):
+    if not (options.to or options.metrics_file or options.metrics_port):
         yield lambda: None
         return
-    name = _name(output, audience)
+    name = _name(output, options)
     journal = Journal.open(output.absolute())
     with ExitStack() as opened:
-        told: list[Callable[[], None]] = []
-        if audience.metrics_file or audience.metrics_port:
-            told.append(_exposed(journal, name, audience, tell, opened))
-        if audience.to:
-            posts = ReportUpload(journal, audience.to, name, tell)
-            opened.callback(posts.close)
-            told.append(posts.send)
+        steps: list[Callable[[], None]] = []
+        if options.metrics_file or options.metrics_port:
+            steps.append(_exposed(journal, name, options, notify, opened))
+        if options.to:
+            upload = ReportUpload(journal, options.to, name, notify)
+            opened.callback(upload.close)
+            steps.append(upload.send)
 
-        def everybody() -> None:
-            for each in told:
-                each()
+        def report() -> None:
+            for step in steps:
+                step()
 
-        yield everybody
+        yield report
 
 
 def exposition(output: Path, name: str = "") -> bytes:
@@ -163,19 +159,21 @@ def exposition(output: Path, name: str = "") -> bytes:
     return found.text()
 
 
-def _exposed(journal: Journal, name: str, audience: ReportOptions, tell: Tell, opened: ExitStack) -> Callable[[], None]:
+def _exposed(
+    journal: Journal, name: str, options: ReportOptions, notify: Callable[[str], None], opened: ExitStack
+) -> Callable[[], None]:
     found, known = Metrics(name), set[str]()
     _refresh(found, journal, known)
-    if audience.metrics_port:
-        opened.callback(found.serve(audience.metrics_host, audience.metrics_port).close)
+    if options.metrics_port:
+        opened.callback(found.serve(options.metrics_host, options.metrics_port).close)
 
     def refresh() -> None:
         try:
             _refresh(found, journal, known)
-            if audience.metrics_file:
-                found.write(Path(audience.metrics_file))
+            if options.metrics_file:
+                found.write(Path(options.metrics_file))
         except PipelineError as error:
-            tell(f"metrics: {error}")
+            notify(f"metrics: {error}")
 
     return refresh
 
@@ -189,12 +187,12 @@ def _refresh(found: Metrics, journal: Journal, known: set[str]) -> None:
             found.add(batch.report())
 
 
-def _name(output: Path, audience: ReportOptions) -> str:
+def _name(output: Path, options: ReportOptions) -> str:
     """The pipeline's name: an id, since that is what a registry calls it by. Raises ``PipelineError``."""
     try:
-        return check_id(audience.name or _default(output.absolute().name))
+        return check_id(options.name or _default(output.absolute().name))
     except XidError as error:
-        raise PipelineError(f"the name of the pipeline, {audience.name!r}: {error}; give another") from None
+        raise PipelineError(f"the name of the pipeline, {options.name!r}: {error}; give another") from None
 
 
 def _default(folder: str) -> str:

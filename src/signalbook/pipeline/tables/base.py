@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -58,13 +58,19 @@ class Outdated(PipelineError):
     """A table that is no longer what a batch was made for; doing it again will not help until someone undoes that."""
 
 
+def versions_of(table: TableName, names: Iterable[str]) -> list[TableName]:
+    """The tables of the definition of ``table`` among those in its group called ``names``, oldest first."""
+    found = (TableName(table.group, name) for name in names)
+    return sorted((each for each in found if each.first == table.first), key=lambda each: each.version)
+
+
 def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:
     """Those of ``files`` that belong to ``table``."""
     return [file for file in files if file.table == table]
 
 
 def divides(batch: JournalEntry, table: TableName) -> bool:
-    """Whether ``batch`` makes ``table`` one that is divided by day: a replay writes letters of many days anew."""
+    """Whether ``batch`` makes ``table`` one that is divided by day: a replay writes dead letters of many days anew."""
     return batch.partition == "day" and batch.landed_at is not None and table != DEAD_LETTERS
 
 
@@ -80,6 +86,7 @@ def move_in(output: Path, folder: Path, files: Sequence[DataFile]) -> list[Path]
         parent.mkdir(parents=True, exist_ok=True)
     for file, place in zip(files, places, strict=True):
         staged = output / file.staged
+        # a commit that is repeated finds files that the first one moved
         if staged.exists():
             staged.replace(place)
         elif not place.exists():

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from signalbook.pipeline.commit.journal import Journal, sync_folder
+from signalbook.pipeline.commit.journal import Journal, replace_file
 from signalbook.pipeline.errors import PipelineError
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
@@ -122,7 +122,7 @@ def agree(journal: Journal, wanted: CatalogChoice | None) -> None:
             f"output; if the catalog moved, say so in {journal.output / FILE}"
         )
     owner = there.owner if there else secrets.token_hex(8)
-    _write(journal.output / FILE, replace(wanted, owner=owner))
+    replace_file(journal.output / FILE, msgspec.json.format(msgspec.json.encode(replace(wanted, owner=owner))))
 
 
 def _check_open(name: str, value: str) -> None:
@@ -136,13 +136,3 @@ def _check_open(name: str, value: str) -> None:
 
 def _is_secret(name: str) -> bool:
     return _SECRET.search(name.lower()) is not None
-
-
-def _write(path: Path, choice: CatalogChoice) -> None:
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(choice)))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)
-    sync_folder(path.parent)

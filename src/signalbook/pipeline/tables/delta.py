@@ -31,8 +31,8 @@ from deltalake.transaction import (
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.commit.journal import DataFile, JournalEntry
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
-from signalbook.pipeline.tables.evolution import merge, plain, readable, refuse
+from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
+from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
 
 LOG: Final = "_delta_log"
@@ -60,8 +60,7 @@ class DeltaTables:
     def versions(self, table: TableName) -> list[TableName]:
         """The folders that have a log."""
         logs = self._home(table).parent.glob(f"*/{LOG}")
-        found = (TableName(table.group, plain_name(path.parent.name)) for path in logs)
-        return sorted((each for each in found if each.first == table.first), key=lambda each: each.version)
+        return versions_of(table, (plain_name(path.parent.name) for path in logs))
 
     def columns(self, table: TableName) -> pa.Schema:
         """The columns of a table, but for the day that divides it."""
@@ -98,7 +97,7 @@ class DeltaTables:
         with _plainly(table):
             try:
                 self._commit(batch, table)
-            except CommitFailedError:  # someone was faster: another look tells what is left to do
+            except CommitFailedError:  # someone was faster: what they did may be what is left to do
                 self._commit(batch, table)
         self._loaded.pop(table, None)
 
@@ -133,7 +132,7 @@ class DeltaTables:
         )
 
     def _check(self, table: TableName, removed: Sequence[DataFile]) -> None:
-        """Raise ``Outdated`` if files that others are to stand for are not in the table."""
+        """Raise ``Outdated`` if files to be replaced are not in the table."""
         lost = {str(self._home(table) / file.name) for file in removed} - self.live(table)
         if lost:
             raise Outdated(
@@ -171,8 +170,8 @@ def _application(batch: JournalEntry) -> str:
 
 def _properties(batch: JournalEntry, *, retries: int | None = None) -> CommitProperties:
     done = Transaction(_application(batch), 0, int(time.time() * 1000))
-    told = {"signalbook.batch": batch.id, "signalbook.fingerprint": batch.fingerprint}
-    return CommitProperties(custom_metadata=told, max_commit_retries=retries, app_transactions=[done])
+    metadata = {"signalbook.batch": batch.id, "signalbook.fingerprint": batch.fingerprint}
+    return CommitProperties(custom_metadata=metadata, max_commit_retries=retries, app_transactions=[done])
 
 
 def _write(found: DeltaTable, batch: JournalEntry, files: Sequence[DataFile], removed: Sequence[DataFile]) -> None:
@@ -230,19 +229,11 @@ def _commented(schema: pa.Schema) -> pa.Schema:
 
 
 def _renamed(fields: Iterable[pa.Field], old: bytes, new: bytes) -> list[pa.Field]:
-    return [_field(field, old, new) for field in fields]
+    def rename(field: pa.Field) -> pa.Field:
+        doc = (field.metadata or {}).get(old)
+        return field.with_metadata({new: doc} if doc else None)
 
-
-def _field(field: pa.Field, old: bytes, new: bytes) -> pa.Field:
-    kind = field.type
-    if pa.types.is_struct(kind):
-        kind = pa.struct(_renamed(kind, old, new))
-    elif pa.types.is_list(kind):
-        kind = pa.list_(_field(kind.value_field, old, new))
-    elif pa.types.is_map(kind):
-        kind = pa.map_(kind.key_type, _field(kind.item_field, old, new))
-    doc = (field.metadata or {}).get(old)
-    return field.with_type(kind).with_metadata({new: doc} if doc else None)
+    return changed(fields, rename)
 
 
 def _check_features(table: TableName, found: DeltaTable) -> None:

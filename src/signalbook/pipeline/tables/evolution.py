@@ -1,7 +1,9 @@
 """How the columns of a table follow those of its definition, and how the columns of several tables become one set.
 
 One walk over two sets of columns; what differs is a *judgement* of two fields of one name that are not alike. A column
-that only one side has is there in the outcome: all columns may be null, and tables fill in what older files lack.
+that only one side has is there in the outcome: all columns may be null, and tables fill in what older files lack. A
+column whose type changes in a way that a table cannot follow gets no second column: the definition goes on in a new
+table (``assign_tables``), so that no reader meets two types under one name.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ def _promotes(narrow: pa.DataType, wide: pa.DataType) -> bool:
 
 
 def _members(there: Iterable[pa.Field], coming: Iterable[pa.Field], judge: Judgement, above: str) -> list[pa.Field]:
+    # engines of SQL know no case: ``Id`` and ``id`` cannot be two columns
     members = {field.name.lower(): field for field in there}
     for field in coming:
         known = members.get(field.name.lower())
@@ -65,6 +68,7 @@ def _members(there: Iterable[pa.Field], coming: Iterable[pa.Field], judge: Judge
             members[field.name.lower()] = field
         else:
             kind = _field(known, field, judge, f"{above}{field.name}")
+            # what the definition says of the column now goes before what it said when the table was made
             members[field.name.lower()] = known.with_type(kind).with_metadata(field.metadata or known.metadata)
     return list(members.values())
 
@@ -86,48 +90,43 @@ def _field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str) -> pa
 
 
 def plain(schema: pa.Schema) -> pa.Schema:
-    """``schema`` without types that differ only in the width of their offsets."""
-    return pa.schema([_plain_field(field) for field in schema])
+    """``schema`` as the pipeline writes it: libraries give types of wider offsets, and metadata of their own."""
+    return pa.schema(changed(schema, _plain))
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
-    metadata = {key: value for key, value in (field.metadata or {}).items() if key == b"doc"}
-    return field.with_type(_plain_type(field.type)).with_metadata(metadata or None)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
+def _plain(field: pa.Field) -> pa.Field:
+    kind = field.type
     if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain_field(kind.value_field))
-    if pa.types.is_map(kind):
-        return pa.map_(_plain_type(kind.key_type), _plain_field(kind.item_field))
-    return pa.struct([_plain_field(field) for field in kind]) if pa.types.is_struct(kind) else kind
+        kind = pa.string()
+    elif pa.types.is_large_binary(kind):
+        kind = pa.binary()
+    doc = (field.metadata or {}).get(b"doc")
+    return field.with_type(kind).with_metadata({b"doc": doc} if doc is not None else None)
 
 
 def readable(columns: pa.Schema) -> pa.Schema:
     """``columns`` without times of day, at any depth: Spark has no type for them and refuses such a table."""
-    return pa.schema(_readable(columns))
+    return pa.schema(changed(columns, lambda field: None if pa.types.is_time(field.type) else field))
 
 
-def _readable(fields: Iterable[pa.Field]) -> list[pa.Field]:
-    kinds = ((field, _kind(field.type)) for field in fields)
-    return [field.with_type(kind) for field, kind in kinds if kind is not None]
+def changed(fields: Iterable[pa.Field], change: Callable[[pa.Field], pa.Field | None]) -> list[pa.Field]:
+    """``fields`` with ``change`` applied to each field at any depth, the innermost first.
+
+    Those it makes None are left out, and so is what has nothing left in it. Lists of any width become lists.
+    """
+    made = (_changed(field, change) for field in fields)
+    return [field for field in made if field is not None]
 
 
-def _kind(kind: pa.DataType) -> pa.DataType | None:
-    """The type without times of day; ``None`` if nothing is left of it."""
-    if pa.types.is_time(kind):
-        return None
+def _changed(field: pa.Field, change: Callable[[pa.Field], pa.Field | None]) -> pa.Field | None:
+    kind = field.type
     if pa.types.is_struct(kind):
-        members = _readable(kind)
-        return pa.struct(members) if members else None
-    if pa.types.is_list(kind):
-        item = _kind(kind.value_type)
-        return None if item is None else pa.list_(kind.value_field.with_type(item))
+        members = changed(kind, change)
+        return change(field.with_type(pa.struct(members))) if members else None
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        item = _changed(kind.value_field, change)
+        return None if item is None else change(field.with_type(pa.list_(item)))
     if pa.types.is_map(kind):
-        value = _kind(kind.item_type)
-        return None if value is None else pa.map_(kind.key_type, value)
-    return kind
+        key, item = _changed(kind.key_field, change), _changed(kind.item_field, change)
+        return None if key is None or item is None else change(field.with_type(pa.map_(key, item)))
+    return change(field)

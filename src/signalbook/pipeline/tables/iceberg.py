@@ -33,7 +33,7 @@ from requests import RequestException
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.commit.journal import PREPARED, JournalEntry
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table
+from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
@@ -44,7 +44,7 @@ FINGERPRINT_KEY: Final = "signalbook.fingerprint"
 DEFINITION_KEY: Final = "signalbook.definition"
 COLUMNS_KEY: Final = "signalbook.columns"
 OUTPUT_KEY: Final = "signalbook.output"
-# After these a commit may have been made or not, someone was faster, or the table is gone: looking at it again tells.
+# After these a commit may have been made or not, someone was faster, or the table is gone: it is looked at again.
 _UNSURE: Final = (
     CommitFailedException,
     NoSuchTableError,
@@ -78,8 +78,7 @@ class IcebergTables:
 
     def versions(self, table: TableName) -> list[TableName]:
         """The tables in the catalog."""
-        found = (TableName(table.group, name) for name in self._in(table.group))
-        return sorted((each for each in found if each.first == table.first), key=lambda each: each.version)
+        return versions_of(table, self._in(table.group))
 
     def columns(self, table: TableName) -> pa.Schema:
         """The columns that the current schema of a table has."""
@@ -124,6 +123,7 @@ class IcebergTables:
             try:
                 self._commit(batch, table)
             except _UNSURE:
+                # once more, from the table as it is now: if the first try was made after all, it is found there
                 self._loaded.pop(table, None)
                 self._commit(batch, table)
         self._loaded.pop(table, None)
@@ -131,8 +131,10 @@ class IcebergTables:
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
         folder = self.output / home(table, "iceberg")
         found = self._find(table)
+        # the snapshot of the batch says that it is in the table; where others expire snapshots, its files do
         if found is not None and (_has(found, batch.id) or (_expired(found, batch) and self._taken(batch, table))):
             return
+        # before any file is moved: a table that others rewrote refuses the batch while it can still be withdrawn
         removed = self._live(table, {str(folder / file.name) for file in of_table(batch.removed, table)})
         places = [str(place) for place in move_in(self.output, folder, of_table(batch.files, table))]
         summary = {BATCH_KEY: batch.id, FINGERPRINT_KEY: batch.fingerprint}
@@ -164,14 +166,14 @@ class IcebergTables:
             return True
         raise PipelineError(
             f"someone else expired snapshots of table {table} while batch {batch.id} was being committed, and its "
-            "files are not in the table now: whether they were cannot be told. Look there for rows with that _batch. "
+            "files are not in the table now: whether they were is not known. Look there for rows with that _batch. "
             f"If there are none, move {folder / files[0].name} and the like back to where {self.output / PREPARED} "
             "says they were staged; if there are, move the entry there to the folder above it. Then run again, and "
             "let snapshots be kept for longer than a batch may wait to be completed"
         )
 
     def _live(self, table: TableName, paths: set[str]) -> list[IcebergFile]:
-        """The files at ``paths``, which others are to stand for. Raises ``Outdated`` if one is not in the table."""
+        """The files at ``paths``, which are to be replaced. Raises ``Outdated`` if one is not in the table."""
         tasks = self._tasks(table) if paths else []
         found = [task.file for task in tasks if _path(task.file) in paths]
         if len(found) < len(paths):

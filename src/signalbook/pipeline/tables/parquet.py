@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table
+from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, refuse
 from signalbook.pipeline.tables.naming import TableName, home, quoted
 
@@ -35,8 +35,7 @@ class ParquetTables:
     def versions(self, table: TableName) -> list[TableName]:
         """The folders there are."""
         names = [path.name for path in self._home(table).parent.glob(f"{table.message}*") if path.is_dir()]
-        found = (TableName(table.group, name) for name in names)
-        return sorted((each for each in found if each.first == table.first), key=lambda each: each.version)
+        return versions_of(table, names)
 
     def columns(self, table: TableName) -> pa.Schema:
         """What ``_common_metadata`` says, or all files together where there is none."""
@@ -76,7 +75,7 @@ class ParquetTables:
         return f"parquet.{quoted(str(self._home(table)))}"
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
-        """Rename each file into its folder, then remove what others stand for; readers see whole files only.
+        """Rename each file into its folder, then remove those that are replaced; readers see whole files only.
 
         In this order a run that dies in between leaves rows twice until the next one, and never loses any.
         """

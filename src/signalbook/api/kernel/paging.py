@@ -1,0 +1,71 @@
+"""Pages of collections: the parameters ``limit`` and ``cursor`` (pagination/spec.md; domain.md C-38).
+
+A cursor is what a page has to know of those before it: where it begins, its size, and the total that all of them state.
+It names nothing that its holder could not ask for anyway, so it is checked for damage, not signed; the flags are in the
+link beside it, and it fits no others.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import msgspec
+
+from signalbook.errors import RegistryError
+from signalbook.values import JSON, canonical_json, digest
+
+_LARGEST: Final = 2**64 - 1
+_SEAL: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageCursor:
+    """A page of up to ``limit`` members behind ``after``. What ``after`` is depends on the API."""
+
+    limit: int
+    total: int
+    after: JSON
+
+    def text(self, scope: Sequence[JSON]) -> str:
+        """It as clients hand it back. ``scope`` is what it is tied to: the collection, and what selects its members."""
+        # The seal comes first, so that a decoder can tell damage from another request.
+        content = [self.limit, self.total, self.after]
+        sealed = canonical_json([_seal(scope, content), *content])
+        return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")
+
+    @classmethod
+    def read(cls, text: str, scope: Sequence[JSON], after: Any, *, subject: str, advice: str) -> Self:
+        """The cursor in ``text``; ``after`` is the type of that member. Raises ``bad_request``, with ``advice``."""
+        try:
+            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            seal, *content = msgspec.json.decode(sealed, type=tuple[str, int, int, after])
+        except (binascii.Error, ValueError, msgspec.MsgspecError):
+            detail = "the cursor is damaged; begin again with the first page"
+            raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+        found = cls(limit=content[0], total=content[1], after=content[2])
+        if seal != _seal(scope, content) or found.limit < 1 or found.total < 0:
+            detail = f"the cursor is of another request; {advice}"
+            raise RegistryError("bad_request", subject=subject, error_detail=detail)
+        return found
+
+
+def page_limit(text: str, *, subject: str) -> int:
+    """The parameter ``limit``. Raises ``bad_request`` unless it is an unsigned 64-bit integer beyond 0."""
+    if text.isascii() and text.isdigit() and len(text) <= 20 and 0 < int(text) <= _LARGEST:
+        return int(text)
+    detail = f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"'
+    raise RegistryError("bad_request", subject=subject, error_detail=detail)
+
+
+def limit_and_cursor(subject: str) -> RegistryError:
+    """The error for a request with both."""
+    detail = "a link to a page has its limit in it; use it as it is, without adding a limit"
+    return RegistryError("bad_request", subject=subject, error_detail=detail)
+
+
+def _seal(scope: Sequence[JSON], content: Sequence[JSON]) -> str:
+    return digest(canonical_json([*scope, content]))[:_SEAL]
