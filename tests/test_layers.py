@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"brokers", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
-ALL |= {"fetching", "pipelinereports", "folder_registry", "replication"}
+ALL |= {"fetching", "pipeline_reports", "folder_registry", "replication"}
 
 # package -> packages it may import (itself is always allowed)
 DEPENDENCIES: dict[str, set[str]] = {
@@ -32,10 +32,10 @@ DEPENDENCIES: dict[str, set[str]] = {
     "messages": L0 | {"formats"},
     "storage": L0,
     "engine": L0 | L1 | {"storage"},
-    "pipelinereports": L0 | {"formats", "storage"},
+    "pipeline_reports": L0 | {"formats", "storage"},
     "events": L0 | L1 | {"fetching", "storage", "engine"},
     "replication": L0 | L1 | {"fetching", "storage", "engine", "events", "client"},
-    "api": {"__init__"} | L0 | L1 | {"fetching", "pipelinereports", "storage", "engine", "events", "replication"},
+    "api": {"__init__"} | L0 | L1 | {"fetching", "pipeline_reports", "storage", "engine", "events", "replication"},
     "client": {"__init__"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.api.test_pipelines import XID, report
 
-from signalbook.pipelinereports import InvalidReport, read_report
+from signalbook.pipeline_reports import InvalidReport, read_report
 from signalbook.values import Finding
 
 

@@ -304,6 +304,7 @@ class Session:
         check_command(command, self.configuration.model)
         if not self._admin:
             capabilities.require_mutable(self.configuration.capabilities, "entities")
+        # The entities of a request are written under the model and the capabilities that it brings itself.
         configured = self._config.execute_embedded(command, self._context)
         loader = WriteLoader(self._writer, command.base_url)
         context = self._context(loader, command.flags, command.target)
@@ -347,6 +348,7 @@ class Session:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
+        # What a migration changed comes first: it happened under the new model, before the entities were written.
         self._changes += self._config.take_migrated()
         names = [change.xid.removeprefix("/") for change in configured]
         return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, names)))

@@ -23,7 +23,7 @@ from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
 from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
-from signalbook.pipelinereports import BatchReport
+from signalbook.pipeline_reports import BatchReport
 from signalbook.values import JSONObject, dump_json, parse_json
 
 _TAG: Final = "subscriptions"

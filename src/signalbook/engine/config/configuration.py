@@ -50,6 +50,7 @@ class ConfigurationCache:
             model=model or compile_model(settings.config(MODELSOURCE) or {}, include=_kept(settings)),
             capabilities=settings.config(CAPABILITIES) or capabilities.everything(),
         )
+        # Two threads may compile the same model at once: either result will do.
         self._last = (epochs, found)
         return found
 

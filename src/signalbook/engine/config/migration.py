@@ -85,6 +85,7 @@ def _references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], m
 
 def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, Iterable[Row]]]:
     """Each Resource with a stream of its Versions, to be read before the next: one query, and no list of them all."""
+    # ``groupby`` gives no empty groups: a Resource without Versions is found by the gap in the parents' keys.
     grouped = groupby(reader.children([row.key for row in resources]), attrgetter("parent")) if resources else iter(())
     ahead = next(grouped, None)
     for row in sorted(resources, key=attrgetter("key")):

@@ -94,12 +94,12 @@ class LoadedMember:
 
 _BATCH: Final = 1000
 Step: TypeAlias = tuple[str, str, int]
-"""Collection, folded id and storage key: its steps put a way in its place in the response."""
+"""Collection, folded id and storage key: its steps put a path in its place in the response."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PathMatch:
-    """A way down to an entity that passed some alternatives, by their numbers; ``first`` is the first place on it."""
+    """A path down to an entity that passed some alternatives, by their numbers; ``first`` is the first entity on it."""
 
     steps: tuple[Step, ...]
     passed: frozenset[int]
@@ -107,9 +107,9 @@ class PathMatch:
 
 
 class PathMember:
-    """An entity on a way; what is asked of it decides what is fetched and decoded. ``kept`` is what is left of it."""
+    """An entity on a path. What is asked of it decides what is fetched; ``remainder`` is what is left of it."""
 
-    __slots__ = ("_above", "_level", "_node", "_walk", "hit", "kept", "passed", "step")
+    __slots__ = ("_above", "_level", "_node", "_walk", "hit", "passed", "remainder", "step")
 
     def __init__(self, walk: PathWalk, level: int, hit: Hit, above: PathMember | None) -> None:
         self._walk = walk
@@ -117,7 +117,7 @@ class PathMember:
         self._above = above
         self._node: EntityNode | None = None
         self.hit = hit
-        self.kept: Remainder | None = None
+        self.remainder: Remainder | None = None
         self.step: Step = (walk.path[level], hit.folded, hit.key)
         self.passed: frozenset[int] = walk.passing(level, self, walk.numbers if above is None else above.passed)
 
@@ -177,22 +177,22 @@ class PathWalk:
         self._counts: Mapping[tuple[int, str], int] = {}
         self.part = cache(self._part)
 
-    def ways(self, *, after: str | None = None) -> Iterator[PathMatch]:
+    def matches(self, *, after: str | None = None) -> Iterator[PathMatch]:
         """Those that pass, by the folded ids on them; the first step behind the id ``after``."""
-        places: list[PathMember] = []
+        members: list[PathMember] = []
         for hits in self._hits(after):
             same = 0
-            while same < len(places) and places[same].hit is hits[same]:
+            while same < len(members) and members[same].hit is hits[same]:
                 same += 1
-            del places[same:]
+            del members[same:]
             for level in range(same, len(hits)):
-                places.append(PathMember(self, level, hits[level], places[-1] if places else None))
-            if places[-1].passed:
+                members.append(PathMember(self, level, hits[level], members[-1] if members else None))
+            if members[-1].passed:
                 yield PathMatch(
-                    steps=tuple([place.step for place in places]), passed=places[-1].passed, first=places[0]
+                    steps=tuple([member.step for member in members]), passed=members[-1].passed, first=members[0]
                 )
 
-    def passing(self, level: int, place: PathMember, among: frozenset[int]) -> frozenset[int]:
+    def passing(self, level: int, member: PathMember, among: frozenset[int]) -> frozenset[int]:
         """Those alternatives whose expressions about the entities at ``level`` this one passes."""
         tests = self._tests[level]
         if not among or not self._asked[level]:
@@ -200,7 +200,7 @@ class PathWalk:
         passed = [
             number
             for number in among
-            if all(each.accepts(place.values(each.steps, timestamp=each.timestamp)) for each in tests[number])
+            if all(each.accepts(member.values(each.steps, timestamp=each.timestamp)) for each in tests[number])
         ]
         return among if len(passed) == len(among) else frozenset(passed)
 
@@ -217,13 +217,14 @@ class PathWalk:
         if not self._counted:
             yield from found
             return
+        # Counts are asked for batch by batch: one query for a thousand paths.
         while batch := list(islice(found, _BATCH)):
             self._counts = self._reader.counts({_owner(hits[level]) for hits in batch for level in self._counted})
             yield from batch
 
     def _selection(self, after: str | None) -> Selection:
-        place = 1 - len(self._types)
-        resource = place if 0 <= place < len(self.path) else None
+        level = 1 - len(self._types)
+        resource = level if 0 <= level < len(self.path) else None
         rows = {
             level for level, steps in enumerate(self._asked) if any(self.part(level, each) is None for each in steps)
         }
@@ -245,7 +246,7 @@ class PathWalk:
         return tuple(map(self._settled, found))
 
     def _settled(self, test: Condition) -> Condition:
-        """Of Versions of a Resource that is not on the way, which one is the default is known."""
+        """Of Versions of a Resource that is not on the path, which one is the default is known."""
         if test.relation != "default" or len(self._types) != 2:
             return test
         known = (self._base.shown or self._base.row).defaultversionid or ""
@@ -296,11 +297,11 @@ class FilterEvaluation:
 
     def beneath(self, base: EntityNode, inline: Inline) -> Remainder | None:
         """What is left of ``base``, an entity with its rows and counts, and beneath it; None if nothing is."""
-        alive = self._alive(base)
-        if any(not self._filter.paths[number] for number in alive):
+        passing_base = self._passing_base(base)
+        if any(not self._filter.paths[number] for number in passing_base):
             return WHOLE
-        kept = self._gather(self._ways(base, alive), 0, inline)
-        return kept if kept.passed else None
+        remainder = self._remainder(self._matches(base, passing_base), 0, inline)
+        return remainder if remainder.passed else None
 
     def members(
         self, base: EntityNode, plural: str, inline: Inline, *, after: str | None = None, asked: Steps | None = None
@@ -309,16 +310,16 @@ class FilterEvaluation:
 
         ``asked`` is an attribute of theirs that will be asked for; ``inline`` is that of the members.
         """
-        alive = [number for number in self._alive(base) if self._filter.paths[number][:1] == (plural,)]
-        ways = self._ways(base, alive, after=after, asked=asked)
-        for _, group in groupby(ways, key=lambda way: way.steps[0]):
+        passing_base = [number for number in self._passing_base(base) if self._filter.paths[number][:1] == (plural,)]
+        matches = self._matches(base, passing_base, after=after, asked=asked)
+        for _, group in groupby(matches, key=lambda found: found.steps[0]):
             rest = iter(group)
-            way = next(rest)
-            ends = len(way.steps) == 1  # the shorter ways come first
-            way.first.kept = WHOLE if ends else self._gather(chain([way], rest), 1, inline)
-            yield way.first
+            found = next(rest)
+            ends = len(found.steps) == 1  # the shorter paths come first
+            found.first.remainder = WHOLE if ends else self._remainder(chain([found], rest), 1, inline)
+            yield found.first
 
-    def _alive(self, base: EntityNode) -> list[int]:
+    def _passing_base(self, base: EntityNode) -> list[int]:
         """Numbers of the alternatives whose expressions about ``base`` itself it passes."""
         return [
             number
@@ -326,17 +327,17 @@ class FilterEvaluation:
             if all(self._lookup.accepts(base, each) for each in alternative if not each.types)
         ]
 
-    def _ways(
+    def _matches(
         self,
         base: EntityNode,
-        alive: Iterable[int],
+        passing_base: Iterable[int],
         *,
         after: str | None = None,
         asked: Steps | None = None,
     ) -> Iterator[PathMatch]:
-        """The ways that pass, in the order of the response: by collection and id, an entity before what is beneath."""
+        """The paths that pass, in the order of the response: by collection and id, an entity before what is beneath."""
         by_path: dict[tuple[str, ...], list[int]] = {}
-        for number in alive:
+        for number in passing_base:
             by_path.setdefault(self._filter.paths[number], []).append(number)
         walks = [
             PathWalk(
@@ -349,25 +350,27 @@ class FilterEvaluation:
             )
             for path, numbers in by_path.items()
         ]
-        return merge(*(walk.ways(after=after) for walk in walks), key=lambda way: way.steps)
+        # Each walk is in order by itself: merged they are in the order of the response, without holding any of them.
+        return merge(*(walk.matches(after=after) for walk in walks), key=lambda found: found.steps)
 
-    def _gather(self, ways: Iterable[PathMatch], depth: int, inline: Inline) -> Remainder:
-        """The tree that ``ways`` make from their step ``depth`` on. One that ends there leaves everything."""
-        kept = Remainder()
-        for step, group in groupby(ways, key=lambda way: way.steps[depth : depth + 1]):
+    def _remainder(self, matches: Iterable[PathMatch], depth: int, inline: Inline) -> Remainder:
+        """The tree that ``matches`` make from their step ``depth`` on. One that ends there leaves everything."""
+        remainder = Remainder()
+        for step, group in groupby(matches, key=lambda found: found.steps[depth : depth + 1]):
             if not step:
-                kept.whole = True
+                remainder.whole = True
             if not step or step[0][0] not in inline:
-                kept.passed.update(*(way.passed for way in group))
+                remainder.passed.update(*(found.passed for found in group))
             else:
                 ((plural, _, key),) = step
-                below = self._gather(group, depth + 1, inline.below(plural))
-                kept.members.setdefault(plural, {})[key] = below
-                kept.passed |= below.passed
+                below = self._remainder(group, depth + 1, inline.below(plural))
+                remainder.members.setdefault(plural, {})[key] = below
+                remainder.passed |= below.passed
             if step:
-                kept.counts[step[0][0]] = kept.counts.get(step[0][0], 0) + 1
-        kept.queries = {} if kept.whole else {plural: self._query(kept.passed, plural, depth) for plural in kept.counts}
-        return kept
+                remainder.counts[step[0][0]] = remainder.counts.get(step[0][0], 0) + 1
+        if not remainder.whole:
+            remainder.queries = {plural: self._query(remainder.passed, plural, depth) for plural in remainder.counts}
+        return remainder
 
     def _query(self, passed: Iterable[int], plural: str, depth: int) -> str:
         """The filter that remains for the members of a collection at ``depth`` (R193)."""

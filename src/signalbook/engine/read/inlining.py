@@ -156,7 +156,7 @@ class EntityNode:
     ``xid`` is the one it is shown under: beneath a cross reference not the stored one. Of a Resource ``shown`` is the
     row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
     of the default Version; of a Version ``shown`` is its Resource's row. ``collections`` are the inlined ones,
-    ``content`` is the document when it is inlined. ``kept`` is what the response's filter leaves, None without one.
+    ``content`` is the document when it is inlined. ``remainder`` is what the response's filter leaves, None without.
     """
 
     xid: Xid
@@ -167,7 +167,7 @@ class EntityNode:
     collections: dict[str, dict[str, EntityNode]] = field(default_factory=dict)
     meta: bool = False
     content: bytes | None = None
-    kept: Remainder | None = None
+    remainder: Remainder | None = None
 
     @property
     def folded(self) -> str:
@@ -177,7 +177,7 @@ class EntityNode:
     @property
     def whole(self) -> bool:
         """Whether everything beneath it may be shown."""
-        return self.kept is None or self.kept.whole
+        return self.remainder is None or self.remainder.whole
 
 
 class ResponseBudget:
@@ -266,6 +266,7 @@ class NodeLoader:
                 self._documents([(node, node.default) for node in present if node.default is not None], kind)
 
     def _inline_versions(self, nodes: Sequence[EntityNode], inline: Inline) -> None:
+        # Several Resources may show the Versions of one: cross references, and the Resource itself.
         showing: dict[int, list[EntityNode]] = {}
         for node in nodes:
             node.collections["versions"] = {}
@@ -274,7 +275,7 @@ class NodeLoader:
         for row in member_rows(self._reader, [(_key(node.shown), node) for node in nodes], "versions"):
             for node in showing[row.parent]:
                 members = node.collections["versions"]
-                if row.xid.id in members or not (node.kept is None or node.kept.holds("versions", row.key)):
+                if row.xid.id in members or not (node.remainder is None or node.remainder.holds("versions", row.key)):
                     continue
                 self._budget.spend(_ENTITY_BYTES)
                 members[row.xid.id] = member_node(node, row, "versions")
@@ -342,7 +343,7 @@ def member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
     """A member of a collection of ``owner`` that its filter leaves."""
     version = row.xid.kind is Kind.VERSION
     node = version_node(owner.xid, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
-    node.kept = owner.kept and owner.kept.below(plural, row.key)
+    node.remainder = owner.remainder and owner.remainder.below(plural, row.key)
     return node
 
 
@@ -356,8 +357,8 @@ def member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural
     for key, node in owners:
         if node.whole:
             whole.add(key)
-        elif node.kept is not None:
-            some.update(node.kept.members.get(plural, ()))
+        elif node.remainder is not None:
+            some.update(node.remainder.members.get(plural, ()))
     if whole:
         yield from reader.children(whole, plural)
     if some:
@@ -365,7 +366,7 @@ def member_rows(reader: Reader, owners: Iterable[tuple[int, EntityNode]], plural
 
 
 def _count(node: EntityNode, plural: str, everything: int) -> int:
-    return everything if node.kept is None or node.kept.whole else node.kept.counts.get(plural, 0)
+    return everything if node.remainder is None or node.remainder.whole else node.remainder.counts.get(plural, 0)
 
 
 def _lists_all(node: EntityNode) -> bool:

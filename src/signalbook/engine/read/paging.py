@@ -135,6 +135,7 @@ def sorted_by(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage
     if page.limit is None:
         everything = sorted(order.entries(members), key=_by_place, reverse=sort.descending)
         return ListedPage(members=[member for _, member in everything])
+    # One more than the page has, to know whether another follows.
     entries = best(page.limit + 1, order.entries(members), key=_by_place)
     shown = [member for _, member in entries[: page.limit]]
     if len(entries) <= page.limit:

@@ -32,6 +32,7 @@ def store_conditions(expression: FilterExpression, model: Model, types: tuple[st
     """
     if expression.operator in (Operator.UNEQUAL, Operator.ABSENT):
         return ()
+    # A condition that any text meets is no condition, and costs the store a scan.
     return tuple(test for test in _Prefilter(expression, model, types).tests() if "" not in test.values)
 
 

@@ -54,20 +54,20 @@ class Renderer:
         self._binary = binary
         self._details = "$details" if details else ""
 
-    def entity(self, node: EntityNode, place: ResponsePath = "") -> JSONObject:
+    def entity(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
         """One entity with everything its node holds; a configuration part of the Registry is the caller's to add."""
-        return _RENDER[node.xid.kind](self, node, place)
+        return _RENDER[node.xid.kind](self, node, path)
 
-    def collections(self, node: EntityNode, place: ResponsePath = "") -> JSONObject:
+    def collections(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
         """The inlined collections alone (R177)."""
-        return {name: self._map(members, f"{place}/{name}") for name, members in node.collections.items()}
+        return {name: self._map(members, f"{path}/{name}") for name, members in node.collections.items()}
 
-    def meta(self, resource: EntityNode, place: ResponsePath = "") -> JSONObject:
+    def meta(self, resource: EntityNode, path: ResponsePath = "") -> JSONObject:
         """The meta of a Resource (R56); of a cross reference the target's, in document view only the reference."""
         kind, xid, shown = self._type(resource.xid), resource.xid / "meta", resource.shown
         values: JSONObject = {
             f"{kind.singular}id": resource.xid.id,
-            "self": self._relative(place) if self._doc else self._url(xid),
+            "self": self._relative(path) if self._doc else self._url(xid),
             "xid": str(xid),
         }
         if resource.row.xref is not None:
@@ -76,43 +76,43 @@ class Renderer:
             return values
         values |= {"epoch": shown.epoch, "readonly": False, **shown.attributes, **_times(shown)}
         values["defaultversionid"] = shown.defaultversionid
-        values["defaultversionurl"] = self._default_url(resource, shown, kind, place)
+        values["defaultversionurl"] = self._default_url(resource, shown, kind, path)
         values["defaultversionsticky"] = shown.defaultversionsticky
         return _ordered(values, kind.metaattributes)
 
-    def _default_url(self, resource: EntityNode, shown: Row, type: ResourceType, place: ResponsePath) -> str:
+    def _default_url(self, resource: EntityNode, shown: Row, type: ResourceType, path: ResponsePath) -> str:
         """Relative if that Version is in the response, beside the meta (R233)."""
         version = shown.defaultversionid or ""
         if self._doc and version in resource.collections.get("versions", {}):
-            return self._relative(place.removesuffix("/meta") + pointer("versions", version))
+            return self._relative(path.removesuffix("/meta") + pointer("versions", version))
         return self._url(resource.xid / "versions" / version, type)
 
-    def _registry(self, node: EntityNode, place: ResponsePath) -> JSONObject:
-        values = {"specversion": SPECVERSION, **self._common(node, place), **node.row.attributes}
-        return _ordered(values, self._model.attributes) | self._members(node, self._model.groups, place)
+    def _registry(self, node: EntityNode, path: ResponsePath) -> JSONObject:
+        values = {"specversion": SPECVERSION, **self._common(node, path), **node.row.attributes}
+        return _ordered(values, self._model.attributes) | self._members(node, self._model.groups, path)
 
-    def _group(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+    def _group(self, node: EntityNode, path: ResponsePath) -> JSONObject:
         kind = self._model.groups[node.xid.group_type]
-        values = {f"{kind.singular}id": node.xid.id, **self._common(node, place), **node.row.attributes}
-        return _ordered(values, kind.attributes) | self._members(node, kind.resources, place)
+        values = {f"{kind.singular}id": node.xid.id, **self._common(node, path), **node.row.attributes}
+        return _ordered(values, kind.attributes) | self._members(node, kind.resources, path)
 
-    def _resource(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+    def _resource(self, node: EntityNode, path: ResponsePath) -> JSONObject:
         kind = self._type(node.xid)
-        values: JSONObject = {f"{kind.singular}id": node.xid.id, **self._identity(node, place, kind)}
+        values: JSONObject = {f"{kind.singular}id": node.xid.id, **self._identity(node, path, kind)}
         if node.default is not None and not self._doc:
             values |= self._version_values(node.default, kind, node.content) | {"isdefault": True}
             values = _ordered(values, kind.attributes)
         inside = self._doc and node.meta
-        values["metaurl"] = self._relative(f"{place}/meta") if inside else self._url(node.xid / "meta")
+        values["metaurl"] = self._relative(f"{path}/meta") if inside else self._url(node.xid / "meta")
         if node.meta:
-            values["meta"] = self.meta(node, f"{place}/meta")
-        return values if node.shown is None else values | self._members(node, ("versions",), place)
+            values["meta"] = self.meta(node, f"{path}/meta")
+        return values if node.shown is None else values | self._members(node, ("versions",), path)
 
-    def _version(self, node: EntityNode, place: ResponsePath) -> JSONObject:
+    def _version(self, node: EntityNode, path: ResponsePath) -> JSONObject:
         kind = self._type(node.xid)
         values = {
             f"{kind.singular}id": node.xid.resource_id,
-            **self._identity(node, place, kind),
+            **self._identity(node, path, kind),
             **self._version_values(node.row, kind, node.content),
             "isdefault": node.shown is not None and node.shown.defaultversionid == node.xid.id,
         }
@@ -129,35 +129,35 @@ class Renderer:
             values[name] = value
         return values
 
-    def _common(self, node: EntityNode, place: ResponsePath) -> JSONObject:
-        return {**self._identity(node, place), "epoch": node.row.epoch, **_times(node.row)}
+    def _common(self, node: EntityNode, path: ResponsePath) -> JSONObject:
+        return {**self._identity(node, path), "epoch": node.row.epoch, **_times(node.row)}
 
-    def _identity(self, node: EntityNode, place: ResponsePath, type: ResourceType | None = None) -> JSONObject:
-        return {"self": self._relative(place) if self._doc else self._url(node.xid, type), "xid": str(node.xid)}
+    def _identity(self, node: EntityNode, path: ResponsePath, type: ResourceType | None = None) -> JSONObject:
+        return {"self": self._relative(path) if self._doc else self._url(node.xid, type), "xid": str(node.xid)}
 
-    def _members(self, node: EntityNode, plurals: Iterable[str], place: ResponsePath) -> JSONObject:
+    def _members(self, node: EntityNode, plurals: Iterable[str], path: ResponsePath) -> JSONObject:
         """URL, count and, when inlined, map of each collection (R48, R49)."""
         values: JSONObject = {}
         for plural in plurals:
             members = node.collections.get(plural)
             inside = self._doc and members is not None
-            url = self._relative(f"{place}/{plural}") if inside else self._url(node.xid / plural) + _query(node, plural)
+            url = self._relative(f"{path}/{plural}") if inside else self._url(node.xid / plural) + _query(node, plural)
             values[f"{plural}url"] = url
             values[f"{plural}count"] = node.counts.get(plural, 0)
             if members is not None:
-                values[plural] = self._map(members, f"{place}/{plural}")
+                values[plural] = self._map(members, f"{path}/{plural}")
         return values
 
-    def _map(self, members: Mapping[str, EntityNode], place: ResponsePath) -> JSONObject:
-        return {name: self.entity(member, place + pointer(name)) for name, member in members.items()}
+    def _map(self, members: Mapping[str, EntityNode], path: ResponsePath) -> JSONObject:
+        return {name: self.entity(member, path + pointer(name)) for name, member in members.items()}
 
     def _url(self, xid: Xid, type: ResourceType | None = None) -> str:
         """Absolute; of a Resource or Version whose type has documents with ``$details`` (R29)."""
         return f"{self._base}{xid}{self._details if type and type.hasdocument else ''}"
 
     @staticmethod
-    def _relative(place: ResponsePath) -> str:
-        return f"#{place or '/'}"
+    def _relative(path: ResponsePath) -> str:
+        return f"#{path or '/'}"
 
     def _type(self, xid: Xid) -> ResourceType:
         return self._model.groups[xid.group_type].resources[xid.resource_type]
@@ -188,9 +188,9 @@ def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bo
 
 def _query(node: EntityNode, plural: str) -> str:
     """What makes a collection's URL show what the response's filter leaves of it (R193, R194)."""
-    if node.kept is None:
+    if node.remainder is None:
         return ""
-    return node.kept.queries.get(plural, "") if node.counts.get(plural) else EXCLUDE_ALL
+    return node.remainder.queries.get(plural, "") if node.counts.get(plural) else EXCLUDE_ALL
 
 
 def _times(row: Row) -> JSONObject:
@@ -225,11 +225,11 @@ class StreamedRendering:
         self._renderer = renderer
         self._doc = doc
 
-    def entity(self, node: EntityNode, inline: Inline, complete: Complete, place: ResponsePath = "") -> Piece:
+    def entity(self, node: EntityNode, inline: Inline, complete: Complete, path: ResponsePath = "") -> Piece:
         """The Registry, a Group or a Resource; ``complete`` may add to what is shown of it alone."""
         plurals = self._shallow(node, inline)
-        shown = complete(self._renderer.entity(node, place))
-        return _object(shown, {plural: self._collection(node, plural, inline, place) for plural in plurals})
+        shown = complete(self._renderer.entity(node, path))
+        return _object(shown, {plural: self._collection(node, plural, inline, path) for plural in plurals})
 
     def collections(self, node: EntityNode, inline: Inline) -> Piece:
         """The collections of the Registry or a Group alone (R177)."""
@@ -237,18 +237,18 @@ class StreamedRendering:
         shown = self._renderer.collections(node)
         return _object(shown, {plural: self._collection(node, plural, inline, "") for plural in plurals})
 
-    def members(self, nodes: Iterable[EntityNode], inline: Inline, place: ResponsePath = "") -> Piece:
+    def members(self, nodes: Iterable[EntityNode], inline: Inline, path: ResponsePath = "") -> Piece:
         """A collection: ``nodes`` by id, all of one type."""
         separator, waiting = b"{", iter(nodes)
         while batch := list(islice(waiting, _TOGETHER)):
-            for node, content in self._batch(batch, inline, place):
+            for node, content in self._batch(batch, inline, path):
                 yield separator + dump_json(node.xid.id) + b":"
                 yield from content
                 separator = b","
         yield b"{}" if separator == b"{" else b"}"
 
     def _batch(
-        self, nodes: list[EntityNode], inline: Inline, place: ResponsePath
+        self, nodes: list[EntityNode], inline: Inline, path: ResponsePath
     ) -> Iterator[tuple[EntityNode, Iterable[bytes]]]:
         try:
             self._loader(_PIECE).fill(nodes, inline)
@@ -256,17 +256,17 @@ class StreamedRendering:
             if error.code != "too_large":
                 raise
             for node in nodes:
-                yield node, self._alone(_fresh(node), inline, place + pointer(node.xid.id))
+                yield node, self._alone(_fresh(node), inline, path + pointer(node.xid.id))
         else:
             for node in nodes:
-                yield node, (dump_json(self._renderer.entity(node, place + pointer(node.xid.id))),)
+                yield node, (dump_json(self._renderer.entity(node, path + pointer(node.xid.id))),)
 
-    def _alone(self, node: EntityNode, inline: Inline, place: ResponsePath) -> Piece:
+    def _alone(self, node: EntityNode, inline: Inline, path: ResponsePath) -> Piece:
         """One of a batch that did not fit: in pieces of its own, but for a Version, which has none."""
         if node.xid.kind is not Kind.VERSION:
-            return self.entity(node, inline, lambda shown: shown, place)
+            return self.entity(node, inline, lambda shown: shown, path)
         self._loader(_UNLIMITED).fill([node], inline)
-        return iter((dump_json(self._renderer.entity(node, place)),))
+        return iter((dump_json(self._renderer.entity(node, path)),))
 
     def _shallow(self, node: EntityNode, inline: Inline) -> tuple[str, ...]:
         """Complete ``node`` but for its inlined collections, which are there, empty; returns their names."""
@@ -283,7 +283,7 @@ class StreamedRendering:
         shown = node.shown
         assert shown is not None
         default = self._reader.get(shown.xid / "versions" / (shown.defaultversionid or ""))
-        if default is not None and (node.kept is None or node.kept.holds("versions", default.key)):
+        if default is not None and (node.remainder is None or node.remainder.holds("versions", default.key)):
             node.collections["versions"] = {default.xid.id: version_node(node.xid, shown, default)}
 
     def _plurals(self, node: EntityNode) -> Iterable[str]:
@@ -301,10 +301,10 @@ class StreamedRendering:
             return ()
         return ("meta", self._model.groups[node.xid.group_type].resources[node.xid.resource_type].singular)
 
-    def _collection(self, owner: EntityNode, plural: str, inline: Inline, place: ResponsePath) -> Piece:
+    def _collection(self, owner: EntityNode, plural: str, inline: Inline, path: ResponsePath) -> Piece:
         rows = member_rows(self._reader, [((owner.shown or owner.row).key, owner)], plural)
         nodes = (member_node(owner, row, plural) for row in rows)
-        return self.members(nodes, inline.below(plural), place + pointer(plural))
+        return self.members(nodes, inline.below(plural), path + pointer(plural))
 
     def _loader(self, budget: int) -> NodeLoader:
         return NodeLoader(self._reader, self._model, ResponseBudget(budget, ""), doc=self._doc)
@@ -323,4 +323,4 @@ def _object(shown: JSONObject, collections: Mapping[str, Piece]) -> Piece:
 def _fresh(node: EntityNode) -> EntityNode:
     """``node`` without what was fetched for it."""
     shown = node.shown if node.xid.kind is Kind.VERSION else None
-    return EntityNode(xid=node.xid, row=node.row, shown=shown, kept=node.kept)
+    return EntityNode(xid=node.xid, row=node.row, shown=shown, remainder=node.remainder)

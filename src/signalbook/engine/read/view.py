@@ -27,65 +27,12 @@ from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, 
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
-from signalbook.storage.base import Reader, ReadTransaction, Row
+from signalbook.storage.base import ReadTransaction, Row
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
-_TOGETHER: Final = 1000
-
-
-class CollectionMembers:
-    """The members of the collection ``plural`` of ``owner``, a Resource with what it shows."""
-
-    def __init__(self, reader: Reader, lookup: AttributeLookup, owner: EntityNode, plural: str) -> None:
-        self._reader = reader
-        self._lookup = lookup
-        self._owner = owner
-        self._plural = plural
-
-    def listed(
-        self, page: PageRequest, *, filter: Filter | None, sort: Sort | None, inline: Inline
-    ) -> ListedPage[EntityNode]:
-        """Those on ``page`` that ``filter`` leaves, with what it leaves beneath them if that is in ``inline``."""
-        if filter is None and sort is None:
-            return self._by_id(page)
-        places = self._places(page, filter, sort, inline)
-        listed = by_id(places, page) if sort is None else sorted_by(sort, places, page)
-        nodes = self._fetched(listed.members)
-        return ListedPage(members=nodes, following=listed.following, total=listed.total)
-
-    def _by_id(self, page: PageRequest) -> ListedPage[EntityNode]:
-        """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
-        owner, plural = self._owner, self._plural
-        key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
-        rows = self._reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
-        total = self._reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
-        return by_id((member_node(owner, row, plural) for row in rows), page, total)
-
-    def _places(
-        self, page: PageRequest, filter: Filter | None, sort: Sort | None, inline: Inline
-    ) -> Iterator[PathMember]:
-        """The members that the filter leaves, by id; without an order from where the page begins."""
-        asked = None if sort is None else sort.steps
-        if filter is None:
-            walk = PathWalk(self._reader, self._lookup, self._owner, (self._plural,), {0: ()}, asked=asked)
-            return (way.first for way in walk.ways())
-        after = page.after.id if page.after is not None and sort is None else None
-        narrowing = FilterEvaluation(self._reader, filter, self._lookup)
-        return narrowing.members(self._owner, self._plural, inline, after=after, asked=asked)
-
-    def _fetched(self, places: Iterable[PathMember]) -> Iterator[EntityNode]:
-        """The entities at ``places``, fetched together."""
-        waiting = iter(places)
-        while batch := list(islice(waiting, _TOGETHER)):
-            rows = {row.key: row for row in self._reader.by_key([place.hit.key for place in batch])}
-            for place in batch:
-                node = member_node(self._owner, rows[place.hit.key], self._plural)
-                node.kept = place.kept
-                yield node
-
-
 UNLIMITED: Final = 1 << 62
+_FETCHED_AT_ONCE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +71,7 @@ class DocumentView:
 class View:
     """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force.
 
-    ``reader`` is for other questions of the engine's own (``uris``, ``numbers``).
+    ``reader`` is for questions that are not about entities as clients see them, such as ``cncf.lookup``.
     """
 
     def __init__(self, transaction: ReadTransaction, model: Model, capabilities: JSONObject) -> None:
@@ -155,7 +102,7 @@ class View:
         if options.collections:
             options = replace(options, inline=ALL)
         node = self._find(xid, doc=options.doc)
-        node.kept = self._kept(xid, options)
+        node.remainder = self._remainder_of(xid, options)
         renderer = self._renderer(options)
         if xid.kind is Kind.META:
             self._loader(xid, options).resolve([node])
@@ -176,8 +123,13 @@ class View:
         Raises as ``collection``. Ends with the transaction.
         """
         _check_collections(xid, options)
-        members = CollectionMembers(self.reader, self._lookup(options), self._owner(xid, options), xid.parts[-1])
-        return members.listed(page, filter=options.filter, sort=options.sort, inline=options.inline)
+        owner, plural = self._owner(xid, options), xid.parts[-1]
+        if options.filter is None and options.sort is None:
+            return self._listed_by_id(owner, plural, page)
+        members = self._matching(owner, plural, options, page)
+        listed = by_id(members, page) if options.sort is None else sorted_by(options.sort, members, page)
+        nodes = self._fetched(owner, plural, listed.members)
+        return ListedPage(members=nodes, following=listed.following, total=listed.total)
 
     def members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
         """What was listed of a collection as JSON."""
@@ -196,7 +148,7 @@ class View:
             return iter((dump_json(self.entity(xid, options)),))
         inline = ALL if options.collections else options.inline
         node = self._find(xid, doc=options.doc)
-        node.kept = self._kept(xid, replace(options, inline=inline))
+        node.remainder = self._remainder_of(xid, replace(options, inline=inline))
         if options.collections:
             return pieces.collections(node, ALL)
         return pieces.entity(
@@ -225,25 +177,25 @@ class View:
             inline = Inline(names={plural: _below(options.inline, (plural,)) for plural in plurals})
             inline = Inline(names=dict.fromkeys(plurals, options.inline)) if target.is_collection else inline
             base = self._base(target.owner if target.is_collection else target, options)
-            kept = FilterEvaluation(self.reader, options.filter, lookup).beneath(base, inline) or Remainder()
-            nodes = [node for node in nodes if kept.holds(node.xid.parts[-2], node.row.key)]
+            remainder = FilterEvaluation(self.reader, options.filter, lookup).beneath(base, inline) or Remainder()
+            nodes = [node for node in nodes if remainder.holds(node.xid.parts[-2], node.row.key)]
             for node in nodes:
-                node.kept = kept.below(node.xid.parts[-2], node.row.key)
+                node.remainder = remainder.below(node.xid.parts[-2], node.row.key)
         if options.sort is not None:
             self._filled(nodes, options)
             listed = sorted_by(options.sort, [LoadedMember(node, lookup) for node in nodes], PageRequest())
             nodes = [known.node for known in listed.members]
         return nodes
 
-    def _kept(self, xid: Xid, options: ViewOptions) -> Remainder | None:
+    def _remainder_of(self, xid: Xid, options: ViewOptions) -> Remainder | None:
         """What the filter leaves of an entity, None without a filter. Raises ``not_found`` if that is nothing."""
         if options.filter is None:
             return None
         base = self._base(xid, options)
-        kept = FilterEvaluation(self.reader, options.filter, self._lookup(options)).beneath(base, options.inline)
-        if kept is None:
+        remainder = FilterEvaluation(self.reader, options.filter, self._lookup(options)).beneath(base, options.inline)
+        if remainder is None:
             raise RegistryError("not_found", subject=str(xid))
-        return kept
+        return remainder
 
     def _base(self, xid: Xid, options: ViewOptions) -> EntityNode:
         """The entity a filter starts from, with all that may be asked of it."""
@@ -262,7 +214,7 @@ class View:
     def document(self, xid: Xid, options: ViewOptions) -> DocumentView:
         """The document of a Resource or Version, whose kind has documents. Raises ``not_found`` as ``entity``."""
         kind = self.model.groups[xid.group_type].resources[xid.resource_type]
-        self._kept(xid, options)
+        self._remainder_of(xid, options)
         node = self._find(xid, doc=False)
         self._loader(xid, options).fill([node], NOTHING)
         version = node.row if xid.kind is Kind.VERSION else node.default
@@ -346,13 +298,34 @@ class View:
                 raise RegistryError("not_found", subject=str(collection))
         return owner
 
-    def _members(self, collection: Xid, options: ViewOptions) -> Iterator[EntityNode]:
-        """The entities of a collection; its owner is looked for now, they are fetched one by one."""
-        owner = self._owner(collection, options)
-        rows = self.reader.children([(owner.shown or owner.row).key], collection.parts[-1])
-        if collection.kind is Kind.VERSIONS:
-            return (version_node(owner.xid, owner.shown, row) for row in rows)
-        return (EntityNode(xid=row.xid, row=row) for row in rows)
+    def _listed_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
+        """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
+        key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
+        rows = self.reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
+        total = self.reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
+        return by_id((member_node(owner, row, plural) for row in rows), page, total)
+
+    def _matching(
+        self, owner: EntityNode, plural: str, options: ViewOptions, page: PageRequest
+    ) -> Iterator[PathMember]:
+        """The members that the filter leaves, by id; without an order from where the page begins."""
+        lookup, asked = self._lookup(options), None if options.sort is None else options.sort.steps
+        if options.filter is None:
+            walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, asked=asked)
+            return (found.first for found in walk.matches())
+        after = page.after.id if page.after is not None and options.sort is None else None
+        evaluation = FilterEvaluation(self.reader, options.filter, lookup)
+        return evaluation.members(owner, plural, options.inline, after=after, asked=asked)
+
+    def _fetched(self, owner: EntityNode, plural: str, members: Iterable[PathMember]) -> Iterator[EntityNode]:
+        """The entities at ``members``, fetched together."""
+        waiting = iter(members)
+        while batch := list(islice(waiting, _FETCHED_AT_ONCE)):
+            rows = {row.key: row for row in self.reader.by_key([member.hit.key for member in batch])}
+            for member in batch:
+                node = member_node(owner, rows[member.hit.key], plural)
+                node.remainder = member.remainder
+                yield node
 
     def _nested(self, target: Xid, nodes: Iterable[EntityNode], options: ViewOptions) -> JSONObject:
         """``nodes`` as maps of maps along the path from ``target`` to each."""
@@ -364,11 +337,11 @@ class View:
         result: JSONObject = {}
         for types, members in by_type.items():
             loader.fill(members, ALL if options.collections else _below(options.inline, types))
-            place = result
+            member = result
             for plural in types:
-                place = place.setdefault(plural, {})
+                member = member.setdefault(plural, {})
             for node in members:
-                place[node.xid.id] = renderer.entity(node, pointer(*types, node.xid.id))
+                member[node.xid.id] = renderer.entity(node, pointer(*types, node.xid.id))
         return result
 
     def _content(self, version: Row | None, target: Xid) -> bytes:

@@ -81,6 +81,7 @@ def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterato
     gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
     if gone:
         yield Delete(keys=tuple(gone))
+    # The document of a Version that the same command replaced again, or pruned, is not kept.
     used = {version.document for version in _versions(tree)}
     kept = {name: content for name, content in documents.new.items() if name in used}
     if kept:

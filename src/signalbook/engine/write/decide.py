@@ -63,8 +63,10 @@ class CommandDecision:
             with self._context.problems:
                 registryid = self.tree.registry.attributes["registryid"]
                 write_registry(self.tree.registry, intent.body, intent.mode, registryid, self._context)
+        # The Registry and Groups come before their Resources: Groups may constrain these, and give them defaults.
         skipped = {xid for group in intent.groups for xid in self._group(group)}
         self._finish()
+        # What follows looks at the tree as a whole, which means something only if every part of it is right.
         self._context.problems.raise_any()
         check_siblings(self.tree)
         self._check_references()
@@ -103,6 +105,7 @@ class CommandDecision:
         """Write the Group itself; returns what it demands of its Resources."""
         copy = self.tree.group(intent.xid, self._context.now)
         before = copy.attributes
+        # An error in the Group itself must not hide those of its Resources, which go on without constraints.
         with self._context.problems:
             write_group(copy, intent, self._context)
             limits = checked_constraints(copy, intent)
@@ -146,6 +149,7 @@ class CommandDecision:
     def _finish(self) -> None:
         for copy, kind in self._unfinished:
             with self._context.problems:
+                # Versions that are only loaded to be compared with are not among those that changed.
                 changed = changed_schemas(copy, kind, self._context)
                 self._loader.load_compared(copy, changed)
                 finish_resource(copy, kind, self._context, changed)

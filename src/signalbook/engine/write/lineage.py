@@ -101,6 +101,7 @@ def _oldest_roots(candidates: Versions, count: int) -> list[str]:
             heap.append((_by_createdat(version), version.id))
         else:
             children.setdefault(version.ancestorid, []).append(version)
+    # A heap, since each deletion makes new roots: a Resource of 10,000 Versions is pruned in one pass.
     heapq.heapify(heap)
     gone: list[str] = []
     while heap and len(gone) < count:
@@ -182,6 +183,7 @@ def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
     settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}
     last: VersionCopy | None = None
     for version in pending:
+        # One that others name as their ancestor cannot hang below these; all others can go anywhere.
         candidates = settled if version.id not in named else _not_descending(settled, version.id)
         if last is not None and last.id in candidates:
             version.ancestorid = last.id

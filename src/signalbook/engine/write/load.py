@@ -100,6 +100,7 @@ class WriteLoader:
         or came to be where a reference led to nothing. Three queries at most.
         """
         targets = {**stored, **{xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}}
+        # What a Resource in the tree refers to is known from the tree; its stored xref may be a thing of the past.
         for row in self._reader.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
             if row.xref is not None and row.xid not in tree.resources:
                 targets[row.xid] = row.xref
@@ -116,6 +117,8 @@ class WriteLoader:
         mode = intent.type.versionmode
         changed = [version for version in resource.versions.values() if _changed(version, mode)]
         gone = list(resource.removed.values())
+        # Two that move have each other as neighbours, and in manual mode one that moves takes others along: such writes
+        # are rare, and all Versions are loaded for them.
         if len(changed) + len(gone) > 1 or (mode not in ORDERED and any(version.before for version in changed)):
             self._load_all(resource)
         elif mode in ORDERED:
@@ -161,11 +164,7 @@ class WriteLoader:
         targets = {row.xref for row in resources if row.xref is not None}
         rows = self._reader.get_many(targets) if targets else {}
         shown = {row.xid: row if row.xref is None else rows.get(row.xref) for row in resources}
-        wanted = {
-            xid: row.xid / "versions" / row.defaultversionid
-            for xid, row in shown.items()
-            if row and row.defaultversionid
-        }
+        wanted = {xid: _default_version(row) for xid, row in shown.items() if row and row.defaultversionid}
         found = self._reader.get_many(set(wanted.values())) if wanted else {}
         return {xid: found[version] for xid, version in wanted.items() if version in found}
 
@@ -185,6 +184,7 @@ class WriteLoader:
             return _is_partial(row, count, command, context)
 
         self.tree = load_entities(self._reader, groups, resources, is_partial)
+        # Should a reference be taken away, the epoch of what it showed must not be seen to fall (R269).
         referring = [copy for copy in self.tree.resources.values() if copy.xref is not None]
         targets = self._reader.get_many({copy.xref for copy in referring if copy.xref is not None}) if referring else {}
         for copy in referring:
@@ -218,7 +218,7 @@ class WriteLoader:
         generated = str(resource.versioncounter + 1)
         named = [version.id or generated for version in intent.versions]
         named += _default_candidates(resource, context, (intent.meta or {}).get("defaultversionid"))
-        self._find(resource, named)
+        self._find(resource, named)  # one query, whatever the request names
         if any(version.id is None for version in intent.versions) and generated in resource.versions:
             self._load_all(resource)  # a client numbers them: the next numbers may be taken as well
 
@@ -271,6 +271,7 @@ class WriteLoader:
             rows = self._reader.children([parent.key], target.parts[-1], ids=ids)
             yield from (row for row in rows if ids is None or row.xid.id in ids)
         else:
+            # The store compares ids without regard to case, a delete does not.
             rows = self._reader.children([parent.key], target.parts[-2], ids=[target.id])
             yield from (row for row in rows if row.xid == target)
 

@@ -286,6 +286,7 @@ def _write_versions(resource: ResourceCopy, intent: ResourceIntent, limits: Grou
             write_version(resource, version, intent, limits, context)
     for versionid in intent.remove:
         resource.remove(versionid)
+    # Meta counts as updated when Versions come or go, not when one of them changes.
     if resource.removed or resource.created:
         resource.touch(context.now)  # R38
 

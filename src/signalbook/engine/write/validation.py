@@ -187,6 +187,7 @@ def _compare(
     version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons
 ) -> str | None:
     """Put what is in the way of ``version`` into ``comparisons``; returns why there is no answer, if there is none."""
+    # By digest and not by Version: the same two documents need not be compared again, whoever has them.
     new, old = _names(version), _names(ancestor)
     pair = (*new, *old, rule.casefold().removesuffix("_transitive"))
     if pair in _known:
@@ -215,7 +216,7 @@ def _compare(
             finding(direction, difference, document=str(version.xid), against=against)
             for direction, difference in found[: MAX_FAULTS - len(comparisons.faults)]
         ]
-    elif not asked:  # what another document says may change
+    elif not asked:  # what another document says may change, and the pair is known by two digests alone
         _remember(pair)
     return None
 

@@ -1,0 +1,210 @@
+"""A new model meets what is stored: whether it complies, and what changes: defaults, the order of Versions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.errors import RegistryError
+from signalbook.values import JSON, JSONObject
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Registry
+
+F1 = "/dirs/d1/files/f1"
+COLOUR: JSONObject = {"colour": {"type": "string", "required": True, "default": "red"}}
+
+
+def model(group: JSONObject | None = None, registry: JSONObject | None = None, **resource: Any) -> JSONObject:
+    dirs = {"singular": "dir", "resources": {"files": {"singular": "file", **resource}}, **(group or {})}
+    return {"attributes": registry or {}, "groups": {"dirs": dirs}}
+
+
+def test_a_new_default_is_there_at_once(registry: Registry) -> None:
+    """R72, R84, R85: and a later one leaves it alone."""
+    registry.configure("modelsource", model())
+    registry.put(F1, {"versions": {"v1": {}, "v2": {}}})
+    for default in ("red", "blue"):
+        rules = {"colour": {**COLOUR["colour"], "default": default}}
+        source = model({"attributes": rules}, rules, attributes=rules, metaattributes=rules)
+        registry.configure("modelsource", source)
+        for path in ("/", "/dirs/d1", F1, f"{F1}/versions/v1", f"{F1}/versions/v2"):
+            assert registry.row(path).attributes["colour"] == "red"
+    assert [registry.row(path).epoch for path in ("/dirs/d1", F1, f"{F1}/versions/v1")] == [2, 2, 2]
+
+
+def test_defaults_inside_objects(registry: Registry) -> None:
+    """R85: only where the owning object is present"""
+    registry.configure("modelsource", model(attributes={"box": {"type": "object", "attributes": {}}}))
+    registry.put(F1, {"box": {}})
+    registry.put("/dirs/d1/files/f2", {})
+    registry.configure("modelsource", model(attributes={"box": {"type": "object", "attributes": COLOUR}}))
+    assert registry.row(f"{F1}/versions/1").attributes["box"] == {"colour": "red"}
+    assert "box" not in registry.row("/dirs/d1/files/f2/versions/1").attributes
+
+
+@pytest.mark.parametrize(
+    ("mode", "ancestors", "default"),
+    [
+        ("createdat", {"v2": "v2", "v1": "v2", "v10": "v1"}, "v10"),
+        ("semver", {"v1": "v1", "v2": "v1", "v10": "v2"}, "v10"),
+        ("manual", {"v1": "v1", "v2": "v1", "v10": "v1"}, "v10"),
+    ],
+)
+def test_another_versionmode(registry: Registry, mode: str, ancestors: JSONObject, default: str) -> None:
+    """R97, R225, R236 to R238, R242."""
+    registry.configure("modelsource", model())
+    versions = {
+        "v1": {"ancestorid": "v1", "createdat": "2021-01-01T00:00:00Z"},
+        "v2": {"ancestorid": "v1", "createdat": "2020-01-01T00:00:00Z"},
+        "v10": {"ancestorid": "v1", "createdat": "2022-01-01T00:00:00Z"},
+    }
+    registry.put(F1, {"versions": versions})
+    registry.configure("modelsource", model(versionmode=mode))
+    assert registry.ancestors() == ancestors
+    assert registry.row(F1).defaultversionid == default
+
+
+def test_what_moved_is_told(registry: Registry) -> None:
+    """R241, R297, R300: one change per subject, and none for what stayed"""
+    registry.configure("modelsource", model())
+    created = {"v1": "2021-01-01T00:00:00Z", "v2": "2020-01-01T00:00:00Z"}
+    registry.put(F1, {"versions": {name: {"createdat": stamp} for name, stamp in created.items()}})
+    before = len(registry.outbox())
+    registry.put("/", {"name": "x", "modelsource": model(versionmode="createdat"), "dirs": {"d1": {"files": {}}}})
+    told = {change.xid: change.changed for change in registry.outbox()[before:]}
+    assert len(told) == len(registry.outbox()) - before
+    assert set(told) == {"/", "/model", "/modelsource", "/dirs/d1", F1, f"{F1}/versions/v1", f"{F1}/versions/v2"}
+    assert "ancestorid" in told[f"{F1}/versions/v1"]
+    assert "meta.defaultversionid" in told[F1]
+
+
+def test_a_pinned_sticky_default(registry: Registry) -> None:
+    """R70, R232: a value the model no longer allows is a fault, not something to change"""
+    registry.configure("modelsource", model())
+    registry.put(F1, {"meta": {"defaultversionsticky": True}})
+    pinned = {"defaultversionsticky": {"type": "boolean", "required": True, "default": False, "enum": [False]}}
+    with pytest.raises(Exception, match="model") as caught:
+        registry.configure("modelsource", model(metaattributes=pinned))
+    assert "defaultversionsticky" in str(caught.value.__dict__)
+
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make, Registry
+
+ANY: JSONObject = {"attributes": {"*": {"type": "any"}}}
+
+
+def compliance_model(group: JSONObject | None = None, registry: JSON = None, **resource: Any) -> JSONObject:
+    files = {"singular": "file", **ANY, **resource}
+    source: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files": files}, **(group or {})}}}
+    return source | ({"attributes": registry} if registry else {})
+
+
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ({}, "/dirs/d1"),
+        ({"groups": {"dirs": {"singular": "dir"}}}, F1),
+        (compliance_model(registry={"x": {"type": "string", "required": True}}), "/#x"),
+        (compliance_model({"attributes": {"x": {"type": "string", "required": True}}}), "/dirs/d1#x"),
+        (compliance_model(attributes={"kind": {"type": "integer"}}), f"{F1}/versions/v1#kind"),
+        (compliance_model(metaattributes={"x": {"type": "string", "required": True}}), f"{F1}#x"),
+        (compliance_model(maxversions=1), F1),
+        (compliance_model(singleversionroot=True), F1),
+        (compliance_model(attributes={"kind": {"type": "string", "matchversions": True}}), f"{F1}#kind"),
+        (
+            compliance_model({"constraints": {"files.kind": {"enum": ["x"]}}}, attributes={"kind": {"type": "string"}}),
+            f"{F1}#kind",
+        ),
+    ],
+)
+def test_refused(registry: Registry, source: JSONObject, path: str) -> None:
+    """R70, R81, R93, R98, R109; every fault is told."""
+    registry.put(F1, {"versions": {"v1": {"ancestorid": "v1", "kind": "a"}, "v2": {"ancestorid": "v2", "kind": "b"}}})
+    before = registry.everything()
+    with pytest.raises(RegistryError) as caught:
+        registry.configure("modelsource", source)
+    assert (caught.value.code, caught.value.subject) == ("model_compliance_error", "/model")
+    assert path in [fault.path for fault in caught.value.faults]
+    assert registry.everything() == before
+
+
+def test_what_is_shown_complies_too(registry: Registry) -> None:
+    """R110: the target keeps no such rule, the Group that refers to it does."""
+    kind: JSONObject = {"attributes": {"kind": {"type": "string"}}}
+    views: JSONObject = {"singular": "view", "ximportresources": ["/dirs/files"]}
+    source: JSONObject = {"groups": {**compliance_model(**kind)["groups"], "views": views}}
+    registry.configure("modelsource", source)
+    registry.put(F1, {"kind": "a"})
+    registry.put("/views/v1/files/f1", {"meta": {"xref": F1}})
+    views["constraints"] = {"files.kind": {"enum": ["b"]}}
+    with pytest.raises(RegistryError) as caught:
+        registry.configure("modelsource", source)
+    assert [fault.path for fault in caught.value.faults] == ["/views/v1/files/f1#kind"]
+    views["constraints"] = {"files.kind": {"enum": ["a"]}}
+    registry.configure("modelsource", source)
+
+
+def test_specific_errors(registry: Registry) -> None:
+    """R94, R96."""
+    registry.put(F1, {"file": 1, "meta": {"defaultversionsticky": True}})
+    for source, code in (
+        (compliance_model(hasdocument=False), "hasdocument_violation"),
+        (compliance_model(maxversions=1), "setdefaultversionsticky_false"),
+    ):
+        with pytest.raises(RegistryError) as caught:
+            registry.configure("modelsource", source)
+        assert caught.value.code == code
+
+
+def test_accepted(registry: Registry) -> None:
+    """R39, R72: stored values stay, a missing one is filled in."""
+    registry.put(F1, {"kind": "a"})
+    epoch = registry.row("/").epoch
+    kind = {"type": "string", "required": True, "default": "z"}
+    registry.configure("modelsource", compliance_model(attributes={"kind": kind, "new": kind}))
+    assert registry.versions()["1"].attributes == {"kind": "a", "new": "z"}
+    assert registry.row("/").epoch == epoch + 1
+    registry.put(F1, {})
+    assert registry.versions()["1"].attributes == {"kind": "z", "new": "z"}
+
+
+@pytest.mark.parametrize("body", [{"modelsource": None}, {"modelsource": {}}])
+def test_model_emptied(make: Make, body: JSONObject) -> None:
+    """R61."""
+    registry = make()
+    registry.put("/", body)
+    assert registry.refused("PUT", "/dirs/d1", {}).code == "not_found"
+
+
+def test_model_and_data_at_once(make: Make) -> None:
+    """R62, R205, R277."""
+    registry = make()
+    books = {"groups": {"shelves": {"singular": "shelf", "resources": {"books": {"singular": "book"}}}}}
+    body: JSONObject = {"modelsource": books, "model": 5, "shelves": {"s1": {"books": {"b1": {}}}}}
+    assert registry.refused("PUT", "/", body, ignore=frozenset({"modelsource"})).code == "unknown_attribute"
+    registry.put("/", body)
+    assert registry.find("/shelves/s1/books/b1/versions/1") is not None
+    body["shelves"]["s1"]["nope"] = 1
+    body["modelsource"] = {}
+    assert registry.refused("PUT", "/", body).code == "model_compliance_error"
+
+
+@pytest.mark.parametrize("source", [5, [], "x"])
+def test_no_model(registry: Registry, source: JSON) -> None:
+    with pytest.raises(RegistryError, match="JSON object"):
+        registry.configure("modelsource", source)
+
+
+def test_missing_body_and_methods(registry: Registry) -> None:
+    """PUT only, and never without a body."""
+    for name, method, body, code in (
+        ("modelsource", "PUT", None, "missing_body"),
+        ("modelsource", "PATCH", {}, "action_not_supported"),
+        ("model", "PUT", {}, "action_not_supported"),
+    ):
+        with pytest.raises(RegistryError) as caught:
+            registry.configure(name, body, method)
+        assert caught.value.code == code

@@ -1,0 +1,110 @@
+"""The SQL prefilter lets everything through that passes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.engine.conftest import model_of
+
+from signalbook.engine.read.filters import FilterExpression, as_instant, parse_filter
+from signalbook.engine.read.paths import find_values
+from signalbook.engine.read.prefilter import store_conditions
+from signalbook.model import compile_model
+from signalbook.storage.dialect import FOLDING
+from signalbook.values import dump_json
+from signalbook.xid import Xid
+
+MODEL = compile_model(model_of(attributes={"when": {"type": "timestamp"}, "*": {"type": "any"}}))
+FOLDED = re.compile(f"[{FOLDING}]")
+VERSIONS = Xid.parse("/dirs/d/files/f/versions")
+
+LETTERS = st.text('aAbkKsSiIfF\u00df\u212a\u017f\ufb01\u0130\u00e4"\\\n/%_!*', max_size=6)
+SCALARS = st.one_of(
+    LETTERS,
+    st.text(max_size=4),
+    st.integers(-100, 100),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.0, -0.0, 5.0, 1e15, 1e16, 0.001, 0.0001]),
+    st.booleans(),
+    st.none(),
+    st.sampled_from(["2024-05-05T00:00:00Z", "5", "true"]),
+)
+NAMES = st.sampled_from(["a", "b", "when"])
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3))
+
+
+def expression(text: str) -> FilterExpression:
+    parsed = parse_filter([text], VERSIONS, MODEL, subject="/")
+    assert parsed is not None
+    return parsed.alternatives[0][0]
+
+
+def let_through(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
+    """What the store makes of the conditions, at best."""
+    text = dump_json(attributes).decode()
+    conditions = store_conditions(tested, MODEL, ("dirs", "files", "versions"))
+    assert all(each.column == "attributes" for each in conditions)
+    return all(
+        any(str(value).lower() in text.lower() for value in each.values) or FOLDED.search(text) for each in conditions
+    )
+
+
+def passes(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
+    found = find_values(attributes, tested.steps)
+    return tested.accepts(map(as_instant, found) if tested.timestamp else found)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.dictionaries(NAMES, VALUES, min_size=1, max_size=3),
+    st.sampled_from(["a", "a.b", "b.a.b", "a[*]", "a.*", "a[0]", "when", "b[*].when"]),
+    st.sampled_from(["", "=", "!=", "<", ">="]),
+    SCALARS,
+    st.sampled_from(["{}", "*{}", "{}*", "*{}*"]),
+)
+@example({"a": -0.0}, "a", "=", 0, "{}")
+@example({"a": "\u212a"}, "a", "=", "k", "{}")
+@example({"when": "2024-05-05T00:00:00Z"}, "when", "=", "2024-05-05T02:00:00+02:00", "{}")
+def test_nothing_that_passes_is_dropped(
+    attributes: dict[str, Any], path: str, operator: str, value: Any, pattern: str
+) -> None:
+    shown = value if isinstance(value, str) else json.dumps(value)
+    text = (shown if operator in ("<", ">=") else pattern.format(shown)).replace(",", "")
+    if operator in ("<", ">=") and ("*" in text or text == "null"):
+        return
+    tested = expression(f"{path}{operator}{text}" if operator else path)
+    assert let_through(tested, attributes) or not passes(tested, attributes)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name=foo", [("attributes", "contains", '"name":"foo"')]),
+        ("name=f*bar", [("attributes", "contains", '"name":"f'), ("attributes", "contains", "bar")]),
+        ("labels.stage=x", [("attributes", "contains", '"labels":'), ("attributes", "contains", '"stage":"x"')]),
+        ("size>5", [("attributes", "contains", '"size":')]),
+        ("name!=foo", []),
+        ("name=null", []),
+        ("versionid=V1", [("folded", "=", "v1")]),
+        ("versionid=v*", [("folded", "contains", "v")]),
+        ("epoch>=3", [("epoch", ">=", 3)]),
+        ("epoch=x", []),
+        ("createdat<1970-01-01T00:00:01Z", [("createdat", "<", 1_000_000)]),
+        ("createdat=1971-0*", [("createdat", ">=", 31_536_000_000_000), ("createdat", "<", 63_072_000_000_000)]),
+        ("createdat=9999*", []),
+        ("createdat=*Z", []),
+        ("isdefault=true", [("folded", "default")]),
+        ("isdefault=false", []),
+        ("isdefault>true", []),
+        ("fileid=f", []),
+    ],
+)  # fmt: skip
+def test_what_the_store_is_asked(text: str, expected: list[tuple[Any, ...]]) -> None:
+    found = store_conditions(expression(text), MODEL, ("dirs", "files", "versions"))
+    assert [(each.column, each.relation, *each.values) for each in found] == expected

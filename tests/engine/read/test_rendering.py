@@ -1,0 +1,98 @@
+"""Streamed rendering: the same bytes as at once, whatever the size of a piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.engine.read import rendering
+from signalbook.engine.read.inlining import parse_inline
+from signalbook.engine.read.view import ViewOptions
+from signalbook.errors import RegistryError
+from signalbook.values import dump_json
+from signalbook.xid import ROOT, Xid
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Registry
+
+PATHS = (
+    "/",
+    "/dirs",
+    "/dirs/d1",
+    "/dirs/d1/files",
+    "/dirs/d1/files/f1",
+    "/dirs/d1/files/f1/meta",
+    "/dirs/d1/files/f1/versions",
+    "/dirs/d1/files/f1/versions/v1",
+    "/dirs/d2/files/x",
+    "/dirs/d2/files/x/versions",
+    "/dirs/d2/files/dangling",
+    "/dirs/empty",
+    "/dirs/empty/files",
+)
+CONFIGURED: list[tuple[str, list[str]]] = [("/", ["capabilities", "model", "dirs.files"])]
+
+
+@pytest.fixture
+def filled(registry: Registry) -> Registry:
+    """Two Groups with files of up to five Versions, some far larger than others, and cross references to two."""
+    versions = {f"v{n}": {"file": "x" * n * 100, "name": f"N{n}"} for n in range(5)}
+    files: dict[str, Any] = {f"f{n}": {"versions": dict(list(versions.items())[: n % 5 + 1])} for n in range(12)}
+    xrefs = {"x": {"meta": {"xref": "/dirs/d1/files/f4"}}, "dangling": {"meta": {"xref": "/dirs/d1/files/none"}}}
+    registry.put("/dirs/d1", {"files": files})
+    registry.put("/dirs/d2", {"files": {**files, **xrefs}})
+    registry.put("/dirs/empty", {"name": "nothing in it"})
+    return registry
+
+
+def outcome(show: Callable[[], bytes]) -> bytes | str:
+    """The bytes, or the code of the error."""
+    try:
+        return show()
+    except RegistryError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("size", [0, 1000, 3000, 600_000])
+@pytest.mark.parametrize("doc", [False, True])
+@pytest.mark.parametrize(("path", "wanted"), [(path, inline) for path in PATHS for inline in ([], ["*"])] + CONFIGURED)
+def test_the_same_bytes(
+    filled: Registry, path: str, wanted: list[str], doc: bool, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R22, R272: inlining nothing, everything, and the configuration too."""
+    monkeypatch.setattr(rendering, "_PIECE", size)
+    monkeypatch.setattr(rendering, "_TOGETHER", 5)
+    xid = Xid.parse(path)
+    with filled.engine.reading() as view:
+        inline = parse_inline(wanted, xid, view.model, subject=path)
+        options = ViewOptions(base_url="http://r.example", inline=inline, doc=doc)
+        show = view.collection if xid.is_collection else view.entity
+        at_once = outcome(lambda: dump_json(show(xid, options)))
+        assert outcome(lambda: b"".join(view.pieces(xid, options))) == at_once
+
+
+@pytest.mark.parametrize("path", ["/", "/dirs/d1", "/dirs/empty"])
+def test_collections_alone(filled: Registry, path: str) -> None:
+    """R177."""
+    with filled.engine.reading() as view:
+        options = ViewOptions(collections=True)
+        assert b"".join(view.pieces(Xid.parse(path), options)) == dump_json(view.entity(Xid.parse(path), options))
+
+
+@pytest.mark.parametrize("path", ["/dirs/none", "/dirs/none/files", "/dirs/d2/files/dangling/versions"])
+def test_what_is_not_there_is_told_at_once(filled: Registry, path: str) -> None:
+    with filled.engine.reading() as view, pytest.raises(RegistryError) as caught:
+        view.pieces(Xid.parse(path), ViewOptions())
+    assert caught.value.code == "not_found"
+
+
+def test_an_export_is_never_held_as_a_whole(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No piece is larger than what is fetched at once."""
+    monkeypatch.setattr(rendering, "_PIECE", 3000)
+    with filled.engine.reading() as view:
+        options = view.export_options(ViewOptions())
+        pieces = list(view.pieces(ROOT, options))
+        assert b"".join(pieces) == dump_json(view.export(ViewOptions()))
+    assert max(map(len, pieces)) < sum(map(len, pieces)) / 5

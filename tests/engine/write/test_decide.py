@@ -1,0 +1,433 @@
+"""Targets, methods and flags that do not fit; results; deletes; constraints; read-only Resources; the Registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from signalbook.engine.write.commands import Command, Method
+from signalbook.errors import RegistryError
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make, Registry
+
+F1 = "/dirs/d1/files/f1"
+
+
+@pytest.mark.parametrize("path", ["/nope", "/nope/x", "/dirs/d1/nope", "/dirs/d1/nope/x"])
+def test_unknown_types_in_a_path(registry: Registry, path: str) -> None:
+    """GAP 14."""
+    assert registry.refused("DELETE", path).code == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/"),
+        ("PUT", "/dirs"),
+        ("PUT", f"{F1}/versions"),
+        ("DELETE", f"{F1}/meta"),
+        ("POST", f"{F1}/versions/1"),
+    ],
+)
+def test_methods_that_do_not_fit(registry: Registry, method: str, path: str) -> None:
+    assert registry.refused(method, path, {}).code == "action_not_supported"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "flag", "code"),
+    [
+        ("PUT", "/dirs/d1", "v1", "bad_flag"),
+        ("POST", "/dirs/d1/files", "v1", "bad_flag"),
+        ("DELETE", F1, "v1", "bad_flag"),
+        ("PUT", F1, "request", "bad_flag"),
+        ("POST", f"{F1}/versions", "request", "bad_flag"),
+        ("PUT", F1, "", "bad_defaultversionid"),
+        ("PUT", F1, "nope", "unknown_id"),
+    ],
+)
+def test_setdefaultversionid_misused(registry: Registry, method: str, path: str, flag: str, code: str) -> None:
+    """R208-R211."""
+    registry.put(F1, {})
+    assert registry.refused(method, path, {}, setdefaultversionid=flag).code == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("POST", f"{F1}/versions", {"v1": {}, "v2": {}}, "too_many_versions"),
+        ("PUT", F1, {"versions": {"v1": {}, "v2": {}}}, "too_many_versions"),
+        ("PUT", F1, {"versions": {"v1": {}}}, "bad_flag"),
+        ("POST", f"{F1}/versions", {"v1": {}}, "bad_flag"),
+    ],
+)
+def test_request_stands_for_one_version(registry: Registry, method: str, path: str, body: JSON, code: str) -> None:
+    """R210."""
+    error = registry.refused(method, path, body, setdefaultversionid="request")
+    assert (error.code, error.subject) == (code, path)
+
+
+def test_setdefaultversionid(registry: Registry) -> None:
+    """R209, R210."""
+    registry.put(F1, {"versionid": "v1"})
+    registry.post(F1, {}, setdefaultversionid="request")
+    assert (registry.row(F1).defaultversionid, registry.row(F1).defaultversionsticky) == ("1", True)
+    registry.patch(f"{F1}/meta", {"defaultversionid": "v1"}, setdefaultversionid="null")
+    assert not registry.row(F1).defaultversionsticky
+    registry.delete(f"{F1}/versions/1", setdefaultversionid="v1")
+    assert (registry.row(F1).defaultversionid, registry.row(F1).defaultversionsticky) == ("v1", True)
+    error = registry.refused("POST", F1, {"versionid": "v1"}, setdefaultversionid="request")
+    assert error.code == "defaultversionid_request"
+
+
+def test_epoch_flag_is_for_deletes(registry: Registry) -> None:
+    """R179."""
+    assert registry.refused("PUT", F1, {}, epoch=1).code == "bad_flag"
+    assert registry.refused("DELETE", "/dirs", epoch=1).code == "bad_flag"
+
+
+def test_results(registry: Registry) -> None:
+    """R151, R152."""
+    result = registry.put(F1, {})
+    assert (result.created, str(result.version)) == (True, f"{F1}/versions/1")
+    result = registry.put(F1, {})
+    assert (result.created, result.version) == (False, None)
+    result = registry.put(f"{F1}/versions/v2", {})
+    assert (result.created, str(result.version)) == (True, f"{F1}/versions/v2")
+    result = registry.put("/dirs/d1/files/f2/meta", {})
+    assert (result.created, str(result.version)) == (True, "/dirs/d1/files/f2/versions/1")
+    assert registry.put("/", {}).created is False
+
+
+def test_versions_of_a_new_resource_must_be_some(registry: Registry) -> None:
+    assert registry.refused("POST", f"{F1}/versions", {}).code == "missing_versions"
+    registry.put(F1, {})
+    assert registry.post(f"{F1}/versions", {}).processed == ()
+
+
+def test_registry_entity(registry: Registry) -> None:
+    """R53, R58, R145."""
+    registry.put("/", {"name": "n", "specversion": "0.1", "labels": {"a": "b"}, "dirs": {"d1": {}}})
+    assert registry.row("/").attributes == {"registryid": "test", "name": "n", "labels": {"a": "b"}}
+    registry.patch("/", {"name": None})
+    assert registry.row("/").attributes == {"registryid": "test", "labels": {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("add", "registry_epoch", "group_epoch", "meta_epoch"),
+    [("/dirs/d2", 1, 0, 0), ("/dirs/d1/files/f2", 0, 1, 0), (f"{F1}/versions/v2", 0, 0, 1)],
+)
+def test_children_raise_their_owners_epoch_only(
+    registry: Registry, add: str, registry_epoch: int, group_epoch: int, meta_epoch: int
+) -> None:
+    """R37, R38, R172; a change of an existing child raises nothing above it."""
+    registry.put(F1, {})
+    paths = ("/", "/dirs/d1", F1)
+    for method in ("PUT", "DELETE"):
+        before = [registry.row(path).epoch for path in paths]
+        registry.send(method, add, {})
+        grown = [registry.row(path).epoch - old for path, old in zip(paths, before, strict=True)]
+        assert grown == [registry_epoch, group_epoch, meta_epoch]
+    before = [registry.row(path).epoch for path in paths]
+    registry.patch(f"{F1}/versions/1", {})
+    assert [registry.row(path).epoch for path in paths] == before
+
+
+def as_admin(registry: Registry, method: str, path: str, body: JSON = None) -> None:
+    with registry.engine.writing(admin=True) as session:
+        session.execute(Command(method=Method(method), target=Xid.parse(path), body=body))
+
+
+def lock(registry: Registry, path: str) -> None:
+    as_admin(registry, "PATCH", f"{path}/meta", {"readonly": True})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", F1, {}),
+        ("PATCH", f"{F1}/meta", {}),
+        ("POST", F1, {}),
+        ("DELETE", F1, None),
+        ("DELETE", f"{F1}/versions/1", None),
+        ("DELETE", "/dirs/d1", None),
+        ("POST", "/dirs/d1/files", {"f1": {}}),
+    ],
+)
+def test_read_only_resources(registry: Registry, method: str, path: str, body: JSON) -> None:
+    """R261."""
+    registry.put(F1, {"versions": {"1": {}, "2": {}}})
+    lock(registry, F1)
+    assert registry.refused(method, path, body).code == "readonly"
+
+
+def test_read_only_resources_passed_over(registry: Registry) -> None:
+    """R207."""
+    registry.put(F1, {})
+    lock(registry, F1)
+    before = registry.row(F1)
+    ignore = frozenset({"readonly"})
+    result = registry.post("/dirs/d1/files", {"f1": {"name": "x"}, "f2": {}}, ignore=ignore)
+    assert [str(xid) for xid in result.processed] == ["/dirs/d1/files/f2"]
+    registry.delete("/dirs/d1/files", ignore=ignore)
+    assert registry.row(F1) == before
+    assert registry.find("/dirs/d1/files/f2") is None
+    for method in ("PUT", "DELETE"):
+        assert registry.refused(method, F1, {}, ignore=ignore).code == "bad_flag"
+
+
+def test_an_admin_locks_and_unlocks(registry: Registry) -> None:
+    """R261: PATCH leaves it, PUT without it resets it, and what is read-only is not so to an admin."""
+    registry.put(F1, {})
+    lock(registry, F1)
+    as_admin(registry, "PATCH", F1, {"name": "x", "meta": {"labels": {}}})
+    assert registry.row(F1).attributes["readonly"] is True
+    as_admin(registry, "PUT", f"{F1}/meta", {})
+    registry.put(F1, {})
+    lock(registry, F1)
+    with pytest.raises(RegistryError, match="readonly"):
+        as_admin(registry, "PATCH", f"{F1}/meta", {"readonly": "nonsense"})
+    as_admin(registry, "DELETE", F1)
+    assert registry.find(F1) is None
+
+
+def test_clients_cannot_lock(registry: Registry) -> None:
+    """R261."""
+    registry.put(F1, {"meta": {"readonly": True}})
+    registry.put(F1, {"meta": {"readonly": "nonsense"}})
+    assert registry.row(F1).attributes == {}
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", F1), ("PUT", f"{F1}/versions/v9")])
+def test_a_version_too_old_to_be_kept_is_refused(make: Make, method: str, path: str) -> None:
+    """R93: there would be nothing to answer with."""
+    registry = make(versionmode="createdat", maxversions=2)
+    registry.put(F1, {"versions": {"v1": {}, "v2": {}}})
+    error = registry.refused(method, path, {"createdat": "2020-01-01T00:00:00Z"})
+    assert (error.code, "oldest" in error.detail or "oldest" in error.title) == ("bad_request", True)
+
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Registry
+
+FILES = "/dirs/d1/files"
+DELETION_F1 = f"{FILES}/f1"
+
+
+@pytest.fixture
+def tree(registry: Registry) -> Registry:
+    versions: JSON = {"versions": {"v1": {}, "v2": {}}}
+    registry.post("/", {"dirs": {"d1": {"files": {"f1": versions, "f2": {}}}, "d2": {"files": {"f1": {}}}}})
+    return registry
+
+
+@pytest.mark.parametrize("path", ["/dirs/x", f"{FILES}/x", f"{DELETION_F1}/versions/x", "/dirs/x/files/f1", "/dirs/D1"])
+def test_nothing_there(tree: Registry, path: str) -> None:
+    """R171, R26."""
+    error = tree.refused("DELETE", path)
+    assert (error.code, error.subject) == ("not_found", path)
+
+
+@pytest.mark.parametrize(
+    ("path", "left"),
+    [
+        ("/dirs/d1", ["/", "/dirs/d2", "/dirs/d2/files/f1", "/dirs/d2/files/f1/versions/1"]),
+        (DELETION_F1, ["/", "/dirs/d1", "/dirs/d2", "/dirs/d1/files/f2", "/dirs/d2/files/f1"]),
+    ],
+)
+def test_everything_beneath_goes_too(tree: Registry, path: str, left: list[str]) -> None:
+    """R172."""
+    tree.delete(path)
+    assert [str(row.xid) for row in tree.everything()][: len(left)] == left
+    assert tree.find(path) is None
+    assert tree.find(f"{DELETION_F1}/versions/v1") is None
+
+
+def test_last_version_takes_its_resource_along(tree: Registry) -> None:
+    """R173."""
+    tree.delete(f"{DELETION_F1}/versions/v1")
+    assert tree.find(DELETION_F1) is not None
+    epoch = tree.row("/dirs/d1").epoch
+    tree.delete(f"{DELETION_F1}/versions/v2")
+    assert tree.find(DELETION_F1) is None
+    assert tree.row("/dirs/d1").epoch == epoch + 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "gone"),
+    [
+        (FILES, None, {"f1", "f2"}),
+        (FILES, {}, set()),
+        (FILES, {"f2": {}, "nope": {}}, {"f2"}),
+        (FILES, {"f2": {"fileid": "f2", "name": [], "meta": {"epoch": 1, "x": []}}}, {"f2"}),
+        (FILES, {"f2": {"epoch": 99, "meta": {"epoch": 1}}}, {"f2"}),
+        (f"{DELETION_F1}/versions", None, {"f1"}),
+        (f"{DELETION_F1}/versions", {"v1": {}, "v2": {"epoch": 1}}, {"f1"}),
+        (f"{DELETION_F1}/versions", {}, set()),
+    ],
+)
+def test_collections(tree: Registry, path: str, body: JSON, gone: set[str]) -> None:
+    """R169, R170, trap 21."""
+    tree.delete(path, body)
+    assert {name for name in ("f1", "f2") if tree.find(f"{FILES}/{name}") is None} == gone
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        (FILES, {"f1": {}, "f2": {"fileid": "f1"}}, "mismatched_id"),
+        (FILES, {"f1": {}, "f2": {"epoch": 1}}, "misplaced_epoch"),
+        (FILES, {"f1": {}, "f2": {"meta": {"epoch": 2}}}, "mismatched_epoch"),
+        ("/dirs", {"d2": {"epoch": 2}}, "mismatched_epoch"),
+        (f"{DELETION_F1}/versions", {"v1": {"epoch": 2}}, "mismatched_epoch"),
+        (f"{DELETION_F1}/versions", {"v1": {"versionid": "v2"}}, "mismatched_id"),
+        (FILES, [], "bad_request"),
+        (FILES, {"f1": None}, "bad_request"),
+    ],
+)
+def test_refused(tree: Registry, path: str, body: JSON, code: str) -> None:
+    """R169, R170."""
+    assert tree.refused("DELETE", path, body).code == code
+
+
+@pytest.mark.parametrize("path", ["/dirs/d2", DELETION_F1, f"{DELETION_F1}/versions/v1"])
+def test_epoch_flag(tree: Registry, path: str) -> None:
+    """R171, R179, R205."""
+    assert tree.refused("DELETE", path, epoch=5).code == "mismatched_epoch"
+    tree.delete(path, epoch=5, ignore=frozenset({"epoch"}))
+    assert tree.find(path) is None
+
+
+@pytest.mark.parametrize("path", ["/dirs/d1", DELETION_F1])
+def test_promised_to_stay(tree: Registry, path: str) -> None:
+    """R46, GAP 28."""
+    deprecated = {"deprecated": {"removal": "9999-01-01T00:00:00Z"}}
+    tree.patch(path, deprecated if path == "/dirs/d1" else {"meta": deprecated})
+    error = tree.refused("DELETE", path)
+    assert error.code == "bad_request"
+    assert "9999" in error.title
+    tree.patch(path, {"deprecated": None} if path == "/dirs/d1" else {"meta": {"deprecated": None}})
+    tree.delete(path)
+
+
+@pytest.mark.parametrize("path", ["/dirs", "/dirs/d1", f"{DELETION_F1}/versions"])
+def test_promised_to_stay_however_it_would_go(tree: Registry, path: str) -> None:
+    """R46, R172, R173: with what is above it, and with its last Version."""
+    tree.patch(f"{DELETION_F1}/meta", {"deprecated": {"removal": "9999-01-01T00:00:00Z"}})
+    error = tree.refused("DELETE", path)
+    assert (error.code, error.subject) == ("bad_request", DELETION_F1)
+    assert tree.find(DELETION_F1) is not None
+
+
+def test_owners_change_once(tree: Registry) -> None:
+    """R37."""
+    before = tree.row("/dirs/d1").epoch
+    tree.delete(FILES)
+    assert tree.row("/dirs/d1").epoch == before + 1
+    tree.delete(FILES)
+    assert tree.row("/dirs/d1").epoch == before + 1
+
+
+def test_id_can_be_taken_again(tree: Registry) -> None:
+    tree.delete(DELETION_F1)
+    tree.put(DELETION_F1, {})
+    assert list(tree.versions()) == ["1"]
+
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make, Registry
+
+D1 = "/dirs/d1"
+CONSTRAINTS_F1 = f"{D1}/files/f1"
+V1 = f"{CONSTRAINTS_F1}/versions/1"
+OPEN: JSONObject = {"attributes": {"kind": {"type": "string"}, "size": {"type": "integer"}}}
+
+
+def registry_with(make: Make, constraints: JSONObject) -> Registry:
+    return make({"constraints": constraints, "attributes": {"kind": {"type": "string"}}}, **OPEN)
+
+
+def test_default(make: Make) -> None:
+    """R105: for each Version written, not for those that came before."""
+    registry = registry_with(make, {"files.kind": {"default": "a", "enum": ["a", "b"]}})
+    registry.put(CONSTRAINTS_F1, {"size": 1})
+    assert registry.row(V1).attributes == {"size": 1, "kind": "a"}
+    registry.patch(CONSTRAINTS_F1, {"kind": "b"})
+    assert registry.row(V1).attributes == {"size": 1, "kind": "b"}
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", CONSTRAINTS_F1), ("POST", CONSTRAINTS_F1), ("PUT", V1)])
+def test_enum(make: Make, method: str, path: str) -> None:
+    """R106, R109."""
+    registry = registry_with(make, {"files.kind": {"enum": ["a", "b"]}})
+    error = registry.refused(method, path, {"kind": "c"})
+    assert (error.code, error.subject) == ("constraint_failure", CONSTRAINTS_F1)
+    assert error.arguments == {"path": "kind", "kind": "enum"}
+    registry.send(method, path, {"kind": "b"})
+
+
+def test_equals(make: Make) -> None:
+    """R107, R109: a change of the Group is held against all that is in it."""
+    registry = registry_with(make, {"files.kind": {"equals": "kind"}})
+    registry.put(CONSTRAINTS_F1, {"kind": "x"})
+    assert registry.refused("PATCH", D1, {"kind": "y"}).arguments["kind"] == "equals"
+    registry.patch(D1, {"kind": "x"})
+    assert registry.refused("POST", CONSTRAINTS_F1, {}).code == "constraint_failure"
+    registry.post(CONSTRAINTS_F1, {"kind": "x"})
+    registry.patch(D1, {"kind": "y", "files": {"f1": {"kind": "y", "versions": {"1": {"kind": "y"}}}}})
+
+
+def test_instances_narrow(make: Make) -> None:
+    """R108."""
+    registry = registry_with(make, {"files.kind": {"enum": ["a", "b"]}})
+    registry.put(D1, {"constraints": {"files.kind": {"enum": ["a"]}, "files.size": {"enum": [1, 2]}}})
+    assert registry.refused("PUT", CONSTRAINTS_F1, {"kind": "b"}).code == "constraint_failure"
+    assert registry.refused("PUT", CONSTRAINTS_F1, {"size": 3}).code == "constraint_failure"
+    registry.put(CONSTRAINTS_F1, {"kind": "a", "size": 1})
+    error = registry.refused("PATCH", D1, {"constraints": {"files.kind": {"enum": ["a", "c"]}}})
+    assert (error.code, error.faults[0].path.startswith("constraints")) == ("invalid_attribute", True)
+
+
+def test_new_constraints_meet_old_resources(make: Make) -> None:
+    """R109."""
+    registry = make(**OPEN)
+    registry.put(CONSTRAINTS_F1, {"kind": "b"})
+    error = registry.refused("PATCH", D1, {"constraints": {"files.kind": {"enum": ["a"]}}})
+    assert error.code == "constraint_failure"
+
+
+def test_constraints_meet_what_is_shown_already(make: Make) -> None:
+    """R109, R110: a change of the Group is held against the references in it."""
+    registry = make(**OPEN)
+    registry.put("/dirs/d2/files/target", {"kind": "b"})
+    registry.put(CONSTRAINTS_F1, {"meta": {"xref": "/dirs/d2/files/target"}})
+    error = registry.refused("PATCH", D1, {"constraints": {"files.kind": {"enum": ["a"]}}})
+    assert (error.code, error.subject) == ("constraint_failure", CONSTRAINTS_F1)
+    registry.patch(D1, {"constraints": {"files.kind": {"enum": ["b"]}}})
+
+
+def test_what_comes_to_be_shown_is_constrained(make: Make) -> None:
+    """R110: a reference to nothing, whose target is made later."""
+    registry = make(**OPEN)
+    registry.put(D1, {"constraints": {"files.kind": {"enum": ["a"]}}})
+    registry.put(CONSTRAINTS_F1, {"meta": {"xref": "/dirs/d2/files/target"}})
+    error = registry.refused("PUT", "/dirs/d2/files/target", {"kind": "b"})
+    assert (error.code, error.subject) == ("constraint_failure", CONSTRAINTS_F1)
+    registry.put("/dirs/d2/files/target", {"kind": "a"})
+
+
+def test_references_are_constrained_too(make: Make) -> None:
+    """R110: when the reference is made, and when its target changes."""
+    registry = make(**OPEN)
+    registry.put("/dirs/d2/files/target", {"kind": "b"})
+    registry.put(D1, {"constraints": {"files.kind": {"enum": ["a", "c"]}}})
+    xref = {"meta": {"xref": "/dirs/d2/files/target"}}
+    error = registry.refused("PUT", CONSTRAINTS_F1, xref)
+    assert (error.code, error.subject) == ("constraint_failure", CONSTRAINTS_F1)
+    registry.put("/dirs/d2/files/target", {"kind": "a"})
+    registry.put(CONSTRAINTS_F1, xref)
+    assert registry.refused("PUT", "/dirs/d2/files/target", {"kind": "b"}).code == "constraint_failure"
+    registry.put("/dirs/d2/files/target", {"kind": "c"})

@@ -1,0 +1,251 @@
+"""A write that loads some Versions of a Resource decides as with all of them; what references name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.engine.conftest import Make, model_of
+
+from signalbook.engine.engine import Engine
+from signalbook.engine.write import decide, load, resources
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.write.lineage import semver_key
+from signalbook.engine.write.load import WriteLoader, load_entities, named
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, WorkingTree
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.storage.base import Reader, Row
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    pass
+
+F1 = "/dirs/d1/files/f1"
+START = datetime(2030, 1, 1, tzinfo=UTC)
+IDS = st.sampled_from(["1", "2", "3", "1.0", "v1.2", "1.10", "1.2-a", "1.2-10", "x"])
+STAMPS = st.integers(0, 6).map(lambda day: f"2030-01-0{day + 1}T00:00:00Z")
+
+
+def bodies(**more: st.SearchStrategy[JSON]) -> st.SearchStrategy[JSONObject]:
+    optional: dict[str, st.SearchStrategy[JSON]] = {
+        "createdat": STAMPS,
+        "modifiedat": STAMPS,
+        "ancestorid": IDS | st.sampled_from(["request", None]),
+        "name": st.sampled_from(["a", "b"]),
+    }
+    return st.fixed_dictionaries({}, optional=optional | more)
+
+
+METAS = st.fixed_dictionaries({}, optional={"defaultversionid": IDS | st.none(), "defaultversionsticky": st.booleans()})
+FLAGS: st.SearchStrategy[dict[str, Any]] = (
+    st.just({})
+    | IDS.map(lambda versionid: {"setdefaultversionid": versionid})
+    | st.just({"setdefaultversionid": "null"})
+)
+STEPS = st.one_of(
+    st.tuples(st.just("POST"), st.just(F1), bodies(versionid=IDS), FLAGS),
+    st.tuples(st.just("POST"), st.just(F1), bodies(), st.just({"setdefaultversionid": "request"})),
+    st.tuples(st.sampled_from(["PUT", "PATCH"]), IDS.map(f"{F1}/versions/{{}}".format), bodies(), FLAGS),
+    st.tuples(st.sampled_from(["PUT", "PATCH"]), st.just(F1), bodies(meta=METAS), FLAGS),
+    st.tuples(st.sampled_from(["PUT", "PATCH"]), st.just(f"{F1}/meta"), METAS, st.just({})),
+    st.tuples(st.just("DELETE"), IDS.map(f"{F1}/versions/{{}}".format), st.none(), FLAGS),
+    st.tuples(st.just("POST"), st.just(f"{F1}/versions"), st.dictionaries(IDS, bodies(), max_size=3), FLAGS),
+    st.tuples(st.just("DELETE"), st.just(f"{F1}/versions"), st.dictionaries(IDS, st.just({}), max_size=2), FLAGS),
+)
+Step = tuple[str, str, JSON, dict[str, Any]]
+
+
+class Twin:
+    """A registry in which time is what the test says; of a Resource with up to ``few`` Versions it loads all."""
+
+    def __init__(self, few: int, **resource: JSON) -> None:
+        self._few = few
+        self.store = open_store("sqlite://")
+        self.engine = Engine(self.store, settings=Settings(model="empty"))
+        with self.engine.writing() as session:
+            session.execute(ConfigCommand(name="modelsource", method=Method.PUT, body=model_of(**resource)))
+
+    def take(self, step: Step, group: str, now: datetime) -> object:
+        """Do one step in ``group``; what came of it."""
+        method, path, body, flags = step
+        target = Xid.parse(path.replace("/d1/", f"/{group}/"))
+        command = Command(method=Method(method), target=target, body=body, flags=Flags(**flags))
+        try:
+            with few(self._few), self.engine.writing() as session:
+                session.now = now
+                return session.execute(command)
+        except RegistryError as error:
+            return error.code, error.subject
+
+    def state(self, group: str) -> list[Row]:
+        """Every row of ``group``."""
+        with self.store.read() as reader:
+            top = reader.entities.get(Xid(("dirs", group)))
+            return list(_tree(reader.entities, [top])) if top else []
+
+
+def _tree(reader: Reader, rows: Iterable[Row]) -> Iterator[Row]:
+    """Each of ``rows`` followed by all beneath it."""
+    for row in rows:
+        yield row
+        yield from _tree(reader, reader.children([row.key]))
+
+
+@contextmanager
+def few(number: int) -> Iterator[None]:
+    usual, load.FEW = load.FEW, number  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        load.FEW = usual  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module", params=["manual", "createdat", "modifiedat", "semver"])
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module", params=[{}, {"maxversions": 4}, {"singleversionroot": True}], ids=str)
+def twins(mode: str, request: pytest.FixtureRequest) -> Iterator[tuple[Twin, Twin]]:
+    """One registry that loads as little as it may, and one that loads everything."""
+    both = [Twin(number, versionmode=mode, hasdocument=False, **request.param) for number in (0, 1 << 60)]
+    yield both[0], both[1]
+    for twin in both:
+        twin.store.close()
+
+
+GROUPS = count(1)
+
+
+@given(steps=st.lists(STEPS, max_size=14))
+@settings(deadline=None)
+def test_some_versions_decide_like_all_of_them(twins: tuple[Twin, Twin], steps: list[Step]) -> None:
+    """R93, R173, R209, R225-R243, whatever the history."""
+    group = f"g{next(GROUPS)}"
+    for day, step in enumerate(steps):
+        now = START + timedelta(days=day, hours=12)
+        assert twins[0].take(step, group, now) == twins[1].take(step, group, now)
+        assert twins[0].state(group) == twins[1].state(group)
+
+
+def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many Versions there are."""
+    loaded: list[int] = []
+    settle = resources.settle_resource
+
+    def watched(resource: ResourceCopy, *rest: Any) -> bool:
+        loaded.append(len(resource.versions))
+        return settle(resource, *rest)
+
+    registry = make()
+    registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
+    monkeypatch.setattr(decide, "settle_resource", watched)
+    for method, path, body in [
+        ("POST", F1, {}),
+        ("PUT", f"{F1}/versions/v050", {"name": "x"}),
+        ("PATCH", F1, {"name": "y"}),
+        ("DELETE", f"{F1}/versions/v020", None),
+    ]:
+        registry.send(method, path, body)
+    assert max(loaded) <= 6
+    assert registry.row(F1).defaultversionid == "1"
+    assert registry.ancestors()["v021"] == "v021"
+
+
+def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
+    """As a schema does that refers to another Version of itself."""
+    registry = make()
+    registry.put(F1, {"versions": {f"v{number:03}": {} for number in range(1, 101)}})
+    with registry.store.read() as reader:
+        copy = ResourceCopy.of(registry.row(F1))
+        copy.stored_count = 100
+        loader = WriteLoader(reader.entities)
+        loader.tree = WorkingTree(registry=OwnerCopy.of(registry.row("/")), resources={copy.xid: copy})
+        copy.add([found] if (found := loader.version(copy.xid / "versions" / "v001")) else [])
+        others = [loader.version(copy.xid / "versions" / name) for name in ("v001", "v002", "v009", "none")]
+    assert [other and other.id for other in others] == ["v001", "v002", "v009", None]
+    assert list(copy.versions) == ["v001"], "looking at others changes nothing"
+
+
+VERSIONS = st.from_regex(r"v?[0-9]{1,3}(\.[0-9]{1,2}(\.[0-9])?)?(-[0-9a-zA-Z.-]{1,6})?(\+[a-z]+)?", fullmatch=True)
+
+
+def precedence(versionid: str) -> tuple[object, ...]:
+    """Semantic Versioning 2.0, section 11, as tuples."""
+    release, _, prerelease = versionid.removeprefix("v").partition("+")[0].partition("-")
+    numbers = [int(number) for number in release.split(".")]
+    parts = [part for part in prerelease.split(".") if part]
+    identifiers = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
+    return (*numbers, *[0] * (3 - len(numbers)), not identifiers, identifiers)
+
+
+@given(one=VERSIONS, other=VERSIONS)
+def test_ranks_sort_as_semantic_versions_do(one: str, other: str) -> None:
+    """R238."""
+    assert (semver_key(one) < semver_key(other)) == (precedence(one) < precedence(other))
+    assert "" == semver_key("draft") < semver_key(one)
+
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Registry
+
+BASE = "https://r.example/registry"
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (F1, F1),
+        (F1.removeprefix("/"), F1),
+        (f"#{F1}", F1),
+        (f"{F1}#/definitions/x", F1),
+        (f"{F1}/versions/v1", f"{F1}/versions/v1"),
+        (f"{BASE}{F1}", F1),
+        (f"{BASE}{F1}$details", F1),
+        (f"{BASE}{F1.replace('f1', 'f%40')}", F1.replace("f1", "f@")),
+        (f"https://other.example{F1}", None),
+        (f"//r.example{F1}", None),
+        (f"{BASE}.evil.example{F1}", None),
+        ("file:///etc/passwd", None),
+        ("/dirs/d1/files/../f1", None),
+        ("/dirs/d1", None),
+        ("#/definitions/x", None),
+        ("", None),
+    ],
+)
+def test_what_a_reference_names(uri: str, expected: str | None) -> None:
+    """G-16: nothing outside of this registry is ever named."""
+    assert named(uri, BASE) == (None if expected is None else Xid.parse(expected))
+
+
+def test_documents_behind_references(registry: Registry) -> None:
+    """G-16: the default Version's, a Version's, one behind an xref; none where there is none."""
+    registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
+    registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
+    with registry.store.read() as reader:
+        resolve = WriteLoader(reader.entities, BASE).resolve
+        assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
+        assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
+        assert resolve("/dirs/d1/files/f3") is None
+        assert resolve(f"{F1}/versions/v3") is None
+
+
+def test_what_is_being_written_comes_first(registry: Registry) -> None:
+    registry.put(F1, {"file": {"a": 1}})
+    with registry.store.read() as reader:
+        loader = WriteLoader(reader.entities, BASE)
+        tree = loader.tree = load_entities(reader.entities, [], [Xid.parse(F1)])
+        tree.resources[Xid.parse(F1)].versions["1"].document = loader.content.keep(b"new")
+        resolve = loader.resolve
+        assert resolve(F1) == b"new"
+        tree.resources[Xid.parse(F1)].versions.clear()
+        assert resolve(F1) is None

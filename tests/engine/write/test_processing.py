@@ -1,0 +1,321 @@
+"""Ids, epochs, timestamps, PUT and PATCH, and documents, on Groups and the Registry as much as on Versions."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+import pytest
+
+from signalbook.engine.write.commands import Command, DocumentBody, Method
+from signalbook.errors import RegistryError
+from signalbook.values import JSON, JSONObject, format_timestamp
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Registry
+
+D1 = "/dirs/d1"
+F1 = "/dirs/d1/files/f1"
+OLD = "2020-01-01T00:00:00Z"
+
+
+def test_put_replaces_and_patch_merges_top_level(registry: Registry) -> None:
+    """R142, R144."""
+    registry.put(D1, {"name": "n", "labels": {"a": "1", "b": "2"}, "description": "d"})
+    registry.patch(D1, {"labels": {"c": "3"}, "description": None})
+    assert registry.row(D1).attributes == {"name": "n", "labels": {"c": "3"}}
+    registry.put(D1, {"description": "e"})
+    assert registry.row(D1).attributes == {"description": "e"}
+
+
+def test_patch_creates(registry: Registry) -> None:
+    """R144."""
+    assert registry.patch(D1, {"name": "n"}).created
+    assert not registry.patch(D1, {}).created
+
+
+def test_touch_raises_epoch_and_modifiedat(registry: Registry) -> None:
+    """R34."""
+    registry.put(D1, {"modifiedat": OLD})
+    registry.patch(D1, {})
+    assert registry.row(D1).epoch == 2
+    assert format_timestamp(registry.row(D1).modifiedat) != OLD
+
+
+def test_epoch_of_a_new_entity_is_ignored(registry: Registry) -> None:
+    """R35."""
+    registry.put(D1, {"epoch": 99})
+    assert registry.row(D1).epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "subject"),
+    [
+        (D1, D1),
+        (F1, f"{F1}/versions/1"),
+        (f"{F1}/meta", f"{F1}/meta"),
+        (f"{F1}/versions/1", f"{F1}/versions/1"),
+    ],
+)
+def test_wrong_epoch_is_refused(registry: Registry, path: str, subject: str) -> None:
+    """R36, R38."""
+    registry.put(F1, {})
+    error = registry.refused("PATCH", path, {"epoch": 7})
+    assert (error.code, error.subject) == ("mismatched_epoch", subject)
+    assert error.arguments == {"bad_epoch": "7", "epoch": "1"}
+    registry.patch(path, {"epoch": 1})
+    registry.patch(path, {"epoch": 1}, ignore=frozenset({"epoch"}))
+
+
+@pytest.mark.parametrize("epoch", [-1, "1", True, 1.5])
+def test_epoch_that_is_no_number(registry: Registry, epoch: JSON) -> None:
+    registry.put(D1, {})
+    assert registry.refused("PUT", D1, {"epoch": epoch}).code == "invalid_attribute"
+
+
+def test_createdat(registry: Registry) -> None:
+    """R40."""
+    registry.put(D1, {"createdat": "2020-01-01T01:00:00+01:00"})
+    registry.put(D1, {})
+    assert format_timestamp(registry.row(D1).createdat) == OLD
+    registry.patch(D1, {"createdat": None})
+    assert registry.row(D1).createdat == registry.row(D1).modifiedat
+
+
+def test_modifiedat(registry: Registry) -> None:
+    """R41: a value that differs is taken, the stored one sent again means now."""
+    registry.put(D1, {"modifiedat": OLD})
+    assert format_timestamp(registry.row(D1).modifiedat) == OLD
+    registry.put(D1, {"modifiedat": OLD})
+    assert format_timestamp(registry.row(D1).modifiedat) != OLD
+
+
+def test_given_modifiedat_survives_a_knock_on_change(registry: Registry) -> None:
+    registry.put(D1, {"modifiedat": OLD, "files": {"f1": {}}})
+    assert format_timestamp(registry.row(D1).modifiedat) == OLD
+
+
+@pytest.mark.parametrize("value", ["yesterday", 5, ["2020"]])
+def test_bad_timestamp(registry: Registry, value: JSON) -> None:
+    error = registry.refused("PUT", D1, {"createdat": value})
+    assert (error.code, error.arguments["name"]) == ("invalid_attribute", "createdat")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "singular"),
+    [
+        ("/", {"registryid": "other"}, "registry"),
+        (D1, {"dirid": "other"}, "dir"),
+        (F1, {"fileid": "other"}, "file"),
+        (F1, {"versionid": "other"}, "version"),
+        (F1, {"meta": {"fileid": "other"}}, "file"),
+        (F1, {"versions": {"1": {"fileid": "other"}}}, "file"),
+        (F1, {"versions": {"1": {"versionid": "other"}}}, "version"),
+        (f"{F1}/versions/1", {"fileid": "other"}, "file"),
+    ],
+)
+def test_ids_must_match(registry: Registry, path: str, body: JSONObject, singular: str) -> None:
+    """R27, R58, R218."""
+    registry.put(F1, {})
+    error = registry.refused("PUT", path, body)
+    assert (error.code, error.arguments["singular"]) == ("mismatched_id", singular)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/", {"registryid": "other"}),
+        (D1, {"dirid": "other"}),
+        (F1, {"fileid": "other", "meta": {"fileid": "other"}, "versions": {"v2": {"fileid": "other"}}}),
+        (f"{F1}/versions/1", {"fileid": "other", "versionid": "other"}),
+    ],
+)
+def test_ignored_ids(registry: Registry, path: str, body: JSONObject) -> None:
+    """R206."""
+    registry.put(F1, {})
+    registry.put(path, body, ignore=frozenset({"id"}))
+
+
+def test_ignored_id_is_the_roots_alone(registry: Registry) -> None:
+    """R206."""
+    body = {"files": {"f1": {"fileid": "other"}}}
+    assert registry.refused("PUT", D1, body, ignore=frozenset({"id"})).code == "mismatched_id"
+
+
+@pytest.mark.parametrize("id", ["", "-x", "a b", "a/b", "x" * 129, "ä"])
+def test_malformed_ids(registry: Registry, id: str) -> None:
+    """R25."""
+    error = registry.refused("POST", "/dirs", {id: {}})
+    assert (error.code, error.arguments["id"]) == ("malformed_id", id)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/dirs/D1", {}),
+        ("POST", "/dirs", {"D1": {}}),
+        ("PUT", "/dirs/d1/files/F1", {}),
+        ("POST", "/dirs", {"x": {}, "X": {}}),
+        ("POST", f"{F1}/versions", {"V1": {}}),
+        ("POST", f"{F1}/versions", {"x": {}, "X": {}}),
+    ],
+)
+def test_ids_differ_by_more_than_case(registry: Registry, method: str, path: str, body: JSONObject) -> None:
+    """R26, GAP 29."""
+    registry.put(F1, {"versionid": "v1"})
+    assert registry.refused(method, path, body).code == "bad_request"
+
+
+def test_every_fault_is_told_with_its_path(registry: Registry) -> None:
+    body = {
+        "name": 5,
+        "files": {"f1": {"name": []}, "f2": {"versions": {"v1": {"createdat": "x"}, "v2": {"labels": 1}}}},
+    }
+    error = registry.refused("PUT", D1, body)
+    assert [fault.path for fault in error.faults] == [
+        "/dirs/d1#name",
+        "/dirs/d1/files/f1/versions/1#name",
+        "/dirs/d1/files/f2/versions/v1",
+        "/dirs/d1/files/f2/versions/v2#labels",
+    ]
+
+
+def test_read_only_attributes_are_ignored(registry: Registry) -> None:
+    """R14, R149."""
+    body = {"self": 5, "xid": [], "isdefault": "x", "formatvalidated": 1, "metaurl": 4, "versionscount": "x"}
+    registry.put(F1, body)
+    assert registry.versions()["1"].attributes == {}
+
+
+def test_schema_key_is_accepted(registry: Registry) -> None:
+    """R21."""
+    registry.put(D1, {"$schema": "https://example.com/s"})
+    assert registry.row(D1).attributes == {}
+
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make, Registry
+
+V1 = f"{F1}/versions/1"
+URL = "https://example.com/doc"
+
+
+@pytest.mark.parametrize(
+    ("body", "content", "contenttype"),
+    [
+        ({"file": {"a": 1}}, b'{"a":1}', "application/json"),
+        ({"file": "text"}, b'"text"', "application/json"),
+        ({"file": "text", "contenttype": "text/plain"}, b"text", "text/plain"),
+        ({"file": "<a/>", "contenttype": "application/xml"}, b"<a/>", "application/xml"),
+        ({"file": [1], "contenttype": "text/plain"}, b"[1]", "text/plain"),
+        ({"file": {"a": 1}, "contenttype": "application/x+json; v=1"}, b'{"a":1}', "application/x+json; v=1"),
+        ({"filebase64": "AAEC"}, b"\x00\x01\x02", None),
+        ({"filebase64": ""}, b"", None),
+        ({"file": None}, b"", None),
+        ({}, b"", None),
+    ],
+)
+def test_document_in_metadata(registry: Registry, body: JSONObject, content: bytes, contenttype: str | None) -> None:
+    """R246, R248, R249, R103."""
+    registry.put(F1, body)
+    assert registry.content(V1) == content
+    assert registry.row(V1).attributes.get("contenttype") == contenttype
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "content", "attributes"),
+    [
+        ("PUT", {}, b"old", {}),
+        ("PATCH", {"name": "n"}, b"old", {"contenttype": "text/old", "name": "n"}),
+        ("PUT", {"file": None}, b"", {}),
+        ("PATCH", {"filebase64": None}, b"", {"contenttype": "text/old"}),
+        ("PUT", {"fileurl": URL}, b"", {"fileurl": URL}),
+        ("PATCH", {"fileurl": URL}, b"", {"contenttype": "text/old", "fileurl": URL}),
+        ("PUT", {"file": 1}, b"1", {"contenttype": "application/json"}),
+        ("PATCH", {"file": "s"}, b"s", {"contenttype": "text/old"}),
+        ("PATCH", {"filebase64": "AA=="}, b"\x00", {"contenttype": "text/old"}),
+    ],
+)
+def test_document_of_a_stored_version(
+    registry: Registry, method: str, body: JSONObject, content: bytes, attributes: JSONObject
+) -> None:
+    """R142, R245-R248."""
+    registry.put_document(F1, b"old", "text/old")
+    registry.send(method, F1, body)
+    assert registry.content(V1) == content
+    assert registry.row(V1).attributes == attributes
+
+
+@pytest.mark.parametrize(("method", "kept"), [("PUT", {}), ("PATCH", {"fileurl": URL})])
+def test_url_of_a_stored_version(registry: Registry, method: str, kept: JSONObject) -> None:
+    """R247: silence keeps a document, but PUT drops a url as any attribute."""
+    registry.put(F1, {"fileurl": URL})
+    registry.send(method, F1, {})
+    assert registry.row(V1).attributes == kept
+
+
+@pytest.mark.parametrize("body", [{"filebase64": "AA=="}, {"file": 1}])
+def test_patch_of_a_first_document_names_its_type(registry: Registry, body: JSONObject) -> None:
+    """R248."""
+    registry.put(F1, {})
+    registry.patch(F1, body)
+    assert registry.row(V1).attributes["contenttype"] == "application/json"
+
+
+def test_one_document_at_a_time(registry: Registry) -> None:
+    """R245."""
+    error = registry.refused("PUT", F1, {"file": 1, "fileurl": URL})
+    assert (error.code, error.arguments["list"]) == ("one_resource", "file, filebase64, fileurl")
+
+
+@pytest.mark.parametrize("value", ["%%%", 5, "AAE"])
+def test_bad_base64(registry: Registry, value: object) -> None:
+    assert registry.refused("PUT", F1, {"filebase64": value}).code == "invalid_attribute"
+
+
+def test_document_form(registry: Registry) -> None:
+    """R156, R160, R162, R163: headers merge, the body replaces, a missing content type erases."""
+    raw = bytes(range(256))
+    registry.put_document(F1, raw, "application/x", labels={"a": "1", "b": "2"}, name="n")
+    registry.put_document(F1, b"", None, labels={"c": "3"}, name=None)
+    assert registry.content(V1) == b""
+    assert registry.row(V1).attributes == {"labels": {"c": "3"}}
+
+
+def test_url_in_document_form(registry: Registry) -> None:
+    """R164."""
+    registry.put_document(F1, b"", None, fileurl=URL)
+    assert registry.row(V1).attributes == {"fileurl": URL}
+    registry.put_document(F1, b"x", "text/x")
+    assert registry.row(V1).attributes == {"contenttype": "text/x"}
+    with pytest.raises(RegistryError, match="Only one attribute"):
+        registry.put_document(F1, b"x", None, fileurl=URL)
+
+
+def test_posted_document(registry: Registry) -> None:
+    """R147, R162."""
+    document = DocumentBody(content=b"two", contenttype="text/x", attributes={"versionid": "v2"})
+    registry.put_document(F1, b"one")
+    result = registry.do(Command(method=Method.POST, target=Xid.parse(F1), document=document))
+    assert str(result.target) == f"{F1}/versions/v2"
+    assert registry.content(f"{F1}/versions/v2") == b"two"
+    assert registry.row(F1).defaultversionid == "v2"
+
+
+def test_names_are_free_without_documents(make: Make) -> None:
+    """R17, R251."""
+    registry = make(hasdocument=False, attributes={"file": {"type": "integer"}})
+    registry.put(F1, {"file": 5})
+    assert registry.row(V1).attributes == {"file": 5}
+    assert registry.refused("PUT", F1, {"filebase64": "AA=="}).code == "unknown_attribute"
+    with pytest.raises(RegistryError, match="hasdocument"):
+        registry.put_document(F1, b"x")
+
+
+def test_documents_are_stored_once(registry: Registry) -> None:
+    text = base64.b64encode(b"same").decode()
+    registry.put(F1, {"versions": {"a": {"filebase64": text}, "b": {"filebase64": text}}})
+    assert registry.row(f"{F1}/versions/a").document == registry.row(f"{F1}/versions/b").document
+    registry.delete(f"{F1}/versions/a")
+    assert registry.content(f"{F1}/versions/b") == b"same"

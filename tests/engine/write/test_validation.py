@@ -1,0 +1,499 @@
+"""Formats, compatibility and attributes that all Versions share."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.engine.conftest import Registry, model_of
+
+from signalbook.engine.engine import Engine
+from signalbook.engine.write import load, validation
+from signalbook.engine.write.validation import other_schemas, pending
+from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.base import Row, Store
+from signalbook.values import JSON, JSONObject, now
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make, Registry
+
+F1 = "/dirs/d1/files/f1"
+V1 = f"{F1}/versions/1"
+DRAFT7 = "JsonSchema/draft-07"
+BAD: JSONObject = {"type": "nonsense"}
+HOST = "http://json-schema.org"
+
+
+@pytest.fixture
+def checked(make: Make) -> Registry:
+    return make(validateformat=True, validatecompatibility=True)
+
+
+@pytest.fixture
+def strict(make: Make) -> Registry:
+    return make(validateformat=True, validatecompatibility=True, strictvalidation=True)
+
+
+def outcome(registry: Registry) -> dict[str, JSON]:
+    return {name: value for name, value in registry.row(V1).attributes.items() if "validated" in name}
+
+
+def test_valid_document(checked: Registry) -> None:
+    """R253; the outcome is the server's to say."""
+    checked.put(F1, {"format": DRAFT7, "file": {"type": "object"}, "formatvalidated": False})
+    assert outcome(checked) == {"formatvalidated": True}
+    checked.patch(F1, {"name": "n"})
+    assert outcome(checked) == {"formatvalidated": True}
+
+
+def test_violation(checked: Registry) -> None:
+    """R255."""
+    error = checked.refused("PUT", F1, {"format": DRAFT7, "file": BAD})
+    assert (error.code, error.subject, error.arguments) == ("format_violation", V1, {"format": DRAFT7})
+    assert error.faults
+
+
+def test_schema_in_a_string(checked: Registry) -> None:
+    """R248: inline text without a content type is a JSON string; the schema is what the string says."""
+    checked.put(F1, {"format": DRAFT7, "file": '{"type": "object"}'})
+    assert checked.content(V1).startswith(b'"')
+    assert outcome(checked) == {"formatvalidated": True}
+    assert checked.refused("PUT", F1, {"format": DRAFT7, "file": '{"type": "nonsense"}'}).code == "format_violation"
+    assert checked.refused("PUT", F1, {"format": DRAFT7, "filebase64": "ImE="}).code == "format_violation"
+
+
+@pytest.mark.parametrize("change", [{"file": BAD}, {"filebase64": "AA=="}, {"file": None}])
+def test_violation_by_update(checked: Registry, change: JSONObject) -> None:
+    checked.put(F1, {"format": DRAFT7, "file": {}})
+    assert checked.refused("PATCH", F1, change).code == "format_violation"
+
+
+def test_stored_document_meets_a_new_format(checked: Registry) -> None:
+    """R252: without a format nothing is checked."""
+    checked.put(F1, {"file": BAD})
+    assert outcome(checked) == {}
+    assert checked.refused("PATCH", F1, {"format": DRAFT7}).code == "format_violation"
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"format": "nope/1", "file": {}}, "format_unknown"),
+        ({"format": DRAFT7, "fileurl": "https://example.com"}, "format_external"),
+        ({"format": DRAFT7, "file": {}, "meta": {"compatibility": "backward"}}, "compatibility_unknown"),
+    ],
+)
+def test_what_cannot_be_checked(checked: Registry, strict: Registry, body: JSONObject, code: str) -> None:
+    """R254, R256, GAP 3."""
+    for registry in (checked, strict):
+        registry.configure("capabilities", {"compatibilities": {}}, "PATCH")
+    assert strict.refused("PUT", F1, body).code == code
+    checked.put(F1, body)
+    said = outcome(checked)
+    name = "compatibilityvalidated" if code == "compatibility_unknown" else "formatvalidated"
+    assert said[name] is False
+    assert said[f"{name}reason"]
+
+
+def test_no_checks_unless_the_model_says_so(registry: Registry) -> None:
+    """R99, R253."""
+    registry.put(F1, {"format": DRAFT7, "file": BAD, "meta": {"compatibility": "backward"}})
+    assert outcome(registry) == {}
+
+
+def test_formats_switched_off(checked: Registry) -> None:
+    """R62, R120: the new capabilities rule the data of the same request."""
+    checked.configure("capabilities", {"formats": []}, "PATCH")
+    checked.put(F1, {"format": DRAFT7, "file": BAD})
+    assert outcome(checked)["formatvalidated"] is False
+    body = {"capabilities": {"formats": ["*"]}, "dirs": {"d1": {"files": {"f1": {"file": BAD, "format": DRAFT7}}}}}
+    assert checked.refused("PATCH", "/", body).code == "format_violation"
+
+
+@pytest.mark.parametrize(
+    ("file", "valid"), [(BAD, False), ({"$schema": "http://json-schema.org/draft-07/schema"}, True)]
+)
+def test_a_format_without_a_version(checked: Registry, file: JSONObject, valid: bool) -> None:
+    """R120, G-13: one of the versions listed will do."""
+    checked.configure("capabilities", {"formats": [DRAFT7]}, "PATCH")
+    if valid:
+        checked.put(F1, {"format": "JsonSchema", "file": file})
+        assert outcome(checked)["formatvalidated"] is True
+    else:
+        assert checked.refused("PUT", F1, {"format": "JsonSchema", "file": file}).code == "format_violation"
+    checked.configure("capabilities", {"formats": ["Avro/1.11"]}, "PATCH")
+    checked.put(F1, {"format": "JsonSchema", "file": BAD})
+    assert outcome(checked)["formatvalidated"] is False
+
+
+@pytest.mark.parametrize("content", [b'"string"', b'"{\\"type\\": \\"string\\"}"', b'{"type": "string"}'])
+def test_a_name_alone_is_a_schema_to_avro(checked: Registry, content: bytes) -> None:
+    """A-24, R248"""
+    checked.put_document(F1, content, "application/json", format="Avro/1.11")
+    assert outcome(checked)["formatvalidated"] is True
+
+
+def test_versions_alike(make: Make) -> None:
+    """R81."""
+    registry = make(attributes={"kind": {"type": "string", "matchversions": True}})
+    registry.put(F1, {"kind": "a"})
+    for body in ({"kind": "b"}, {}):
+        error = registry.refused("POST", F1, body)
+        assert (error.code, error.subject, error.arguments) == ("mismatched_version_attribute", F1, {"name": "kind"})
+    registry.post(F1, {"kind": "a"})
+
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Make
+
+AVRO = "Avro/1.11"
+
+
+def record(*fields: JSON) -> JSONObject:
+    return {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}, *fields]}
+
+
+PLAIN = record()
+OPTIONAL = record({"name": "b", "type": "int", "default": 0})
+"""Reads what PLAIN wrote, and the reverse."""
+DEMANDING = record({"name": "c", "type": "string"})
+"""Does not read what PLAIN wrote; its own data PLAIN reads."""
+LONG = {**PLAIN, "fields": [{"name": "a", "type": "long"}]}
+"""Reads what PLAIN wrote; PLAIN does not read what it wrote."""
+
+
+def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> ResourceCopy:
+    """Versions with their ancestors; those in ``stored`` were found compatible before, ``!`` with another document."""
+    stamp = now()
+    xid = Xid.parse(F1)
+    versions = {}
+    for name, ancestor in links.items():
+        attributes: JSONObject = {"format": AVRO}
+        version = VersionCopy(
+            xid=xid / "versions" / name, createdat=stamp, modifiedat=stamp, ancestorid=ancestor, attributes=attributes
+        )
+        if name in stored.replace("!", "").split():
+            version.attributes = {"format": AVRO, "compatibilityvalidated": True}
+            version.before = version.row(1, 1)
+            version.document = "changed" if f"{name}!" in stored.split() else None
+        versions[name] = version
+    before = Row(
+        key=1, parent=0, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp, attributes={"compatibility": rule}
+    )
+    return ResourceCopy(xid=xid, createdat=stamp, modifiedat=stamp, before=before, versions=versions)
+
+
+def pairs(draft: ResourceCopy, rule: str, *, assumed: bool = False) -> dict[str, str]:
+    found = pending(draft, rule, other_schemas(draft, rule, assumed=assumed))
+    return {version.id: " ".join(ancestor.id for ancestor in ancestors) for version, ancestors in found}
+
+
+LINE = {"1": "1", "2": "1", "3": "2", "4": "3"}
+
+
+@pytest.mark.parametrize(
+    ("links", "rule", "stored", "expected"),
+    [
+        pytest.param(LINE, "Backward", "", {"1": "", "2": "1", "3": "2", "4": "3"}, id="G-27-backward"),
+        pytest.param(LINE, "forward", "", {"1": "", "2": "1", "3": "2", "4": "3"}, id="G-27-forward"),
+        pytest.param(LINE, "full_transitive", "", {"1": "", "2": "1", "3": "2 1", "4": "3 2 1"}, id="G-27-transitive"),
+        pytest.param({**LINE, "4": "1"}, "full", "", {"1": "", "2": "1", "3": "2", "4": "1"}, id="G-7-branch"),
+        pytest.param(LINE, "backward", "1 2 3 4", {}, id="nothing-changed"),
+        pytest.param(LINE, "backward", "1 2 3", {"4": "3"}, id="a-new-one"),
+        pytest.param(LINE, "full_transitive", "1 2 3", {"4": "3 2 1"}, id="a-new-one-transitive"),
+        pytest.param(LINE, "backward", "1 2! 3 4", {"2": "1", "3": "2"}, id="a-changed-one"),
+        pytest.param(LINE, "forward_transitive", "1 2! 3 4", {"2": "1", "3": "2", "4": "2"}, id="changed-transitive"),
+    ],
+)
+def test_what_is_compared(links: dict[str, str], rule: str, stored: str, expected: dict[str, str]) -> None:
+    """G-26, G-27, R257: pairs follow the ancestors; what was found compatible is not compared again."""
+    assert pairs(resource(links, rule=rule.lower(), stored=stored), rule) == expected
+
+
+@pytest.mark.parametrize(("rule", "expected"), [("backward", {"4": "2"}), ("backward_transitive", {"4": "2 1"})])
+def test_new_neighbours(rule: str, expected: dict[str, str]) -> None:
+    """G-31: a Version in the middle is gone."""
+    draft = resource(LINE, rule=rule, stored="1 2 3 4")
+    del draft.versions["3"]
+    draft.versions["4"].ancestorid = "2"
+    assert pairs(draft, rule) == expected
+
+
+def test_another_rule_compares_everything() -> None:
+    """G-28, R258."""
+    draft = resource(LINE, rule="backward", stored="1 2 3 4")
+    assert pairs(draft, "BACKWARD") == {}
+    assert pairs(draft, "forward") == {"1": "", "2": "1", "3": "2", "4": "3"}
+    assert pairs(draft, "forward", assumed=True) == {}
+
+
+def test_a_long_line_is_walked_once() -> None:
+    links = {str(i): str(max(i - 1, 0)) for i in range(20_000)}
+    draft = resource(links, rule="full_transitive", stored=" ".join(links))
+    assert pairs(draft, "full_transitive") == {}
+    newest = draft.versions["19999"]
+    newest.before = replace(newest.before, document="x") if newest.before else None
+    assert len(pairs(draft, "full_transitive")["19999"].split()) == 19_999
+
+
+@pytest.fixture
+def registry(store: Store) -> Registry:
+    """Files that are checked, on each database."""
+    found = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    found.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
+    return found
+
+
+def versions(registry: Registry, *schemas: JSON, rule: str | None = None, format: str = AVRO) -> None:
+    body = {str(i): {"file": schema, "format": format} for i, schema in enumerate(schemas, 1)}
+    registry.put(F1, {"versions": body, **({"meta": {"compatibility": rule}} if rule else {})})
+
+
+def outcomes(registry: Registry) -> list[JSON]:
+    return [row.attributes.get("compatibilityvalidated") for row in registry.versions().values()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rules"),
+    [
+        (PLAIN, OPTIONAL, "backward forward full"),
+        (PLAIN, DEMANDING, "forward"),
+        (PLAIN, LONG, "backward"),
+        (DEMANDING, LONG, "backward"),
+        (LONG, DEMANDING, "forward"),
+        (PLAIN, {"type": "string"}, ""),
+    ],
+)
+def test_rules(registry: Registry, old: JSON, new: JSON, rules: str) -> None:
+    """G-26, G-27, G-30, R257: backward, forward, full."""
+    for rule in ("backward", "forward", "full"):
+        versions(registry, old, rule=rule)
+        if rule in rules.split():
+            registry.post(F1, {"file": new, "format": AVRO})
+            assert outcomes(registry) == [True, True]
+        else:
+            error = registry.refused("POST", F1, {"file": new, "format": AVRO})
+            assert (error.code, error.subject, error.arguments) == ("compatibility_violation", F1, {"compat": rule})
+        registry.delete(F1)
+
+
+def test_every_difference_is_told(registry: Registry) -> None:
+    """G-28, R258: path, rule, and what is there on both sides; the offending Versions by id."""
+    versions(registry, PLAIN, rule="Backward")
+    body = {**DEMANDING, "fields": [{"name": "a", "type": "string"}, *DEMANDING["fields"][1:]]}
+    error = registry.refused("POST", F1, {"file": body, "format": AVRO})
+    assert error.detail == "Versions that do not fit: 2 (after 1)"
+    assert {fault.path.partition("#")[0] for fault in error.faults} == {f"{F1}/versions/2"}
+    assert len(error.faults) == 2
+    assert all('Version "1"' in fault.message and (fault.old or fault.new) for fault in error.faults)
+
+
+def test_transitive(registry: Registry) -> None:
+    """G-27: each fits the one before, the last does not fit the first."""
+    middle = record({"name": "b", "type": "int", "default": 0})
+    last = record({"name": "b", "type": "int"})
+    versions(registry, PLAIN, middle, rule="backward_transitive")
+    error = registry.refused("POST", F1, {"file": last, "format": AVRO})
+    assert error.detail == "Versions that do not fit: 3 (after 1)"
+    registry.patch(f"{F1}/meta", {"compatibility": "backward"})
+    registry.post(F1, {"file": last, "format": AVRO})
+
+
+def test_setting_a_rule_checks_all(registry: Registry) -> None:
+    """G-28, R258, R216 step 9."""
+    versions(registry, PLAIN, DEMANDING, {**DEMANDING, "doc": "the same"})
+    assert outcomes(registry) == [None, None, None]
+    assert registry.refused("PATCH", f"{F1}/meta", {"compatibility": "backward"}).code == "compatibility_violation"
+    before = {name: row.epoch for name, row in registry.versions().items()}
+    registry.patch(f"{F1}/meta", {"compatibility": "forward"})
+    assert outcomes(registry) == [True, True, True]
+    assert {name: row.epoch for name, row in registry.versions().items()} == before  # G-22
+    registry.patch(f"{F1}/meta", {"compatibility": None})
+    assert outcomes(registry) == [None, None, None]
+
+
+def test_deleting_from_the_middle(registry: Registry) -> None:
+    """G-31, R235: the Version behind it becomes a root, or follows the one before in an ordered mode."""
+    registry.configure(
+        "modelsource",
+        model_of(validateformat=True, validatecompatibility=True, versionmode="createdat", singleversionroot=True),
+    )
+    middle, last = record({"name": "b", "type": "int", "default": 0}), record({"name": "b", "type": "int"})
+    for schema in (PLAIN, middle, last):
+        registry.post(F1, {"file": schema, "format": AVRO})
+    registry.patch(f"{F1}/meta", {"compatibility": "backward"})
+    error = registry.refused("DELETE", f"{F1}/versions/2")
+    assert (error.code, error.detail) == ("compatibility_violation", "Versions that do not fit: 3 (after 1)")
+    registry.delete(f"{F1}/versions/3")
+    assert outcomes(registry) == [True, True]
+
+
+def test_another_ancestor(registry: Registry) -> None:
+    """R257: lineage is by ancestorid."""
+    versions(registry, PLAIN, LONG, OPTIONAL)
+    registry.patch(F1, {"versions": {"3": {"ancestorid": "1"}}, "meta": {"compatibility": "backward"}})
+    error = registry.refused("PATCH", f"{F1}/versions/3", {"ancestorid": "2"})
+    assert error.detail == "Versions that do not fit: 3 (after 2)"
+
+
+def test_a_touched_version_keeps_its_outcome(registry: Registry) -> None:
+    """R256."""
+    versions(registry, PLAIN, OPTIONAL, rule="full_transitive")
+    registry.patch(f"{F1}/versions/1", {"name": "n"})
+    assert outcomes(registry) == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"fileurl": "https://x.example/s"}, "outside"),
+        ({"format": "Nope/1", "file": {}}, "Nope/1"),
+        ({"format": None}, "has no format"),
+    ],
+)
+def test_what_cannot_be_compared(registry: Registry, change: JSONObject, told: str) -> None:
+    """R254, G-20, G-21: the outcome of the Version behind it is false too, with a reason."""
+    versions(registry, PLAIN, OPTIONAL, rule="backward")
+    registry.patch(f"{F1}/versions/1", change)
+    row = registry.versions()["2"].attributes
+    assert row["compatibilityvalidated"] is False
+    assert told in row["compatibilityvalidatedreason"]
+    registry.patch(f"{F1}/versions/1", {"file": PLAIN, "format": AVRO})
+    assert outcomes(registry) == [True, True]
+
+
+def test_versions_of_different_formats(registry: Registry) -> None:
+    """G-4: without matchversions formats may differ, but one is no successor of the other."""
+    versions(registry, PLAIN, rule="forward")
+    error = registry.refused("POST", F1, {"file": {}, "format": "JsonSchema/draft-07"})
+    assert [(fault.rule, fault.old, fault.new) for fault in error.faults] == [("format", AVRO, "JsonSchema/draft-07")]
+    registry.post(F1, {"file": OPTIONAL, "format": "avro/1.12.0"})
+
+
+def test_too_many_comparisons(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that asks for more than a server should do gets no answer, and no wrong one."""
+    monkeypatch.setattr(validation, "MAX_PAIRS", 3)
+    monkeypatch.setattr(validation, "_known", {})
+    schemas = [record({"name": f"many{i}", "type": "int", "default": 0}) for i in range(4)]
+    versions(registry, *schemas, rule="full_transitive")
+    assert outcomes(registry) == [True, True, True, False]
+    registry.patch(f"{F1}/versions/4", {"name": "again"})
+    assert outcomes(registry) == [True, True, True, True]  # what is known need not be asked twice
+
+
+def test_rules_switched_off(registry: Registry) -> None:
+    """G-25, G-29, R118, R257."""
+    registry.configure("capabilities", {"compatibilities": {"avro*": ["Backward"]}}, "PATCH")
+    versions(registry, PLAIN, rule="forward")
+    assert outcomes(registry) == [False]
+    registry.patch(f"{F1}/meta", {"compatibility": "BACKWARD"})
+    assert outcomes(registry) == [True]
+
+
+def test_strict(make: Make) -> None:
+    """G-29, R258: compatibility_unknown."""
+    registry = make(validateformat=True, validatecompatibility=True, strictvalidation=True)
+    registry.configure("capabilities", {"compatibilities": {}}, "PATCH")
+    body = {"file": PLAIN, "format": AVRO, "meta": {"compatibility": "full"}}
+    error = registry.refused("PUT", F1, body)
+    assert (error.code, error.arguments) == ("compatibility_unknown", {"compat": "full", "format": AVRO})
+
+
+def test_references_to_other_schemas(registry: Registry) -> None:
+    """G-16: by xid, to what the same request brings, in any order."""
+    point, line = {"type": "integer"}, {"$ref": "/dirs/d1/files/point"}
+    files = {
+        "line": {"meta": {"compatibility": "backward"}, "versions": versions_of(line, {**line, "title": "t"})},
+        "point": {"versions": versions_of(point)},
+    }
+    registry.post("/", {"dirs": {"d1": {"files": files}}})
+    assert [row.attributes["compatibilityvalidated"] for row in registry.versions("/dirs/d1/files/line").values()] == [
+        True,
+        True,
+    ]
+
+
+def versions_of(*schemas: JSON) -> JSONObject:
+    return {str(i): {"file": schema, "format": "JsonSchema/draft-07"} for i, schema in enumerate(schemas, 1)}
+
+
+@pytest.mark.parametrize(
+    ("turned", "expected"),
+    [({"validateformat": True}, None), ({"validateformat": True, "validatecompatibility": True}, True)],
+)
+def test_a_model_that_asks_for_validation(store: Store, turned: JSONObject, expected: JSON) -> None:
+    """R99, R100, R253, R256: what is stored gets its outcomes, and loses them with the model's demand."""
+    registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    registry.configure("modelsource", model_of())
+    versions(registry, PLAIN, OPTIONAL, rule="full")
+    registry.configure("modelsource", model_of(**turned))
+    assert [row.attributes["formatvalidated"] for row in registry.versions().values()] == [True, True]
+    assert outcomes(registry) == [expected, expected]
+    registry.configure("modelsource", model_of())
+    assert not any("validated" in name for row in registry.versions().values() for name in row.attributes)
+
+
+@pytest.mark.parametrize(
+    ("schemas", "rule", "fault"),
+    [
+        ((PLAIN, {"type": "nonsense"}), None, f"{F1}/versions/2#"),
+        ((PLAIN, DEMANDING), "backward", f"{F1}/versions/2#"),
+    ],
+)
+def test_a_model_that_stored_documents_are_against(
+    store: Store, schemas: tuple[JSON, ...], rule: str | None, fault: str
+) -> None:
+    """R70, G-24."""
+    registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    registry.configure("modelsource", model_of())
+    versions(registry, *schemas, rule=rule)
+    before = registry.everything()
+    with pytest.raises(RegistryError) as caught:
+        registry.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
+    assert caught.value.code == "model_compliance_error"
+    assert caught.value.faults[0].path.startswith(fault)
+    assert registry.everything() == before
+
+
+def random_write(registry: Registry, dice: random.Random) -> str:
+    """Some write to F1; the error's code and detail, or nothing."""
+    schemas = (PLAIN, OPTIONAL, DEMANDING, LONG, {"type": "string"})
+    body: JSONObject = {"file": dice.choice(schemas), "format": AVRO}
+    version = f"{F1}/versions/{dice.randint(1, 12)}"
+    ancestor = {"ancestorid": str(dice.randint(1, 12))}
+    writes: list[tuple[str, str, JSON]] = [
+        ("POST", F1, body),
+        ("POST", F1, {**body, **ancestor}),
+        ("PUT", version, body),
+        ("PATCH", version, {"name": "n"}),
+        ("PATCH", version, ancestor),
+        ("PATCH", version, {"fileurl": "https://x.example/s"}),
+        ("DELETE", version, None),
+        ("PATCH", f"{F1}/meta", {"compatibility": dice.choice(["backward", "forward", "full", None])}),
+    ]
+    try:
+        registry.send(*dice.choice(writes))
+    except RegistryError as error:
+        return f"{error.code} {error.detail}"
+    return ""
+
+
+@pytest.mark.parametrize("mode", ["manual", "createdat"])
+@pytest.mark.parametrize("seed", range(8))
+def test_some_versions_say_the_same_as_all(make: Make, monkeypatch: pytest.MonkeyPatch, mode: str, seed: int) -> None:
+    """A Resource of which a part is loaded gets the same answers and outcomes as one that is loaded whole."""
+    aspects: JSONObject = {"validateformat": True, "validatecompatibility": True, "versionmode": mode}
+    told: list[list[JSON]] = []
+    for few in (0, 10**9):
+        monkeypatch.setattr(load, "FEW", few)
+        registry, dice = make(**aspects), random.Random(seed)
+        versions(registry, PLAIN, OPTIONAL, rule="backward")
+        answers: list[JSON] = [random_write(registry, dice) for _ in range(60)]
+        rows = registry.versions().items()
+        told.append([*answers, *((name, row.ancestorid, row.attributes) for name, row in rows)])
+    assert told[0] == told[1]
