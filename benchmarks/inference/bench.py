@@ -72,7 +72,7 @@ def share(accepted: int, tried: int) -> float:
 
 
 def chosen(messages: list[Message], second: list[bool], header: str) -> tuple[int, Trial]:
-    """The first rules whose definitions of the first half accept enough of the second, or the last ones, as in ``infer``."""
+    """The first rules whose definitions of the first half accept enough of the second, or the last, as in ``infer``."""
     first = Observations()
     for message, held in zip(messages, second, strict=True):
         if not held:
