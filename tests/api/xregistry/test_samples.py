@@ -1,4 +1,4 @@
-"""Real registry documents go in through the door and come out equal."""
+"""Real registry documents go in through the API and come out equal."""
 
 from __future__ import annotations
 

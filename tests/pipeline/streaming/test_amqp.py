@@ -44,7 +44,7 @@ class Queue:
         with SocketStream(self.broker.ports["plain"]) as stream:
             connection = AMQPConnection(stream, host="127.0.0.1", container=f"tests-{self.name}")
             sender = AMQPSender(connection, address=self.name, name="s")
-            list(sender.send([to_bytes(message) for message in messages]))
+            list(sender.publish([to_bytes(message) for message in messages]))
             connection.close(drain=True)
 
     def send(self, number: int) -> None:

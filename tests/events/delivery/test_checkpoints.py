@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery.dispatcher import Keeper, Known, States
-from signalbook.events.delivery.store import Lease
+from signalbook.events.delivery.dispatcher import Checkpoint, Checkpoints, CheckpointWriter
+from signalbook.events.delivery.lease import Lease
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
@@ -18,13 +18,13 @@ WANTED = Subscription(id="", protocol="FILE", sink="file:a")
 class Told:
     """A ledger that says the same each time."""
 
-    def __init__(self, states: States) -> None:
+    def __init__(self, states: Checkpoints) -> None:
         self._states = states
 
-    def states(self, *, all: bool = False) -> States:
+    def states(self, *, all: bool = False) -> Checkpoints:
         return self._states
 
-    def unkept(self, states: States) -> None: ...
+    def not_written(self, states: Checkpoints) -> None: ...
 
     def wake(self) -> None: ...
 
@@ -41,14 +41,16 @@ def test_an_update_is_not_written_over(store: Store) -> None:
     with engine.writing() as session:
         old, new = (book.create(session, WANTED).subscription for _ in range(2))
     states = {
-        old.id: Known(old.revision - 1, DeliveryState(position=7)),
-        new.id: Known(new.revision, DeliveryState(position=8)),
+        old.id: Checkpoint(old.revision - 1, DeliveryState(position=7)),
+        new.id: Checkpoint(new.revision, DeliveryState(position=8)),
     }
-    keeper = Keeper(engine, book, Lease(), Told({**states, "gone": Known(1, DeliveryState(position=9)), "going": None}))
-    keeper.start()
+    checkpoints = CheckpointWriter(
+        engine, book, Lease(), Told({**states, "gone": Checkpoint(1, DeliveryState(position=9)), "going": None})
+    )
+    checkpoints.start()
     deadline = time.monotonic() + 300
-    while (kept := stored_states(store))[new.id].position != 8:
+    while (checkpointed := stored_states(store))[new.id].position != 8:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    keeper.stop()
-    assert {key: state.position for key, state in kept.items()} == {old.id: 0, new.id: 8}
+    checkpoints.stop()
+    assert {key: state.position for key, state in checkpointed.items()} == {old.id: 0, new.id: 8}

@@ -13,6 +13,6 @@ def test_what_is_kept_no_longer_is_passed_over(place: Place) -> None:
     late = place.subscribe(hook)
     place.write("d0", "d1", "d2")
     place.engine.prune(before=datetime.max.replace(tzinfo=UTC), upto=place.engine.position())
-    place.relay()
+    place.dispatcher()
     hook.until(lambda: hook.subjects == ["/dirs/d2"])
     place.until(lambda: place.state(late).position == place.engine.position())

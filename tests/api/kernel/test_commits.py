@@ -1,4 +1,4 @@
-"""Writes: in order, several in one transaction, answered after its commit, nobody waiting for ever."""
+"""Writes: in order, several in one transaction; reads: in threads; nobody waits for ever."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.api.kernel.commits import Commits
+from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.storage.base import StorageBusy, StorageError
 
 PATIENCE = 300
@@ -123,7 +123,7 @@ def _append(name: str, lines: list[Any]) -> None:
     lines.append(name)
 
 
-def test_who_waits_too_long_is_told(
+def test_a_write_that_waits_too_long_fails(
     ledger: Ledger, commits: Commits[list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what did not start never will."""
@@ -157,3 +157,34 @@ def test_whoever_went_away_wants_nothing_done(ledger: Ledger, commits: Commits[l
     asyncio.run(one())
     commits.close()
     assert ledger.commits == [["first"]]
+
+
+def test_a_read_that_waits_too_long_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what did not start never will."""
+    begun, release = threading.Event(), threading.Event()
+    started: list[str] = []
+    workers = Workers(threads=1, timeout=PATIENCE)
+
+    def hold() -> bool:
+        begun.set()
+        return release.wait(PATIENCE)
+
+    async def both() -> None:
+        first = asyncio.create_task(workers.read(hold))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        monkeypatch.setattr(workers, "_timeout", 0.01)  # not before: the first would have to start in it
+        with pytest.raises(StorageBusy):
+            await workers.read(lambda: started.append("second"))
+        release.set()
+        assert await first
+
+    asyncio.run(both())
+    workers.close()
+    assert started == []
+
+
+def test_what_fails_fails_for_its_caller() -> None:
+    workers = Workers(threads=1, timeout=PATIENCE)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(workers.read(lambda: 1 // 0))
+    workers.close()

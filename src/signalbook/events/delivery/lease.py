@@ -14,17 +14,17 @@ from typing import Final
 from signalbook.engine.engine import Session
 from signalbook.values import JSON
 
-NOTE: Final = "delivery/lease"
-SECONDS: Final = 12.0
+DELIVERY_LEASE: Final = "delivery/lease"
+LEASE_SECONDS: Final = 12.0
 
 
 class Lease:
-    """One server's part in it; ``note`` names the job. For one thread, but for ``held``."""
+    """One server's view of a lease; ``name`` is that of its value. For one thread, but for ``held``."""
 
     def __init__(
-        self, note: str = NOTE, *, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic
+        self, name: str = DELIVERY_LEASE, *, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._note = note
+        self._name = name
         self._me = secrets.token_hex(16)
         self._seconds = seconds
         self._clock = clock
@@ -44,20 +44,20 @@ class Lease:
         """Whether it is time to renew it: after a third, so that two attempts may fail."""
         return self._clock() > self._until - self._seconds * 2 / 3
 
-    def free(self, note: JSON) -> bool:
-        """Look at the note: whether it may be taken. Only looking now and then finds a dead holder out."""
-        if note != self._seen:
-            self._seen, self._since = note, self._clock()
-        return note is None or note.get("holder") == self._me or self._clock() - self._since > self._seconds
+    def free(self, value: JSON) -> bool:
+        """Look at its value: whether it may be taken. A dead holder is found by looking again and again."""
+        if value != self._seen:
+            self._seen, self._since = value, self._clock()
+        return value is None or value.get("holder") == self._me or self._clock() - self._since > self._seconds
 
     def take(self, session: Session) -> bool:
         """Take or renew it in this transaction, to be confirmed behind it; False if it is another's by now."""
-        if not self.free(session.transaction.settings.get(self._note)):
+        if not self.free(session.transaction.settings.get(self._name)):
             self._until = 0.0
             return False
         self._began = self._clock()
         self._beat += 1
-        session.transaction.settings.put(self._note, {"holder": self._me, "beat": self._beat})
+        session.transaction.settings.put(self._name, {"holder": self._me, "beat": self._beat})
         return True
 
     def confirm(self) -> None:
@@ -67,5 +67,5 @@ class Lease:
     def release(self, session: Session) -> None:
         """Give it back, so that nobody has to wait."""
         self._until = 0.0
-        if (session.transaction.settings.get(self._note) or {}).get("holder") == self._me:
-            session.transaction.settings.put(self._note, None)
+        if (session.transaction.settings.get(self._name) or {}).get("holder") == self._me:
+            session.transaction.settings.put(self._name, None)

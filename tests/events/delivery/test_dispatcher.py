@@ -11,7 +11,7 @@ import pytest
 
 from signalbook.engine.write.commands import Command, Method
 from signalbook.events.delivery import dispatcher
-from signalbook.events.delivery.queue import Retries
+from signalbook.events.delivery.queue import Backoff
 from signalbook.events.sinks.base import Consent
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
@@ -34,7 +34,7 @@ def test_changes_come_in_order(place: Place) -> None:
     """D-22, D-33: each change once it is committed, as a CloudEvent in structured mode"""
     hook = place.hook()
     place.subscribe(hook)
-    place.relay()
+    place.dispatcher()
     place.write(*dirs(20))
     hook.until(lambda: len(hook.subjects) >= 20)
     assert hook.subjects == subjects(20)
@@ -48,7 +48,7 @@ def test_what_is_not_wanted_is_not_sent(place: Place) -> None:
     """D-28, D-29: types and filters"""
     hook = place.hook()
     place.subscribe(hook, types=("io.xregistry.group.created",), filters=({"suffix": {"subject": "2"}},))
-    place.relay()
+    place.dispatcher()
     place.write(*dirs(30))
     hook.until(lambda: len(hook.subjects) >= 3)
     assert hook.subjects == ["/dirs/d2", "/dirs/d12", "/dirs/d22"]
@@ -59,7 +59,7 @@ def test_each_door_has_its_own_events(place: Place) -> None:
     hook = place.hook()
     place.subscribe(hook, source="https://registry.example.com/compat/schemaregistry/v0.2", filters=())
     whole = place.subscribe(hook, source="https://registry.example.com")
-    place.relay()
+    place.dispatcher()
     place.write("d1")
     hook.until(lambda: bool(hook.posts))
     place.until(lambda: place.state(whole).delivered == 1)
@@ -70,7 +70,7 @@ def test_history_from_a_position_on(place: Place) -> None:
     hook = place.hook()
     place.write(*dirs(3))
     place.subscribe(hook, after=0)
-    place.relay()
+    place.dispatcher()
     hook.until(lambda: len(hook.subjects) >= 3)
     assert hook.subjects == subjects(3)
 
@@ -82,7 +82,7 @@ def test_a_dead_sink_beside_a_live_one(place: Place) -> None:
     place.allowed.append(dead.place)
     place.subscribe(live)
     late = place.subscribe(dead)
-    place.relay()
+    place.dispatcher()
     place.write(*dirs(60))
     live.until(lambda: len(live.subjects) >= 60)
     place.until(lambda: place.state(late).state == RETRYING)
@@ -104,7 +104,7 @@ def test_slow_sinks_beside_a_quick_one(place: Place) -> None:
     stuck = place.hook(Hook(always=Says(act=hang)))
     quick = place.hook()
     place.subscribe(quick)
-    place.relay(ask=False)
+    place.dispatcher(ask=False)
     place.write("d0")
     quick.until(lambda: quick.subjects == subjects(1))
     for _ in range(20):
@@ -120,7 +120,7 @@ def test_a_sink_that_asks_for_time_gets_it(place: Place) -> None:
     """D-33: 429 and 503 with Retry-After; nothing is skipped"""
     hook = place.hook(Hook(Says(429, (("Retry-After", "1"),)), Says(503, (("Retry-After", "1"),))))
     wanted = place.subscribe(hook)
-    place.relay()
+    place.dispatcher()
     place.write(*dirs(3))
     hook.until(lambda: len(hook.subjects) >= 5)
     assert hook.subjects == ["/dirs/d0", "/dirs/d0", *subjects(3)]
@@ -131,7 +131,7 @@ def test_a_sink_that_is_gone(place: Place) -> None:
     """D-33: 410 ends it, visibly, until the subscription is updated; then it goes on where it stopped"""
     hook = place.hook(Hook(Says(), Says(410)))
     wanted = place.subscribe(hook)
-    place.relay()
+    place.dispatcher()
     place.write("d0")
     hook.until(lambda: len(hook.posts) == 1)
     place.write("d1", "d2")
@@ -147,7 +147,7 @@ def test_an_event_that_is_not_understood(place: Place) -> None:
     """D-33: 415 is about one event; it is counted, and the next one is sent"""
     hook = place.hook(Hook(Says(), Says(415)))
     wanted = place.subscribe(hook)
-    place.relay()
+    place.dispatcher()
     place.write(*dirs(4))
     hook.until(lambda: len(hook.subjects) >= 4)
     assert hook.subjects == subjects(4)
@@ -159,7 +159,7 @@ def test_a_sink_that_never_works_is_given_up(place: Place) -> None:
     """Visibly; nothing is lost, and an update begins anew"""
     hook = place.hook(Hook(always=Says(500)))
     wanted = place.subscribe(hook)
-    place.relay(retries=Retries(first=0.01, longest=0.02, give_up=0.0, attempts=4))
+    place.dispatcher(retries=Backoff(first=0.01, longest=0.02, give_up=0.0, attempts=4))
     place.write(*dirs(3))
     place.until(lambda: place.state(wanted).state == SUSPENDED)
     assert (place.state(wanted).failures, place.state(wanted).lasterror, place.state(wanted).next) == (
@@ -178,7 +178,7 @@ def test_a_sink_that_never_works_is_given_up(place: Place) -> None:
 def test_subscriptions_come_and_go(place: Place, told: bool) -> None:
     """D-32: while the relay runs, written by another process, or by this one that tells of it"""
     one, other = place.hook(), place.hook()
-    running = place.relay()
+    running = place.dispatcher()
     wanted = place.subscribe(one)
     if told:
         running.changed(wanted)
@@ -203,7 +203,7 @@ def test_no_attempt_begins_while_a_subscription_is_exchanged(place: Place, monke
     """What the old sink takes at that moment would come to the new one, too"""
     one, other = place.hook(Hook(Says(500))), place.hook()
     wanted = place.subscribe(one)
-    running = place.relay(retries=Retries(first=3600))
+    running = place.dispatcher(retries=Backoff(first=3600))
     place.write("d0")
     place.until(lambda: place.state(wanted).state == RETRYING)
 
@@ -230,7 +230,7 @@ def test_subscriptions_that_could_not_be_read_are_read_again(place: Place, monke
     monkeypatch.setattr(place.book, "all", all_of_them)
     hook = place.hook()
     place.subscribe(hook)
-    place.relay()
+    place.dispatcher()
     place.write("d0")
     hook.until(lambda: hook.subjects == subjects(1))
     assert not failures
@@ -246,7 +246,7 @@ def test_a_queue_that_is_full_is_read_again(place: Place) -> None:
                 session.execute(Command(method=Method.PUT, target=Xid.parse(f"/dirs/{name}"), body={}))
     for each in (hook, other):
         place.subscribe(each, after=0)
-    place.relay()
+    place.dispatcher()
     for each, count in ((hook, 1102), (other, 1100)):
         each.until(lambda each=each, count=count: len(each.subjects) >= count)  # type: ignore[misc]
         assert list(dict.fromkeys(each.subjects)) == subjects(1100)
@@ -256,12 +256,12 @@ def test_a_queue_that_is_full_is_read_again(place: Place) -> None:
 def test_what_was_kept_is_where_the_next_relay_goes_on(place: Place) -> None:
     hook = place.hook()
     place.subscribe(hook)
-    running = place.relay()
+    running = place.dispatcher()
     place.write(*dirs(3))
     hook.until(lambda: len(hook.subjects) >= 3)
     running.stop()
     place.write(*dirs(3, 3))
-    place.relay()
+    place.dispatcher()
     hook.until(lambda: len(hook.subjects) >= 6)
     assert hook.subjects == subjects(6)
 
@@ -272,7 +272,7 @@ class TestConsent:
     def test_nothing_is_sent_before(self, place: Place) -> None:
         hook = place.hook(Hook(agrees=Says(200)))
         wanted = place.subscribe(hook)
-        place.relay()
+        place.dispatcher()
         place.write("d0")
         place.until(lambda: "has not agreed" in place.state(wanted).lasterror)
         assert hook.posts == []
@@ -282,7 +282,7 @@ class TestConsent:
     def test_a_rate_is_kept_without_failures(self, place: Place) -> None:
         hook = place.hook(Hook(agrees=Says(200, (("WebHook-Allowed-Origin", "*"), ("WebHook-Allowed-Rate", "600")))))
         wanted = place.subscribe(hook)
-        place.relay()
+        place.dispatcher()
         place.write(*dirs(20))
         hook.until(lambda: len(hook.subjects) >= 20)
         assert hook.subjects == subjects(20)
@@ -292,7 +292,7 @@ class TestConsent:
     def test_by_calling_back(self, place: Place) -> None:
         hook = place.hook(Hook(agrees=Says(405)))
         wanted = place.subscribe(hook)
-        running = place.relay(retries=Retries(first=3600))
+        running = place.dispatcher(retries=Backoff(first=3600))
         place.write("d0")
         place.until(lambda: "has not agreed" in place.state(wanted).lasterror)
         key = hook.got[0].headers["webhook-request-callback"].partition("?key=")[2]

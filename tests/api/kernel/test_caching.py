@@ -1,13 +1,18 @@
-"""Tags, conditions and what may be kept: never a stale answer, never one that is sent twice for nothing."""
+"""Tags, conditions, and the responses kept in memory: never a stale one, never one that is sent twice for nothing."""
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.api.kernel.caching import entity_tag, if_modified, with_etag
+from signalbook.api.kernel.caching import CachedResponses, Freshness, entity_tag, if_modified, with_etag
+from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.responses import Response
+from signalbook.storage import open_store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client
@@ -184,3 +189,137 @@ def test_conditions_of_a_write(client: Client, header: str, value: str, there: b
 def test_a_weak_tag_is_not_enough_to_write(client: Client) -> None:
     client.put("/dirs/d1", {})
     assert client.put("/dirs/d1", {}, headers={"If-Match": f"W/{tag(client, '/dirs/d1')}"}).status_code == 412
+
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+
+def test_an_answer_lasts_as_long_as_its_generation() -> None:
+    memory, answer = CachedResponses(), Response(body=b"x")
+    assert memory.get("k", 1) is None
+    memory.put("k", 1, answer)
+    assert memory.get("k", 1) == answer
+    assert memory.get("k", 2) is None
+    assert memory.get("k", 1) is None
+
+
+def test_an_answer_made_before_a_change_is_not_kept() -> None:
+    memory = CachedResponses()
+    memory.get("k", 1)
+    memory.get("other", 2)
+    memory.put("k", 1, Response(body=b"old"))
+    assert memory.get("k", 2) is None
+
+
+def test_errors_and_large_answers_are_not_kept() -> None:
+    memory = CachedResponses()
+    for key, answer in (("error", Response(status=404)), ("large", Response(body=b"x" * (1 << 21)))):
+        memory.get(key, 1)
+        memory.put(key, 1, answer)
+        assert memory.get(key, 1) is None
+
+
+def test_the_oldest_goes_first() -> None:
+    memory = CachedResponses(limit=3 * 5000)
+    for key in "abcd":
+        memory.get(key, 1)
+        memory.put(key, 1, Response(body=b"x" * 900))
+    assert [key for key in "abcd" if memory.get(key, 1)] == ["b", "c", "d"]
+
+
+def test_what_another_process_wrote_is_seen(store_url: str, serve: Serve) -> None:
+    """Never stale: two applications on one database, each with answers in memory."""
+    stores = [open_store(store_url), open_store(store_url)]
+    here, there = (serve(store, model="default") for store in stores)
+    for number in range(20):
+        writer, reader = (here, there) if number % 2 else (there, here)
+        writer.put("/schemagroups/g", {"name": f"{number}"})
+        for client in (reader, writer, reader):
+            assert client.get("/schemagroups/g").json()["name"] == f"{number}"
+    for store in stores:
+        store.close()
+
+
+def test_answers_differ_by_host_query_and_form(client: Client) -> None:
+    client.put_document("/dirs/d1/files/f1", b"x")
+    paths = ("/dirs/d1", "/dirs/d1?inline=files", "/dirs/d1/files/f1", "/dirs/d1/files/f1$details", "/dirs/d1/")
+    first = [client.get(path).text for path in paths]
+    assert [client.get(path).text for path in paths] == first
+    assert len(set(first)) == 4
+    assert client.get("/dirs/d1", headers={"Host": "other.example"}).json()["self"] == "http://other.example/dirs/d1"
+    assert client.get("/dirs/d1").json()["self"] == "http://r.example/dirs/d1"
+    assert client.send("HEAD", "/dirs/d1").content == b""
+    assert client.get("/dirs/d1").text == first[0]
+
+
+class Slow:
+    """A generation that is told when it is let, and what it was when it was asked."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.asked = 0
+        self.begun = threading.Semaphore(0)
+        self.let = threading.Semaphore(0)
+
+    def __call__(self) -> int:
+        seen, self.asked = self.now, self.asked + 1
+        self.begun.release()
+        assert self.let.acquire(timeout=300)
+        return seen
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers(threads=2, timeout=300)
+    yield made
+    made.close()
+
+
+def test_who_comes_while_one_asks_waits_for_the_next(workers: Workers) -> None:
+    store = Slow()
+
+    async def run() -> None:
+        freshness = Freshness(store, workers)
+        early = asyncio.create_task(freshness.now())
+        await asyncio.to_thread(store.begun.acquire)
+        store.now = 1  # committed after the first question
+        late = [asyncio.create_task(freshness.now()) for _ in range(20)]
+        await asyncio.sleep(0)
+        store.let.release(2)
+        assert await early == 0
+        assert await asyncio.gather(*late) == [1] * 20
+
+    asyncio.run(run())
+    assert store.asked == 2
+
+
+def test_who_goes_away_takes_nobody_along(workers: Workers) -> None:
+    store = Slow()
+
+    async def run() -> None:
+        freshness = Freshness(store, workers)
+        gone, stays = (asyncio.create_task(freshness.now()) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        store.let.release()
+        assert await stays == 0
+
+    asyncio.run(run())
+
+
+def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> None:
+    fail = True
+
+    def ask() -> int:
+        return 1 // (0 if fail else 1)
+
+    async def run() -> None:
+        nonlocal fail
+        freshness = Freshness(ask, workers)
+        with pytest.raises(ZeroDivisionError):
+            await freshness.now()
+        fail = False
+        assert await freshness.now() == 1
+
+    asyncio.run(run())

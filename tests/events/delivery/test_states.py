@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.events.delivery.queue import Retries, delivered, failed, revived
+from signalbook.events.delivery.queue import Backoff, delivered, failed, resumed
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-RETRIES = Retries(first=1.0, longest=60.0, give_up=3600.0, attempts=3)
+RETRIES = Backoff(first=1.0, longest=60.0, give_up=3600.0, attempts=3)
 
 
 def test_waits_grow_up_to_a_limit() -> None:
@@ -74,4 +74,4 @@ def test_giving_up_takes_time_and_attempts(failures: int, hours: float, over: bo
 
 def test_an_update_begins_anew() -> None:
     before = DeliveryState(position=7, state=SUSPENDED, delivered=3, failures=9, failing="x", lasterror="y")
-    assert revived(before) == DeliveryState(position=7, delivered=3, lasterror="y")
+    assert resumed(before) == DeliveryState(position=7, delivered=3, lasterror="y")

@@ -1,4 +1,4 @@
-"""Text in headers: percent-encoding and quotes."""
+"""Text in headers: percent-encoding and quotes; content types of documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.kernel.responses import decode, encode
+from signalbook.api.kernel.responses import OCTETS, decode, encode, media_type
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,19 @@ def test_no_header_breaks_the_decoder(value: str) -> None:
         decode(value)
     except ValueError:
         pass
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        (None, None),
+        ("text/plain; charset=utf-8; x=1", "text/plain; charset=utf-8; x=1"),
+        ("no media type", "no media type"),
+        ("", OCTETS),
+        ("text/é", OCTETS),
+        ("a\r\nb: c", OCTETS),
+    ],
+)
+def test_content_types(stored: str | None, shown: str | None) -> None:
+    """A-49, R160, R317: verbatim, as far as a header can say it."""
+    assert media_type(stored) == shown

@@ -1,4 +1,4 @@
-"""What all paths of the door have in common: methods, slashes, CORS, caching, bounds, hostile requests."""
+"""What all paths of the API have in common: methods, slashes, CORS, caching, bounds, hostile requests."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_what_may_be_kept(filled: Schemas) -> None:
 
 
 def test_a_registry_that_is_read_only(filled: Schemas) -> None:
-    """C-37 for this door too: 405, and reads go on."""
+    """C-37 for this API too: 405, and reads go on."""
     capabilities = filled.other.get("/capabilities").json()
     capabilities["available"]["entities"]["mutable"] = False
     assert filled.other.put("/capabilities", capabilities).status_code == 200

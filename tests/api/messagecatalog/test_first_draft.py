@@ -1,4 +1,4 @@
-"""The door of the first draft."""
+"""The API of the first draft."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.api.conftest import Client
 
-DOOR = "/compat/messagecatalog/v0"
-ROOT = f"{DOOR}/messagecatalog"
+MOUNT = "/compat/messagecatalog/v0"
+ROOT = f"{MOUNT}/messagecatalog"
 DEFINITION = f"{ROOT}/g/messagedefinitions/a.b"
 EVENT = b'{ "id" : "a.b",  "attributes" : { "specversion" : "1.0", "type" : "a.b", "subject": "" } }'
 CONTENT_TYPE = "application/json; charset=utf-8; x=1"
@@ -161,7 +161,7 @@ def test_custom_formats_take_any_document(book: Client) -> None:
     assert book.get(DEFINITION).content == body
 
 
-BASE = f"http://r.example{DOOR}"
+BASE = f"http://r.example{MOUNT}"
 
 
 @pytest.mark.parametrize(
@@ -187,13 +187,13 @@ BASE = f"http://r.example{DOOR}"
     ],
 )
 def test_versions_are_found_by_their_uri(group: Client, authority: str, id: str, uri: str) -> None:
-    """B-8, B-22, A-54: at either door."""
+    """B-8, B-22, A-54: at either API."""
     query = urlencode({name: value for name, value in {"authority": authority, "id": id}.items() if value})
     assert post(group, path=f"{DEFINITION}?{query}").status_code == 200
     for method in ("GET", "HEAD"):
-        answer = group.send(method, f"{DOOR}/messagedefinition", params={"uri": uri})
+        answer = group.send(method, f"{MOUNT}/messagedefinition", params={"uri": uri})
         assert (answer.status_code, answer.headers["MessageDefinition-Version"]) == (200, "1")
-    assert group.get(f"{DOOR}.1/messagedefinition", params={"uri": uri}).json()["version"] == 1
+    assert group.get(f"{MOUNT}.1/messagedefinition", params={"uri": uri}).json()["version"] == 1
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_versions_are_found_by_their_uri(group: Client, authority: str, id: str,
 )
 def test_uris_that_lead_nowhere(group: Client, query: str, status: int) -> None:
     """A-43b, B-22: the path is the one of 0.1, not that of the print."""
-    assert group.get(f"{DOOR}/messagedefinition{query}").status_code == status
+    assert group.get(f"{MOUNT}/messagedefinition{query}").status_code == status
 
 
 def test_a_version_with_an_id_of_its_own_is_another(group: Client) -> None:

@@ -1,4 +1,4 @@
-"""Errors of the draft doors."""
+"""Errors of the draft APIs."""
 
 from __future__ import annotations
 
