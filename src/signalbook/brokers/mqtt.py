@@ -137,7 +137,7 @@ class MQTTClient:
         return found
 
     def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
-        """Have the broker forget messages. Those it is not told of come again, with the next connection."""
+        """Have the broker forget messages. Those that are not acknowledged come again, with the next connection."""
         for message in messages:
             if message.qos:
                 self._check(self._client.ack(message.mid, message.qos))
