@@ -197,7 +197,10 @@ class MQTTClient:
             self._work(min(left, _STEP), done)
 
     def _work(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
-        code = self._client.loop(seconds)
+        try:
+            code = self._client.loop(seconds)
+        except OSError as error:
+            raise BrokerUnavailable(str(error)) from None
         if not done():  # a broker may answer and hang up at once
             self._check(code)
 
