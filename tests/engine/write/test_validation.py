@@ -378,7 +378,7 @@ def test_versions_of_different_formats(registry: Registry) -> None:
 def test_too_many_comparisons(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that asks for more than a server should do gets no answer, and no wrong one."""
     monkeypatch.setattr(validation, "MAX_PAIRS", 3)
-    monkeypatch.setattr(validation, "_known", {})
+    monkeypatch.setattr(validation, "_compatible_pairs", {})
     schemas = [record({"name": f"many{i}", "type": "int", "default": 0}) for i in range(4)]
     versions(registry, *schemas, rule="full_transitive")
     assert outcomes(registry) == [True, True, True, False]
