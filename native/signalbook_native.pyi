@@ -8,10 +8,10 @@ _Array = tuple[int, int, list[bytes | None], list["_Array"]]
 # What this module takes and gives, by number
 INTERFACE: int
 
-class Decoder:
+class JsonDecoder:
     """Decodes JSON payloads of one schema into columns."""
 
-    def __new__(cls, program: tuple[object, ...]) -> Decoder:
+    def __new__(cls, program: tuple[object, ...]) -> JsonDecoder:
         """Of the description of a column; raises ``ValueError`` for one that is none."""
 
     def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
@@ -28,7 +28,7 @@ class AvroDecoder:
         """Of the plan of a record; raises ``ValueError`` for one that is none."""
 
     def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
-        """As ``Decoder.read``."""
+        """As ``JsonDecoder.read``."""
 
 class ProtobufDecoder:
     """Decodes Protobuf messages of one type into columns."""
@@ -37,7 +37,7 @@ class ProtobufDecoder:
         """Of the plan of a message type; raises ``ValueError`` for one that is none."""
 
     def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
-        """As ``Decoder.read``."""
+        """As ``JsonDecoder.read``."""
 
 class Envelopes:
     """Takes apart structured CloudEvents in JSON that have no other attributes than these."""

@@ -20,7 +20,7 @@ from signalbook import __version__, settings
 from signalbook.api.xregistry.requests import NAMES
 from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
-from signalbook.events.delivery.deliveries import policy
+from signalbook.events.delivery.deliveries import sink_policy
 from signalbook.pipeline.sources import base as sources
 from signalbook.replication.following import FollowedSource
 from signalbook.server import build
@@ -98,7 +98,7 @@ def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
         given.setdefault(names[option], []).append(value)
     several = [name for name in given if isinstance(getattr(settings.Settings, name), tuple)]
     found = settings.load({name: value if name in several else value[0] for name, value in given.items()})
-    assert policy(found)
+    assert sink_policy(found)
     assert [FollowedSource.parse(source) for source in found.follow] or "follow" not in given
 
 

@@ -17,16 +17,16 @@ type Read<'py> = (Bound<'py, PyTuple>, Vec<usize>);
 
 /// Decodes JSON payloads of one schema into columns.
 #[pyclass]
-pub struct Decoder {
+pub struct JsonDecoder {
     column: payloads::Column,
 }
 
 #[pymethods]
-impl Decoder {
+impl JsonDecoder {
     #[new]
     fn new(program: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let column = program::column(program, false)?;
-        Ok(Decoder { column })
+        Ok(JsonDecoder { column })
     }
 
     fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {

@@ -18,13 +18,13 @@ use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<envelopes::Envelopes>()?;
-    module.add_class::<decoder::Decoder>()?;
+    module.add_class::<decoder::JsonDecoder>()?;
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()
 }

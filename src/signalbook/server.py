@@ -23,7 +23,7 @@ from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.deliveries import Deliveries, policy
+from signalbook.events.delivery.deliveries import Deliveries, sink_policy
 from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.fetching import AllowList
@@ -183,7 +183,7 @@ def _check_settings(settings: Settings) -> None:
     if not 0 <= settings.event_retention <= _CENTURY:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
-    policy(settings)
+    sink_policy(settings)
     for text in settings.follow:
         FollowedSource.parse(text)
     if settings.copies not in _COPIES:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.documents import DocumentError, parse_source, read_folder, read_source
+from signalbook.documents import DocumentError, SourceDocument, merge, parse_source, read_folder, read_source
+from signalbook.documents.sources import attach
+from signalbook.values import JSON
 
 NAMED = {"dirs": {"d": {"files": {"f": {"fileurl": "raw.json"}}}}}
 
@@ -76,3 +78,131 @@ def test_advice_for_a_document_of_old() -> None:
     assert advice[1] == "  /endpoints/e0#usage: made an array of it [I-6]"
     assert advice[-1] == "  and 2 more"
     assert parse_source(data, name="x.json", lenient=True).advice() == ""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    (root / "deep").mkdir(parents=True)
+    (root / "deep" / "s.json").write_bytes(b"{}")
+    (tmp_path / "secret.json").write_text("secret")
+    (root / "link.json").symlink_to(tmp_path / "secret.json")
+    return root
+
+
+def attached(folder: Path, body: JSON, **limits: int) -> JSON:
+    document = {"gs": {"g": {"ss": {"s": body}}}}
+    attach(document, beside=folder / "book.json", root=folder, **{"max_bytes": 100, **limits})
+    return document["gs"]["g"]["ss"]["s"]
+
+
+@pytest.mark.parametrize("url", ["./deep/s.json", "deep/s.json", "deep/../deep/s%2Ejson"])
+def test_a_file(folder: Path, url: str) -> None:
+    assert attached(folder, {"schemaurl": url}) == {"schemabase64": "e30=", "contenttype": "application/json"}
+
+
+def test_a_version_with_a_type_of_its_own(folder: Path) -> None:
+    found = attached(folder, {"versions": {"1": {"fileurl": "deep/s.json", "contenttype": "a/b"}}})
+    assert found == {"versions": {"1": {"filebase64": "e30=", "contenttype": "a/b"}}}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"schemaurl": "https://example.com/s.json"},
+        {"schemaurl": "urn:example:s"},
+        {"schemaurl": "/schemagroups/g/schemas/s"},
+        {"schemaurl": "#/a"},
+        {"schemaurl": ""},
+        {"schemaurl": None},
+        {"metaurl": "deep/s.json", "versionsurl": "deep/s.json"},
+        {"documentation": "deep/s.json"},
+    ],
+)
+def test_what_names_no_file(folder: Path, body: JSON) -> None:
+    assert attached(folder, dict(body)) == body
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("../secret.json", "lies outside"),
+        ("deep/../../secret.json", "lies outside"),
+        ("link.json", "lies outside"),
+        ("%2e%2e/secret.json", "lies outside"),
+        ("gone.json", "/gs/g/ss/s#schemaurl: .*gone.json cannot be read: No such file"),
+        ("deep", "cannot be read: Is a directory"),
+    ],
+)
+def test_what_is_not_read(folder: Path, url: str, message: str) -> None:
+    with pytest.raises(DocumentError, match=message):
+        attached(folder, {"schemaurl": url})
+
+
+def test_no_more_than_a_document_may_have(folder: Path) -> None:
+    both = {"versions": {"1": {"schemaurl": "deep/s.json"}, "2": {"schemaurl": "deep/s.json"}}}
+    with pytest.raises(DocumentError, match="too large"):
+        attached(folder, both, max_bytes=3)
+
+
+def merged(*documents: JSON) -> SourceDocument:
+    sources = [SourceDocument(name=f"{number}.json", document=document) for number, document in enumerate(documents)]
+    return merge(sources, name="books")
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        ([{"dirs": {"a": {}}}, {"dirs": {"b": {}}, "name": "n"}], {"dirs": {"a": {}, "b": {}}, "name": "n"}),
+        (
+            [{"xid": "/dirs/a", "icon": "i"}, {"xid": "/dirs/a/files/f", "meta": {}}],
+            {"dirs": {"a": {"xid": "/dirs/a", "icon": "i", "files": {"f": {"xid": "/dirs/a/files/f", "meta": {}}}}}},
+        ),
+        (
+            [{"f": {"xid": "/dirs/a/files/f"}}, {"xid": "/dirs/a/files/f/versions/1"}],
+            {"dirs": {"a": {"files": {"f": {"xid": "/dirs/a/files/f",
+                                            "versions": {"1": {"xid": "/dirs/a/files/f/versions/1"}}}}}}},
+        ),
+        (
+            [{"groups": {"a": {"singular": "x"}}}, {"groups": {"b": {"singular": "y"}}, "description": "d"}],
+            {"modelsource": {"groups": {"a": {"singular": "x"}, "b": {"singular": "y"}}, "description": "d"}},
+        ),
+        ([{"dirs": {"a": {"icon": "i"}}}, {"dirs": {"a": {"icon": "i"}}}], {"dirs": {"a": {"icon": "i"}}}),
+        ([{"dirs": {"a": {}}}, {"dirs": {}}], {"dirs": {"a": {}}}),
+    ],
+)  # fmt: skip
+def test_each_in_its_place(documents: list[JSON], expected: JSON) -> None:
+    found = merged(*documents)
+    assert found.document == expected
+    assert (found.name, len(found.parts)) == (f"books ({len(documents)} documents)", len(documents))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "message"),
+    [
+        ({"name": "a"}, {"name": "b"}, "0.json and 1.json do not agree on /#name"),
+        ({"dirs": {"d": {"icon": "a"}}}, {"xid": "/dirs/d", "icon": "b"}, "do not agree on /dirs/d#icon"),
+        ({"groups": {"a": {"singular": "x"}}}, {"groups": {"a": {"singular": "y"}}}, "on /modelsource/groups#a"),
+        ({"dirs": {"d": {"labels": {"a": "1"}}}}, {"dirs": {"d": {"labels": {"b": "1"}}}}, "on /dirs/d#labels"),
+        ({}, [], "1.json: a registry document is a JSON object"),
+    ],
+)
+def test_what_they_do_not_agree_on(one: JSON, other: JSON, message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        merged(one, other)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("xid", "names"),
+    [
+        ("/dirs/a", ["0.json"]),
+        ("/dirs/a/files/g#name", ["0.json"]),
+        ("/dirs/a/files/f/versions/1", ["0.json", "1.json"]),
+        ("/dirs/c", []),
+        ("/", []),
+    ],
+)
+def test_which_speak_of_an_entity(xid: str, names: list[str]) -> None:
+    book = merged({"dirs": {"a": {}, "b": {}}}, {"xid": "/dirs/a/files/f"})
+    assert book.naming([xid]) == names

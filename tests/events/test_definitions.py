@@ -11,7 +11,7 @@ import pytest
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.events.definitions import GROUP, change_event_definitions
-from signalbook.events.dialects import ACTIONS, DOORS, MESSAGE_CATALOG, SCHEMA_REGISTRY, of_source
+from signalbook.events.dialects import ACTIONS, API_PATHS, MESSAGE_CATALOG, SCHEMA_REGISTRY, of_source
 from signalbook.messages import Accepted, Contract, Message, Policy, SchemaDocument
 from signalbook.settings import Settings
 from signalbook.storage.base import Record, Store
@@ -51,7 +51,7 @@ def events(entity: str, action: str, door: str) -> tuple[JSONObject, ...]:
     return dialect.events(record)
 
 
-@pytest.mark.parametrize("door", ["", *DOORS])
+@pytest.mark.parametrize("door", ["", *API_PATHS])
 def test_every_event_fits_the_definition_of_its_type(door: str) -> None:
     """D-23, R293"""
     held = contract()

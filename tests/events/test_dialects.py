@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from signalbook.events.dialects import DOORS, Dialect, cloudevent, of_source
+from signalbook.events.dialects import API_PATHS, EventDialect, cloudevent, of_source
 from signalbook.storage.base import Record
 
 ROOT = "https://r.example/registry"
-SCHEMAS, FIRST, CATALOG = (f"{ROOT}{door}" for door in DOORS)
+SCHEMAS, FIRST, CATALOG = (f"{ROOT}{door}" for door in API_PATHS)
 G = "/schemagroups/g"
 S = f"{G}/schemas/s"
 STAMPS = ("epoch", "modifiedat")
@@ -22,7 +22,7 @@ def record(xid: str, action: str, *changed: str, cascaded: bool = False) -> Reco
     return Record(position=7, time=datetime(2030, 12, 19, 6, tzinfo=UTC), correlationid="c-1", change=change)
 
 
-def dialect(source: str) -> Dialect:
+def dialect(source: str) -> EventDialect:
     found = of_source(source, ROOT)
     assert found is not None
     return found

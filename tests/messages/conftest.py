@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages import Contract, Message, Policy, SchemaDocument
+from signalbook.messages import CompiledDefinition, Contract, Message, Policy, SchemaDocument
 from signalbook.values import JSONObject, dump_json
 
 GROUP = "/messagegroups/g/messages"
@@ -38,5 +38,18 @@ def line() -> Line:
         event = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **members}
         body = dump_json({name: value for name, value in event.items() if value is not None})
         return Message(content_type="application/cloudevents+json", body=body)
+
+    return build
+
+
+@pytest.fixture
+def define(contract_of: ContractOf) -> Callable[..., CompiledDefinition]:
+    """The definition with these members, compiled, under the message id ``order``."""
+
+    def build(**members: Any) -> CompiledDefinition:
+        contract = contract_of({"order": members})
+        assert contract.broken == {}
+        (definition,) = contract.definitions.values()
+        return definition
 
     return build

@@ -17,7 +17,7 @@ from signalbook.api.kernel.streaming import EventStream, wants_events
 from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.errors import RegistryError
 from signalbook.events import filters
-from signalbook.events.dialects import DOORS, Dialect, of_source
+from signalbook.events.dialects import API_PATHS, EventDialect, of_source
 from signalbook.events.feed import Head
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
 
@@ -40,7 +40,7 @@ class FeedQuery:
 
     after: int | None
     limit: int
-    dialect: Dialect
+    dialect: EventDialect
     filter: filters.Filter
     query: tuple[tuple[str, str], ...]
 
@@ -142,11 +142,11 @@ def _query(request: HTTPRequest) -> FeedQuery:
     )
 
 
-def _dialect(source: str, root: str) -> Dialect:
+def _dialect(source: str, root: str) -> EventDialect:
     """The dialect of an API, named by its URL or by its path below the root."""
     found = of_source(root + source if source.startswith("/") else source, root)
     if found is None:
-        detail = f'"source" is {root}/ or one of {", ".join(root + door for door in DOORS)}, not "{source}"'
+        detail = f'"source" is {root}/ or one of {", ".join(root + door for door in API_PATHS)}, not "{source}"'
         raise RegistryError("bad_request", subject=PATH, error_detail=detail)
     return found
 

@@ -41,6 +41,7 @@ _Socket = TypeVar("_Socket", bound=socket.socket)
 class KafkaClient:
     """A connected producer of records for one topic. For one thread. Everything raises ``BrokerError``.
 
+    All records have the same ``headers``.
     ``acks`` is ``all``, ``1`` or ``0``: how many brokers have to have a record before it counts as confirmed.
     """
 
@@ -48,8 +49,17 @@ class KafkaClient:
     _producer: Any = None
     _failed = False
 
-    def __init__(self, settings: BrokerSettings, topic: str, *, client_id: str, acks: str) -> None:
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        topic: str,
+        *,
+        client_id: str,
+        acks: str,
+        headers: Sequence[tuple[str, bytes]] = (),
+    ) -> None:
         self._topic = topic
+        self._headers = list(headers)
         self._timeout = settings.timeout
         logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters of it is in our errors
         self._gate = _Gate(settings)
@@ -62,15 +72,13 @@ class KafkaClient:
             self.close()
             raise (self._gate.failure or BrokerUnavailable(_text(error))) from None
 
-    def publish(
-        self, records: Sequence[tuple[bytes | None, bytes]], headers: Sequence[tuple[str, bytes]]
-    ) -> Iterator[None]:
+    def publish(self, records: Sequence[tuple[bytes | None, bytes]]) -> Iterator[None]:
         """Send records, as their keys and values; yields once for each that is confirmed, in their order."""
         futures: list[Any] = []
         failure: BrokerError | None = None
         for key, value in records:
             try:
-                futures.append(self._producer.send(self._topic, value, key=key, headers=list(headers)))
+                futures.append(self._producer.send(self._topic, value, key=key, headers=self._headers))
             except (KafkaError, BrokerError) as error:
                 failure = self._failure(error)  # those before it are on their way, and still count
                 break
@@ -117,6 +125,7 @@ class KafkaClient:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise BrokerTimeout(f"the cluster did not answer within {self._timeout:g} seconds")
+            # In short steps: the library's thread may find meanwhile that there is no hope.
             with suppress(TimeoutError, KafkaError):
                 future.get(timeout=min(left, _LOOK))
         future.get(timeout=0)
@@ -158,7 +167,7 @@ class _Gate:
 
     def watch(self, made: _Socket) -> _Socket:
         """The same socket, which is closed with the gate: the library forgets some that fail."""
-        self._sockets = [one for one in self._sockets if one.fileno() >= 0]
+        self._sockets = [one for one in self._sockets if one.fileno() >= 0]  # those that were closed are forgotten
         self._sockets.append(made)
         return made
 
@@ -166,6 +175,7 @@ class _Gate:
         """End whatever anybody waits for at a socket, such as a handshake that the other side does not go on with."""
         for made in self._sockets:
             with suppress(OSError):
+                # The plain socket's: that of an SSL socket drops what the handshake in the other thread still uses.
                 socket.socket.shutdown(made, socket.SHUT_RDWR)
 
     def close(self) -> None:

@@ -99,7 +99,7 @@ class MQTTClient:
     ) -> Iterator[None]:
         """Send messages in order; yields once for each that is acknowledged, with ``qos`` 0 that is written."""
         for start in range(0, len(messages), _PUBLISH_WINDOW):
-            self._responses.published.clear()
+            self._responses.published.clear()  # packet numbers are used again
             window = messages[start : start + _PUBLISH_WINDOW]
             numbers = [self._client.publish(topic, message, qos, retain, properties).mid for message in window]
             for number in numbers:
@@ -111,7 +111,7 @@ class MQTTClient:
 
     def subscribe(self, filters: Iterable[str]) -> None:
         """Begin to receive what fits."""
-        for topic_filter in filters:
+        for topic_filter in filters:  # one by one, so that a refusal can be reported with its filter
             number = self._client.subscribe(topic_filter, _QOS)[1]
             self._wait(lambda number=number: number in self._responses.subscribed)  # type: ignore[misc]
             refused = next((code for code in self._responses.subscribed[number or 0] if code.is_failure), None)
@@ -127,6 +127,7 @@ class MQTTClient:
     def receive(self, seconds: float) -> list[MQTTMessage]:
         """What comes, a few hundred messages at most; none if nothing does for so long."""
         messages = self._responses.messages
+        # Some may have come while something else was waited for: those are not to wait for more.
         self._work(0.0 if messages else seconds)
         count = 0
         while count < len(messages) < _RECEIVE_MAXIMUM:
@@ -156,6 +157,7 @@ class MQTTClient:
             session.name if session else "",
             protocol=MQTTProtocolVersion.MQTTv5 if version == 5 else MQTTProtocolVersion.MQTTv311,
             clean_session=None if version == 5 else session is None,
+            # By us, so that nothing the library still holds is sent behind what we send again.
             reconnect_on_failure=False,
             # Acknowledged by us, once a message is on the disk: the library would do so before we see it.
             manual_ack=session is not None,
@@ -205,6 +207,25 @@ class MQTTClient:
             raise BrokerRefused("another client goes by the same clientId: give this one another")
         if code != MQTTErrorCode.MQTT_ERR_SUCCESS:
             raise BrokerUnavailable(str(reason or error_string(code)))
+
+
+@dataclass(frozen=True, slots=True)
+class MQTTPublisher:
+    """Sends messages to one topic over a client."""
+
+    client: MQTTClient
+    topic: str
+    qos: int
+    retain: bool = False
+    properties: Properties | None = None
+
+    def publish(self, messages: Sequence[bytes]) -> Iterator[None]:
+        """As the client."""
+        return self.client.publish(messages, self.topic, qos=self.qos, retain=self.retain, properties=self.properties)
+
+    def close(self) -> None:
+        """As the client."""
+        self.client.close()
 
 
 class _HostContext:

@@ -160,16 +160,16 @@ class NATSConnection:
 
     def _connect(self, user: str, password: str, token: str, secure: bool) -> None:
         options: dict[str, Any] = {
-            "verbose": False,
+            "verbose": False,  # else each message costs a +OK, which PING asks for once
             "pedantic": False,
             "tls_required": secure,
             "headers": True,
-            "no_responders": True,
+            "no_responders": True,  # a request that nobody listens for is answered by a 503, and not by silence
             "name": "signalbook",
             "lang": "python",
             "version": "1",
             "protocol": 1,
-            "echo": False,
+            "echo": False,  # what we publish does not come back to our inbox
         }
         if user:
             options |= {"user": user, "pass": password}
@@ -193,6 +193,7 @@ class NATSConnection:
                 return self._message(operation.upper() == b"HMSG", rest.split())
             case b"-ERR":
                 raise _refusal(rest[:500].decode(errors="replace").strip())
+            # An INFO may name other servers of the cluster, where nobody has checked that we may go.
             case b"+OK" | b"INFO":
                 pass
             case _:
@@ -207,6 +208,7 @@ class NATSConnection:
             request = int(number) if inbox == self._inbox else None
         except (ValueError, IndexError):
             raise NATSError("the server sent a message that is none") from None
+        # Before anything of it is read: what a server claims decides how much memory is taken.
         if not 0 <= head <= size <= max(_LARGEST_MESSAGE, self.max_payload):
             raise NATSError("the server sent a message of an impossible size")
         content = self._take(size + 2)[:size]
@@ -449,11 +451,13 @@ class JetStream:
         config: dict[str, Any] = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": start,
+            # Spark's checkpoint keeps how far we are. An acknowledgement could not be one step with its commit.
             "ack_policy": "none",
             "replay_policy": "instant",
+            # The server drops the consumer of a task that was killed.
             "inactive_threshold": _KEPT * _NANOSECONDS,
             "num_replicas": 1,
-            "mem_storage": True,
+            "mem_storage": True,  # lost with the server, and made anew by the next attempt
             **({"filter_subject": subject} if subject else {}),
         }
         found = self._ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
@@ -464,6 +468,7 @@ class JetStream:
         most = min(consumer.pending, _AT_ONCE)
         limits = {
             "batch": most,
+            # Less than the largest message with its headers, and that would never come.
             "max_bytes": max(_BYTES, self._connection.max_payload + _AROUND),
             "expires": _EXPIRES * _NANOSECONDS,
         }
@@ -516,6 +521,7 @@ def _stored(answer: NATSMessage, consumer: _Consumer) -> StoredMessage:
         number, there, time, pending = (int(word) for word in words[shift + 5 : shift + 9])
     except ValueError:
         raise NATSError("the server does not say which message of the stream this is") from None
+    # Each delivery has a number of its own in the consumer: a gap there is a message that was lost on its way.
     if there != consumer.delivered + 1:
         raise NATSError("the server left out messages of the stream")
     consumer.delivered, consumer.pending = there, pending

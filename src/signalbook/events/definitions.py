@@ -1,7 +1,7 @@
-"""The definitions of the registry's own change events, in each door's dialect, as a catalogue anyone can import.
+"""The message definitions of the registry's own change events, in each API's dialect, as a document to import.
 
-With it a Signalbook is one more producer in the book: its feed goes through the same pipeline as any stream. What the
-Message Catalog drafts print of their own events is here without the slips of the print: subjects are paths as the
+With it a registry describes itself as a producer: its feed goes through the same pipeline as any stream. What the
+Message Catalog drafts print of their own events is here without their mistakes: subjects are paths as the
 API has them, those of groups and definitions too; ``value`` and ``required`` stand where they must (D-23).
 """
 

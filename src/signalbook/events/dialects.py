@@ -1,7 +1,7 @@
-"""The event dialects of the doors: one committed change as the CloudEvents of one of them.
+"""The event dialects of the APIs: one committed change as CloudEvents of one of them.
 
-A door's events are those of its ``source``: the root's say what xRegistry's events say, the drafts' say only that
-something is there or gone, and where (D-18 to D-22).
+The ``source`` of an event is the root of its API: xRegistry's events say what changed (core/events.md, "Event
+Definition"), those of the CNCF drafts only that something is there or gone, and where (D-18 to D-22).
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ _POINTERS: Final = frozenset({"meta.defaultversionid", "meta.defaultversionstick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dialect:
-    """What the events of one door say. ``source`` is their attribute of that name, an absolute URL."""
+class EventDialect:
+    """What the events of one API say. ``source`` is their attribute of that name, an absolute URL."""
 
     source: str
     _translate: Callable[[Record, str], tuple[JSONObject, ...]]
 
     def events(self, record: Record) -> tuple[JSONObject, ...]:
-        """The CloudEvents (JSON format) that tell of ``record``: none if this door does not show what changed.
+        """The CloudEvents (JSON format) that tell of ``record``: none if this API does not show what changed.
 
         Their ``id`` begins with the record's position, and is the same each time.
         """
@@ -85,7 +85,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
+class _DraftDialect:
     """``types`` is what the events' types begin with; ``path`` is the API path of what an xid names, if it has one.
 
     All such xids begin with ``within``.
@@ -98,7 +98,7 @@ class _Draft:
     def events(self, record: Record, source: str) -> tuple[JSONObject, ...]:
         """One event for each object that came, changed or went (D-18, D-19), without data (D-21)."""
         xid: str = record.change["xid"]
-        if not xid.startswith(self.within) or not _told(record.change):
+        if not xid.startswith(self.within) or not _is_reported(record.change):
             return ()
         path = self.path(Xid(tuple(xid[1:].split("/"))))  # which was checked on its way in
         if path is None:
@@ -115,28 +115,28 @@ class _Draft:
         )
 
 
-_SCHEMAS: Final = _Draft(types=SCHEMA_REGISTRY, within="/schemagroups/", path=schema_path)
-_MESSAGES: Final = _Draft(types=MESSAGE_CATALOG, within="/messagegroups/", path=message_path)
+_SCHEMAS: Final = _DraftDialect(types=SCHEMA_REGISTRY, within="/schemagroups/", path=schema_path)
+_MESSAGES: Final = _DraftDialect(types=MESSAGE_CATALOG, within="/messagegroups/", path=message_path)
 
-DOORS: Final = {
+API_PATHS: Final = {
     "/compat/schemaregistry/v0.2": _SCHEMAS,
     "/compat/messagecatalog/v0": _MESSAGES,
     "/compat/messagecatalog/v0.1": _MESSAGES,
 }
-"""Where the doors are, below the registry root."""
+"""Where the APIs of the CNCF drafts are, below the registry root."""
 
 
-def of_source(source: str, root: str) -> Dialect | None:
-    """The dialect of a subscription's ``source``, empty for the root itself; None if no door is there (D-25, J-21).
+def of_source(source: str, root: str) -> EventDialect | None:
+    """The dialect of a subscription's ``source``, empty for the root itself; None if no API is there (D-25, J-21).
 
     ``root`` is the registry's URL. A slash at the end of either says nothing.
     """
     root = root.rstrip("/")
-    door = source.rstrip("/").removeprefix(root) if source else ""
-    if not door:
-        return Dialect(source=f"{root}/", _translate=_own)
-    draft = DOORS.get(door)
-    return None if draft is None else Dialect(source=root + door, _translate=draft.events)
+    path = source.rstrip("/").removeprefix(root) if source else ""
+    if not path:
+        return EventDialect(source=f"{root}/", _translate=_xregistry_event)
+    draft = API_PATHS.get(path)
+    return None if draft is None else EventDialect(source=root + path, _translate=draft.events)
 
 
 def draft_type(types: str, action: str) -> str:
@@ -144,15 +144,15 @@ def draft_type(types: str, action: str) -> str:
     return f"{types}.{action}.v1"
 
 
-def _own(record: Record, source: str) -> tuple[JSONObject, ...]:
+def _xregistry_event(record: Record, source: str) -> tuple[JSONObject, ...]:
     return (cloudevent(record, source=source),)
 
 
-def _told(change: JSONObject) -> bool:
+def _is_reported(change: JSONObject) -> bool:
     """Whether a change is one of the object itself.
 
-    What went with its owner is told by that one's event (D-19). An owner that did nothing but gain or lose members, or
-    whose default Version is another since then, is told of by theirs: a new version is one event, not two (D-18).
+    What went with its owner is reported by that one's event (D-19). An owner that did nothing but gain or lose members,
+    or whose default Version is another since then, is reported by theirs: a new version is one event, not two (D-18).
     """
     if change["action"] != "updated":
         return change["action"] == "created" or (change["action"] == "deleted" and not change.get("cascaded"))

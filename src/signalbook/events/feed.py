@@ -1,4 +1,4 @@
-"""How far the outbox is: looked up once for all of a process that wait for more."""
+"""The change feed: its newest position, looked up once for all who wait for more, and the retention of its history."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from signalbook.storage.base import StorageError
 
 _LOOK_EVERY: Final = 0.05
 
-Tell = Callable[[int], None]
+Listener = Callable[[int], None]
 
 
 class Head:
     """The position of the last change, by whichever process. Safe for threads.
 
-    ``ask`` finds it; nobody asks while nobody listens. While the store cannot be read, it stays where it was.
+    ``ask`` reads it; it is not read while nobody listens. While the store cannot be read, it stays where it was.
     """
 
     def __init__(self, ask: Callable[[], int]) -> None:
         self._ask = ask
         self._position = 0
-        self._listeners: dict[object, Tell] = {}
+        self._listeners: dict[object, Listener] = {}
         self._lock = threading.Lock()
         self._looking = False
 
@@ -35,14 +35,14 @@ class Head:
         """What the last look found; 0 if nobody has looked."""
         return self._position
 
-    def listen(self, tell: Tell) -> Callable[[], None]:
-        """Call ``tell`` with each new position, in another thread, until the function that is returned is called.
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` with each new position, in another thread, until the function that is returned is called.
 
         It must not take long: the others wait for it.
         """
         mark = object()
         with self._lock:
-            self._listeners[mark] = tell
+            self._listeners[mark] = listener
             if not self._looking:
                 self._looking = True
                 threading.Thread(target=self._look, name="head", daemon=True).start()
@@ -72,8 +72,8 @@ class Head:
             self._position = position
             with self._lock:
                 listeners = list(self._listeners.values())
-            for tell in listeners:
-                tell(position)
+            for listener in listeners:
+                listener(position)
 
 
 WAITING_FACTOR: Final = 4
@@ -85,7 +85,7 @@ _LOG: Final = logging.getLogger("signalbook.events")
 
 
 class Retention:
-    """Forgets changes told more than ``days`` ago, from a thread of its own, in small transactions.
+    """Prunes changes that are older than ``days``, from a thread of its own, in small transactions.
 
     The last change always stays. Any number of processes may do this on one store.
     """
@@ -107,9 +107,9 @@ class Retention:
         self._thread.join()
 
     def prune(self) -> int:
-        """Forget what is due; how many changes that were. Raises ``StorageError``."""
+        """Prune what is due; returns how many changes that were. Raises ``StorageError``."""
         now = self._now()
-        return self._forget(now - self._days, self._waiting()) + self._forget(
+        return self._prune(now - self._days, self._waiting()) + self._prune(
             now - WAITING_FACTOR * self._days, _NO_BOUND
         )
 
@@ -119,7 +119,7 @@ class Retention:
             least = transaction.subscriptions.least_position()
         return _NO_BOUND if least is None else least
 
-    def _forget(self, before: datetime, upto: int) -> int:
+    def _prune(self, before: datetime, upto: int) -> int:
         total = 0
         while not self._over.is_set() and (count := self._engine.prune(before=before, upto=upto)):
             total += count
@@ -130,8 +130,8 @@ class Retention:
             try:
                 count = self.prune()
             except StorageError as error:  # a busy or absent database is no reason to give up
-                _LOG.warning("old changes could not be forgotten, trying again later: %s", error)
+                _LOG.warning("old changes could not be pruned, will retry: %s", error)
             else:
                 if count:
-                    _LOG.info("%d old changes forgotten", count)
+                    _LOG.info("pruned %d old changes", count)
             self._over.wait(_PRUNE_EVERY)

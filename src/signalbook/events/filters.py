@@ -1,4 +1,4 @@
-"""Which events are wanted: the filter dialects of the CloudEvents Subscriptions API (subscriptions/spec.md 3.2.4)."""
+"""Filters of events: the filter dialects of the CloudEvents Subscriptions API (subscriptions/spec.md 3.2.4)."""
 
 from __future__ import annotations
 

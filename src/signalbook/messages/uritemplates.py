@@ -47,6 +47,7 @@ class Template:
         found = self.pattern.fullmatch(value)
         if found is None:
             return None
+        # Nearly all templates have one placeholder, which cannot contradict itself.
         if len(self.names) == 1:
             text = found[1]
             return {self.names[0]: _decoded(text) if self.encoded and "%" in text else text}
@@ -124,6 +125,8 @@ def _pattern(literals: tuple[str, ...], separator: str) -> re.Pattern[str]:
         return re.compile("(.+)", re.DOTALL)
     one = f"[^{re.escape(separator)}]"
     parts = [re.escape(literals[0])]
+    # Lazy within an atomic group: a placeholder ends at the first place where the literal behind it follows, and that
+    # choice is never taken back. The last one is bounded by the end of the text, so greedy is right and cheap.
     parts += [f"(?>({one}+?){re.escape(literal)})" for literal in literals[1:-1]]
     if len(literals) > 1:
         parts.append(f"({one}+){re.escape(literals[-1])}")
@@ -160,6 +163,7 @@ class TemplateTree(Generic[T]):
         """Everything filed under templates whose literal parts ``text`` has."""
         nodes = [self._root]
         for segment in text.split(self._separator):
+            # A segment may fit a literal and several patterns, so all nodes that fit so far are carried along.
             nodes = [child for node in nodes for child in _children(node, segment)]
             if not nodes:
                 return []

@@ -13,7 +13,7 @@ from typing import Final, Self
 from signalbook.client.registry import NoHistory
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.store import SECONDS, Lease
+from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.notices import RecentlySeen
@@ -74,7 +74,7 @@ _FINISH: Final = 5.0
 class Following:
     """All sources of a server. Raises ``SettingError`` for settings that make no sense."""
 
-    def __init__(self, engine: Engine, settings: Settings, *, lease: float = SECONDS) -> None:
+    def __init__(self, engine: Engine, settings: Settings, *, lease: float = LEASE_SECONDS) -> None:
         self.sources = tuple(FollowedSource.parse(text) for text in settings.follow)
         self._engine = engine
         self._settings = settings

@@ -1,4 +1,4 @@
-"""The statement behind a selection: one, whatever its depth."""
+"""Selections of entities by their content: one SQL statement, whatever the depth."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class SelectionStatements:
         return self._text(parts, selection.resource, shapes, selection.after is not None), parameters
 
     def _compiled(self, parts: tuple[_Parts, ...], resource: int | None, shapes: _Shape, after: bool) -> str:
-        way = _Way(len(parts), resource)
+        way = _Joins(len(parts), resource)
         columns = [column for step, wanted in enumerate(parts) for column in way.columns(step, wanted)]
         query = select(*columns).select_from(way.source).where(*way.conditions)
         if all(shapes):
@@ -74,7 +74,7 @@ class SelectionStatements:
         return self._dialect.text(query)
 
     def _test(
-        self, way: _Way, name: str, step: int, part: Part, column: str, relation: str, count: int
+        self, way: _Joins, name: str, step: int, part: Part, column: str, relation: str, count: int
     ) -> ColumnElement[bool]:
         if relation == "default":
             return way.is_default(step)
@@ -85,7 +85,7 @@ class SelectionStatements:
         return or_(*contained, self._dialect.folds_to_ascii(tested))
 
 
-class _Way:
+class _Joins:
     """The joins of a selection: a row of ``entities`` for each step; of a Resource its target and default Version too.
 
     Both are outer joins over unique keys, which databases leave out where nothing is asked of them.

@@ -138,7 +138,7 @@ def test_what_was_not_accepted_is_given_again(artemis: Broker) -> None:
         for number in range(9)
     ]
     with connected(artemis) as connection:
-        list(AMQPSender(connection, address="given.again", name="s").send(sent))
+        list(AMQPSender(connection, address="given.again", name="s").publish(sent))
         connection.close(drain=True)
     assert taken(artemis, 4) == ["0", "1", "2", "3"]
     # in any order: the broker may give what comes next before it has put back what was not accepted

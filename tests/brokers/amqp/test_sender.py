@@ -43,7 +43,7 @@ def sent(said: bytes, count: int = 3, size: int = 10, **more: Any) -> tuple[int,
     stream.heard = b""
     try:
         sender = AMQPSender(connection, address="changes", name="link", **more)
-        for _ in sender.send([b"x" * size] * count):
+        for _ in sender.publish([b"x" * size] * count):
             confirmed += 1
     except BrokerError as raised:
         error = raised
@@ -120,7 +120,7 @@ def test_a_flow_that_asks_for_one_is_answered() -> None:
     stream = Scripted(OPENED + ATTACHED + asking + flow(1) + answer(0))
     sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), address="changes", name="link")
     stream.heard = b""
-    assert len(list(sender.send([b"x"]))) == 1
+    assert len(list(sender.publish([b"x"]))) == 1
     assert [code for code, _ in performatives(stream.heard)] == [FLOW, TRANSFER]
 
 
@@ -128,7 +128,7 @@ def test_an_answer_that_wants_one_gets_it() -> None:
     stream = Scripted(OPENED + ATTACHED + flow(1) + answer(0, settled=False))
     sender = AMQPSender(AMQPConnection(stream, host="x", container="tests"), address="changes", name="link")
     stream.heard = b""
-    assert len(list(sender.send([b"x"]))) == 1
+    assert len(list(sender.publish([b"x"]))) == 1
     assert [code for code, _ in performatives(stream.heard)] == [TRANSFER, DISPOSITION]
 
 

@@ -112,3 +112,20 @@ def test_what_identifies_a_message() -> None:
     """B-6: of CloudEvents the type; the drafts name nothing for others."""
     assert definitions.criteria("CloudEvents", DEFINITION) == "a.b"
     assert definitions.criteria("AMQP", {"properties": {}}) is None
+
+
+@pytest.mark.parametrize(
+    ("tags", "labels"),
+    [
+        ("a,b", {"a": "", "b": ""}),
+        ("b, a", {"a": "", "b": "", "tags": "b, a"}),
+        ("Not a key", {"tags": "Not a key"}),
+        ("", {"tags": ""}),
+        ("team", {"tags": "team"}),
+    ],
+)
+def test_tags_are_labels_without_value(tags: str, labels: Any) -> None:
+    """J-16: as they were written, where the labels do not tell that."""
+    found = definitions.labelled({"team": "x", "old": ""}, tags)
+    assert found == {"team": "x", **labels}
+    assert definitions.tagged(found) == tags

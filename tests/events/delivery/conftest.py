@@ -14,9 +14,9 @@ import pytest
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.events.delivery import dispatcher
-from signalbook.events.delivery.deliveries import Opener
-from signalbook.events.delivery.dispatcher import Relay
-from signalbook.events.delivery.queue import Retries
+from signalbook.events.delivery.deliveries import SinkOpener
+from signalbook.events.delivery.dispatcher import Dispatcher
+from signalbook.events.delivery.queue import Backoff
 from signalbook.events.feed import Head
 from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
@@ -31,7 +31,7 @@ from ..hooks import DEADLINE, Hook, serving
 
 ROOT = "https://registry.example.com"
 MODEL: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
-QUICK = Retries(first=0.02, longest=0.1)
+QUICK = Backoff(first=0.02, longest=0.1)
 
 
 class Place:
@@ -51,12 +51,14 @@ class Place:
         self.allowed.append(served.place)
         return served
 
-    def relay(self, *, ask: bool = True, timeout: float = DEADLINE, retries: Retries = QUICK) -> Relay:
+    def dispatcher(self, *, ask: bool = True, timeout: float = DEADLINE, retries: Backoff = QUICK) -> Dispatcher:
         """A relay that runs, over the sinks so far; it delivers for as long, however little time it gets meanwhile."""
         policy = SinkPolicy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
-        self.opener = Opener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
+        self.opener = SinkOpener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
         head = Head(self.engine.position)
-        made = Relay(self.engine, self.book, head, root=ROOT, open=self.opener.open, retries=retries, lease=DEADLINE)
+        made = Dispatcher(
+            self.engine, self.book, head, root=ROOT, open=self.opener.open, backoff=retries, lease=DEADLINE
+        )
         made.start()
         self.stack.callback(made.stop)
         return made
@@ -111,7 +113,7 @@ def _none() -> Subscription:
 @pytest.fixture
 def place(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     """A registry on each database, everything ended at the end; what is under way then has the time that it takes."""
-    monkeypatch.setattr(dispatcher, "_FINISH", float(DEADLINE))
+    monkeypatch.setattr(dispatcher, "_FINISH_SECONDS", float(DEADLINE))
     made = Place(store)
     with made.stack:
         yield made

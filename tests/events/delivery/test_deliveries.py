@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery.deliveries import Deliveries, policy
+from signalbook.events.delivery.deliveries import Deliveries, sink_policy
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
@@ -39,10 +39,10 @@ def test_settings_that_make_no_sense(store: Store, settings: dict[str, Any], tol
 
 def test_the_policy_is_the_operators() -> None:
     """D-34: the origin is the name of the registry"""
-    chosen = policy(Settings(base_url="https://r.example:8443/x", sink_timeout=3.0, sink_folder="/var/sinks"))
+    chosen = sink_policy(Settings(base_url="https://r.example:8443/x", sink_timeout=3.0, sink_folder="/var/sinks"))
     assert (chosen.origin, chosen.timeout, chosen.folder, chosen.ask) == ("r.example", 3.0, "/var/sinks", True)
-    assert policy(Settings(sink_consent="assumed")).ask is False
-    assert policy(Settings()).origin == "localhost"
+    assert sink_policy(Settings(sink_consent="assumed")).ask is False
+    assert sink_policy(Settings()).origin == "localhost"
 
 
 def test_a_server_that_leaves_them_to_others(store: Store) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.events.delivery.interest import Index, Interest, Key, interest
+from signalbook.events.delivery.interest import EventKey, Interest, InterestIndex, interest
 from signalbook.events.subscriptions.subscription import Subscription
 
 
@@ -16,9 +16,9 @@ def wanted(*filters: Any, types: tuple[str, ...] = ()) -> Interest:
     return interest(Subscription(id="s", protocol="HTTP", sink="https://e.example", filters=filters, types=types))
 
 
-SUBJECT = Key("subject", True, "/a/b")
-PREFIX = Key("subject", False, "/a/")
-TYPE = Key("type", True, "t1")
+SUBJECT = EventKey("subject", True, "/a/b")
+PREFIX = EventKey("subject", False, "/a/")
+TYPE = EventKey("type", True, "t1")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ TYPE = Key("type", True, "t1")
         (({"exact": {"xregcorrelationid": "x"}},), (), None),
     ],
 )
-def test_keys(filters: tuple[Any, ...], types: tuple[str, ...], keys: set[Key] | None) -> None:
+def test_keys(filters: tuple[Any, ...], types: tuple[str, ...], keys: set[EventKey] | None) -> None:
     """D-28, D-29: the narrowest thing that every wanted event has"""
     assert wanted(*filters, types=types).keys == keys
 
@@ -72,7 +72,7 @@ EVENTS = st.fixed_dictionaries({"subject": PARTS, "type": PARTS, "source": PARTS
 @given(st.lists(INTERESTS, max_size=8), st.lists(EVENTS, min_size=1, max_size=5), st.data())
 def test_nobody_is_overlooked(interests: list[Interest], events: list[dict[str, str]], data: st.DataObject) -> None:
     """Who wants an event is among those found for it, before and after others have gone."""
-    index: Index[int] = Index()
+    index: InterestIndex[int] = InterestIndex()
     for number, each in enumerate(interests):
         index.add(number, each.keys)
     gone = data.draw(st.sets(st.sampled_from(range(len(interests)))) if interests else st.just(set()))
@@ -87,7 +87,7 @@ def test_nobody_is_overlooked(interests: list[Interest], events: list[dict[str, 
 
 
 def test_others_are_not_even_asked() -> None:
-    index: Index[int] = Index()
+    index: InterestIndex[int] = InterestIndex()
     for number in range(1000):
         index.add(number, wanted({"prefix": {"subject": f"/dirs/d{number:04}/"}}).keys)
     assert list(index.candidates({"subject": "/dirs/d0042/files/x", "type": "t"})) == [42]

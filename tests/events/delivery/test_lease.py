@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery.store import Lease
+from signalbook.events.delivery.lease import Lease
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.brokers.deliveries import events, plain, subscription
 
-from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerUnavailable
+from signalbook.brokers.connection import BrokerError, BrokerRefused, BrokerSettings, BrokerUnavailable
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import DeliveryError, SinkPolicy
 from signalbook.events.sinks.brokers import BrokerSink
@@ -161,6 +161,11 @@ class Recorder:
         self.taken: list[JSONObject] = []
         self.connections = 0
 
+    settings = BrokerSettings(servers=(("h", 1),), secure=False)
+
+    def encode(self, event: JSONObject) -> JSONObject:
+        return event
+
     def publish(self, sent: Sequence[JSONObject]) -> Iterator[None]:
         failure, count = self.failures.pop(0) if self.failures else (None, len(sent))
         for event in sent[:count]:
@@ -179,7 +184,7 @@ class Recorder:
 
 def test_what_an_old_connection_did_not_take_goes_over_a_new_one() -> None:
     recorder = Recorder([])
-    sink = BrokerSink(recorder.connect)
+    sink = BrokerSink(recorder)
     sink.send(events(1))
     recorder.failures = [(BrokerUnavailable("gone"), 2)]
     sink.send(events(5, start=1))
@@ -189,7 +194,7 @@ def test_what_an_old_connection_did_not_take_goes_over_a_new_one() -> None:
 
 def test_a_new_connection_that_fails_too_counts_all_that_was_taken() -> None:
     recorder = Recorder([])
-    sink = BrokerSink(recorder.connect)
+    sink = BrokerSink(recorder)
     sink.send(events(1))
     recorder.failures = [(BrokerUnavailable("gone"), 2), (BrokerRefused("full"), 1)]
     with pytest.raises(DeliveryError, match="full") as caught:
@@ -201,7 +206,7 @@ def test_a_new_connection_that_fails_too_counts_all_that_was_taken() -> None:
 @pytest.mark.parametrize("failure", [BrokerUnavailable("gone"), BrokerRefused("full")])
 def test_a_failure_of_a_new_connection_is_for_the_relay(failure: BrokerError) -> None:
     recorder = Recorder([(failure, 1)])
-    sink = BrokerSink(recorder.connect)
+    sink = BrokerSink(recorder)
     with pytest.raises(DeliveryError) as caught:
         sink.send(events(2))
     assert (str(caught.value), caught.value.delivered) == (str(failure), 1)

@@ -222,7 +222,7 @@ def test_what_no_plan_can_say_is_checked_afterwards(
     told = Mock()
     monkeypatch.setattr(native, "module", lambda: told)
     json.decoder(parse(document))
-    (described,) = told.Decoder.call_args.args
+    (described,) = told.JsonDecoder.call_args.args
     assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
 
@@ -257,7 +257,7 @@ def test_zeros_below_zero_are_those_of_fractions() -> None:
 
 
 def test_the_module_checks_what_it_is_given() -> None:
-    decoder = native.module().Decoder
+    decoder = native.module().JsonDecoder
     with pytest.raises(ValueError, match="no columns of kind"):
         decoder(("else", False))
     with pytest.raises(IndexError):
@@ -288,7 +288,7 @@ def found(pattern: str, texts: list[str]) -> list[bool]:
     """What the native module says."""
     translated = translate(pattern)
     assert translated is not None
-    decoder = native.module().Decoder(("string", False, 0, None, None, program(translated)))
+    decoder = native.module().JsonDecoder(("string", False, 0, None, None, program(translated)))
     raw = [*map(dump_json, texts)]
     _, refused = decoder.read(b"".join(raw), np.cumsum([0, *map(len, raw)]).astype(np.int32).tobytes())
     return [number not in refused for number in range(len(texts))]

@@ -134,7 +134,7 @@ def test_what_was_not_confirmed_comes_again(artemis: Broker, spool: MessageSpool
     sent = [to_bytes(AMQPMessage(body=str(number).encode())) for number in range(5)]
     with SocketStream(artemis.ports["plain"]) as stream:
         connection = AMQPConnection(stream, host="127.0.0.1", container="tests")
-        list(AMQPSender(connection, address=queue, name="s").send(sent))
+        list(AMQPSender(connection, address=queue, name="s").publish(sent))
         connection.close(drain=True)
     url = f"amqp://127.0.0.1:{artemis.ports['plain']}/{queue}?timeout={PATIENCE}"
     for confirm in (False, True):

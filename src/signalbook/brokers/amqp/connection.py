@@ -89,6 +89,7 @@ class AMQPConnection:
         self._over = False
         self._authenticate(host, user, password)
         self._greet(_AMQP)
+        # No idle time is named here, so that the broker need not send heartbeats; it may still ask for ours.
         self.send(OPEN, container, host, Uint(_FRAME), Ushort(0))
         opened = self.expect(OPEN)
         self.max_frame = min(int(_at(opened, 2) or 0xFFFFFFFF), _FRAME)
@@ -165,6 +166,7 @@ class AMQPConnection:
         self._stream.close()
 
     def _authenticate(self, host: str, user: str, password: str) -> None:
+        # The SASL layer comes first, also without a user: most brokers hang up at a plain AMQP greeting.
         self._greet(_SASL)
         code, fields, _ = self._read(_SASL[1])
         offered = _at(fields, 0)
@@ -192,6 +194,7 @@ class AMQPConnection:
     def _read(self, kind: int) -> tuple[int, list[Any], bytes]:
         while True:
             size, offset, found, _ = struct.unpack("!IBBH", self._take(8))
+            # Sizes are checked before that much is read: a peer that speaks something else may claim anything.
             if found != kind or offset < 2 or not 4 * offset <= size <= _FRAME:
                 raise AMQPError("the broker sent a frame that is none")
             body = self._take(size - 8)[4 * offset - 8 :]
@@ -284,7 +287,7 @@ class AMQPSender:
             connection.close()
             raise
 
-    def send(self, messages: Sequence[bytes]) -> Iterator[None]:
+    def publish(self, messages: Sequence[bytes]) -> Iterator[None]:
         """Send encoded messages; yields once for each that is confirmed, in their order.
 
         Several are on their way at once, as many as the other side has given credit for. Raises ``BrokerRefused`` for
@@ -299,6 +302,10 @@ class AMQPSender:
                 raise
             yield from self._confirmed_by_now()
         yield from self._confirm()
+
+    def close(self) -> None:
+        """Say good-bye, and hang up; raises nothing."""
+        self.connection.close()
 
     def _confirm(self) -> Iterator[None]:
         while self._confirmed < self._sent:
@@ -348,6 +355,7 @@ class AMQPSender:
             self._take()
         delivery, room = self._sent, self.connection.max_frame - _AROUND
         tag = delivery.to_bytes(8)
+        # A message beyond the frame size goes in several transfers, each of which needs room in the window.
         for start in range(0, max(len(message), 1), room):
             while self._frames >= self._window_end:  # the window is of the session, counted in frames
                 self._take()

@@ -173,11 +173,6 @@ MQTT_VERSION: Final = "5.0"
 """Where a definition tells none (B-15)."""
 
 
-def section(format: str, name: str) -> MetaschemaSection | None:
-    """The section of a format, None if it has none of that name."""
-    return next((each for each in METASCHEMAS.get(format, ()) if each.name == name), None)
-
-
 def mqtt_version(definition: dict[str, object]) -> str:
     """The version of MQTT that a definition (spelt as in 0.1) is for."""
     publish = definition.get("publish")
@@ -272,14 +267,9 @@ def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
     return {name: section for name, section in flat.items() if section != {} or definition.get(name) == {}}
 
 
-def sections_of(format: str) -> tuple[MetaschemaSection, ...]:
-    """The sections of a predefined format, none of another."""
-    return METASCHEMAS.get(format, ())
-
-
 def _present_sections(format: str, definition: JSONObject) -> Iterator[tuple[str, JSONObject]]:
     """Those sections of the metaschema that ``definition`` has as objects."""
-    for section in sections_of(format):
+    for section in METASCHEMAS.get(format, ()):
         value = definition.get(section.name)
         if isinstance(value, dict):
             yield section.name, value

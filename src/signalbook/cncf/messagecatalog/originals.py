@@ -22,7 +22,7 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     to_newer_spelling,
 )
 from signalbook.cncf.messagecatalog.projection import render_message
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, parse_json
+from signalbook.values import JSONError, JSONObject, dump_json, fingerprint, parse_json
 
 DRAFT: Final = "draft"
 JSON_TYPE: Final = "application/json"
@@ -36,7 +36,7 @@ BESIDE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A document of the first draft: bytes, and their content type if one was told."""
+    """A document of the first draft: bytes, and their content type if one was stated."""
 
     body: bytes
     contenttype: str | None
@@ -100,11 +100,6 @@ def render_content(format: str, id: str, number: int, message: JSONObject) -> Co
 def sent_content(format: str, message: JSONObject) -> Content | None:
     """The document of the first draft that a message was made of, if it still holds."""
     return _content(_holding(format, message)[0])
-
-
-def read_content(body: bytes, max_depth: int) -> JSON:
-    """The JSON in a document. Raises ``JSONError``."""
-    return parse_json(body, max_depth=max_depth, unique=True)
 
 
 def _with(message: JSONObject, kept: JSONObject) -> JSONObject:

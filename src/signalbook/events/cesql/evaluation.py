@@ -17,9 +17,9 @@ from signalbook.events.cesql import parser
 from signalbook.events.cesql.parser import (
     LEAST,
     MOST,
-    Fault,
-    Type,
+    EvaluationFault,
     Value,
+    ValueType,
     attribute,
     bounded,
     cast,
@@ -29,24 +29,24 @@ from signalbook.events.cesql.parser import (
     type_of,
 )
 
-Faults = list[Fault]
-_S, _I, _B = Type.STRING, Type.INTEGER, Type.BOOLEAN
+Faults = list[EvaluationFault]
+_S, _I, _B = ValueType.STRING, ValueType.INTEGER, ValueType.BOOLEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
     """One function of one arity. ``rest`` is the type of any further arguments; None in ``parameters`` takes all."""
 
-    parameters: tuple[Type | None, ...]
-    result: Type
+    parameters: tuple[ValueType | None, ...]
+    result: ValueType
     run: Callable[..., Value]
-    rest: Type | None = None
+    rest: ValueType | None = None
 
     def takes(self, count: int) -> bool:
         """Whether it can be called with so many arguments."""
         return count == len(self.parameters) or (self.rest is not None and count > len(self.parameters))
 
-    def types(self, count: int) -> tuple[Type | None, ...]:
+    def types(self, count: int) -> tuple[ValueType | None, ...]:
         """The type each of ``count`` arguments is cast to."""
         return (*self.parameters, *[self.rest] * (count - len(self.parameters)))
 
@@ -58,14 +58,14 @@ def find(name: str, count: int) -> Function | None:
 
 def _left(faults: Faults, text: str, count: int) -> str:
     if count < 0:
-        faults.append(Fault.FUNCTION_EVALUATION)
+        faults.append(EvaluationFault.FUNCTION_EVALUATION)
         return text
     return text[:count]
 
 
 def _right(faults: Faults, text: str, count: int) -> str:
     if count < 0:
-        faults.append(Fault.FUNCTION_EVALUATION)
+        faults.append(EvaluationFault.FUNCTION_EVALUATION)
         return text
     return text[max(0, len(text) - count) :]
 
@@ -74,7 +74,7 @@ def _substring(faults: Faults, text: str, position: int, length: int = MOST) -> 
     if position == 0:
         return ""
     if abs(position) > len(text) or length < 0:
-        faults.append(Fault.FUNCTION_EVALUATION)
+        faults.append(EvaluationFault.FUNCTION_EVALUATION)
         return ""
     start = position - 1 if position > 0 else len(text) + position
     return text[start : start + length]
@@ -82,7 +82,7 @@ def _substring(faults: Faults, text: str, position: int, length: int = MOST) -> 
 
 def _absolute(faults: Faults, number: int) -> int:
     if number == LEAST:
-        faults.append(Fault.MATH)
+        faults.append(EvaluationFault.MATH)
         return MOST
     return abs(number)
 
@@ -110,7 +110,7 @@ _FUNCTIONS: Final[dict[str, tuple[Function, ...]]] = {
 Event = Mapping[str, object]
 
 
-Run = Callable[[Event, list[Fault]], Value]
+Run = Callable[[Event, list[EvaluationFault]], Value]
 
 _ARITHMETIC: Final[dict[str, Callable[[int, int], int]]] = {
     "+": operator.add,
@@ -126,25 +126,25 @@ _ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class EvaluationResult:
     """The value of an expression for one event, and what went wrong on the way."""
 
     value: Value
-    faults: tuple[Fault, ...]
+    faults: tuple[EvaluationFault, ...]
 
 
-class Expression:
+class CesqlExpression:
     """A parsed expression. Immutable; safe to share between threads."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._run = _compiled(parser.read(text))
 
-    def evaluate(self, event: Event) -> Outcome:
+    def evaluate(self, event: Event) -> EvaluationResult:
         """The value for the context attributes of one event; never raises."""
-        faults: list[Fault] = []
+        faults: list[EvaluationFault] = []
         value = self._run(event, faults)
-        return Outcome(value=value, faults=tuple(faults))
+        return EvaluationResult(value=value, faults=tuple(faults))
 
     def matches(self, event: Event) -> bool:
         """Whether the event passes a filter of this expression: true, and nothing went wrong (1.2)."""
@@ -152,9 +152,9 @@ class Expression:
         return outcome.value is True and not outcome.faults
 
 
-def parse(text: str) -> Expression:
+def parse(text: str) -> CesqlExpression:
     """The expression in ``text``. Raises ``ParseError``."""
-    return Expression(text)
+    return CesqlExpression(text)
 
 
 @singledispatch
@@ -168,11 +168,11 @@ def _(node: parser.Literal) -> Run:
 
 
 @_compiled.register
-def _(node: parser.Attribute) -> Run:
-    def run(event: Event, faults: list[Fault]) -> Value:
+def _(node: parser.AttributeReference) -> Run:
+    def run(event: Event, faults: list[EvaluationFault]) -> Value:
         value = event.get(node.name)
         if value is None:
-            faults.append(Fault.MISSING_ATTRIBUTE)
+            faults.append(EvaluationFault.MISSING_ATTRIBUTE)
             return False
         return attribute(value)
 
@@ -180,45 +180,45 @@ def _(node: parser.Attribute) -> Run:
 
 
 @_compiled.register
-def _(node: parser.Exists) -> Run:
+def _(node: parser.ExistsOperation) -> Run:
     return lambda event, _faults: event.get(node.name) is not None
 
 
 @_compiled.register
-def _(node: parser.Unary) -> Run:
+def _(node: parser.UnaryOperation) -> Run:
     if node.operator == "-":
-        return _operator([node.operand], _negative, Type.INTEGER)
-    return _operator([node.operand], _not, Type.BOOLEAN)
+        return _operator([node.operand], _negative, ValueType.INTEGER)
+    return _operator([node.operand], _not, ValueType.BOOLEAN)
 
 
 @_compiled.register
-def _(node: parser.Like) -> Run:
+def _(node: parser.LikeOperation) -> Run:
     pattern = _pattern(node.pattern)
 
-    def like(faults: list[Fault], value: Value) -> bool:
-        return _like(str(cast(value, Type.STRING, faults)), pattern) is not node.negated
+    def like(faults: list[EvaluationFault], value: Value) -> bool:
+        return _like(str(cast(value, ValueType.STRING, faults)), pattern) is not node.negated
 
-    return _operator([node.operand], like, Type.BOOLEAN)
+    return _operator([node.operand], like, ValueType.BOOLEAN)
 
 
 @_compiled.register
-def _(node: parser.In) -> Run:
-    def within(_faults: list[Fault], value: Value, *members: Value) -> bool:
+def _(node: parser.InOperation) -> Run:
+    def within(_faults: list[EvaluationFault], value: Value, *members: Value) -> bool:
         """The left operand says of which type all are (3.7); a member that cannot be is not the one."""
         found = any(cast(member, type_of(value), []) == value for member in members)
         return found is not node.negated
 
-    return _operator([node.operand, *node.members], within, Type.BOOLEAN)
+    return _operator([node.operand, *node.members], within, ValueType.BOOLEAN)
 
 
 @_compiled.register
-def _(node: parser.Call) -> Run:
+def _(node: parser.FunctionCall) -> Run:
     function = find(node.name, len(node.arguments))
     if function is None:
-        return _operator([], _no_function, Type.BOOLEAN)
+        return _operator([], _no_function, ValueType.BOOLEAN)
     types = function.types(len(node.arguments))
 
-    def call(faults: list[Fault], *values: Value) -> Value:
+    def call(faults: list[EvaluationFault], *values: Value) -> Value:
         pairs = zip(values, types, strict=True)
         return function.run(
             faults, *(value if wanted is None else cast(value, wanted, faults) for value, wanted in pairs)
@@ -228,18 +228,18 @@ def _(node: parser.Call) -> Run:
 
 
 @_compiled.register
-def _(node: parser.Binary) -> Run:
+def _(node: parser.BinaryOperation) -> Run:
     if node.operator in ("AND", "OR"):
         return _short(_compiled(node.left), _compiled(node.right), decided_by=node.operator == "OR")
     decide, result = _DECIDE[node.operator]
     return _operator([node.left, node.right], decide, result)
 
 
-def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], result: Type) -> Run:
+def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], result: ValueType) -> Run:
     """``decide`` for the values of ``operands``, if they can be had."""
     compiled = [_compiled(operand) for operand in operands]
 
-    def run(event: Event, faults: list[Fault]) -> Value:
+    def run(event: Event, faults: list[EvaluationFault]) -> Value:
         found = len(faults)
         values = [operand(event, faults) for operand in compiled]
         return result.zero if len(faults) > found else decide(faults, *values)
@@ -250,7 +250,7 @@ def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], res
 def _short(left: Run, right: Run, *, decided_by: bool) -> Run:
     """AND and OR: the right operand is not looked at when the left one decides (3.6)."""
 
-    def run(event: Event, faults: list[Fault]) -> Value:
+    def run(event: Event, faults: list[EvaluationFault]) -> Value:
         found = len(faults)
         value = to_boolean(left(event, faults), faults)
         if len(faults) == found and value is not decided_by:
@@ -260,74 +260,74 @@ def _short(left: Run, right: Run, *, decided_by: bool) -> Run:
     return run
 
 
-def _negative(faults: list[Fault], value: Value) -> int:
+def _negative(faults: list[EvaluationFault], value: Value) -> int:
     return bounded(-to_integer(value, faults), faults)
 
 
-def _not(faults: list[Fault], value: Value) -> bool:
-    if type_of(value) is Type.INTEGER:  # the test vectors have it so, although 3.7 has such a cast
-        faults.append(Fault.CAST)
+def _not(faults: list[EvaluationFault], value: Value) -> bool:
+    if type_of(value) is ValueType.INTEGER:  # the test vectors have it so, although 3.7 has such a cast
+        faults.append(EvaluationFault.CAST)
         return True
     return not to_boolean(value, faults)
 
 
-def _no_function(faults: list[Fault]) -> bool:
-    faults.append(Fault.MISSING_FUNCTION)
+def _no_function(faults: list[EvaluationFault]) -> bool:
+    faults.append(EvaluationFault.MISSING_FUNCTION)
     return False
 
 
-def _equal(faults: list[Fault], one: Value, other: Value) -> bool:
+def _equal(faults: list[EvaluationFault], one: Value, other: Value) -> bool:
     """The right operand says of which type both are (3.7)."""
     return cast(one, type_of(other), faults) == other
 
 
-def _arithmetic(sign: str) -> Callable[[list[Fault], Value, Value], Value]:
+def _arithmetic(sign: str) -> Callable[[list[EvaluationFault], Value, Value], Value]:
     compute = _ARITHMETIC[sign]
 
-    def run(faults: list[Fault], one: Value, other: Value) -> Value:
+    def run(faults: list[EvaluationFault], one: Value, other: Value) -> Value:
         return bounded(compute(*_integers(faults, one, other)), faults)
 
     return run
 
 
-def _division(faults: list[Fault], one: Value, other: Value) -> int:
+def _division(faults: list[EvaluationFault], one: Value, other: Value) -> int:
     """The quotient, rounded towards 0."""
     dividend, divisor = _integers(faults, one, other)
     if divisor == 0:
-        faults.append(Fault.MATH)
+        faults.append(EvaluationFault.MATH)
         return 0
     quotient = abs(dividend) // abs(divisor)
     return bounded(quotient if (dividend < 0) is (divisor < 0) else -quotient, faults)
 
 
-def _remainder(faults: list[Fault], one: Value, other: Value) -> int:
+def _remainder(faults: list[EvaluationFault], one: Value, other: Value) -> int:
     """What division leaves, with the sign of the dividend."""
     dividend, divisor = _integers(faults, one, other)
     if divisor == 0:
-        faults.append(Fault.MATH)
+        faults.append(EvaluationFault.MATH)
         return 0
     rest = abs(dividend) % abs(divisor)
     return -rest if dividend < 0 else rest
 
 
-def _integers(faults: list[Fault], one: Value, other: Value) -> tuple[int, int]:
+def _integers(faults: list[EvaluationFault], one: Value, other: Value) -> tuple[int, int]:
     return to_integer(one, faults), to_integer(other, faults)
 
 
-def _ordered(sign: str) -> Callable[[list[Fault], Value, Value], Value]:
+def _ordered(sign: str) -> Callable[[list[EvaluationFault], Value, Value], Value]:
     compare = _ORDER[sign]
     return lambda faults, one, other: compare(*_integers(faults, one, other))
 
 
-_DECIDE: Final[dict[str, tuple[Callable[[list[Fault], Value, Value], Value], Type]]] = {
-    "=": (_equal, Type.BOOLEAN),
-    "!=": (lambda faults, one, other: not _equal(faults, one, other), Type.BOOLEAN),
-    "<>": (lambda faults, one, other: not _equal(faults, one, other), Type.BOOLEAN),
-    "XOR": (lambda faults, one, other: to_boolean(one, faults) is not to_boolean(other, faults), Type.BOOLEAN),
-    **{sign: (_ordered(sign), Type.BOOLEAN) for sign in _ORDER},
-    **{sign: (_arithmetic(sign), Type.INTEGER) for sign in _ARITHMETIC},
-    "/": (_division, Type.INTEGER),
-    "%": (_remainder, Type.INTEGER),
+_DECIDE: Final[dict[str, tuple[Callable[[list[EvaluationFault], Value, Value], Value], ValueType]]] = {
+    "=": (_equal, ValueType.BOOLEAN),
+    "!=": (lambda faults, one, other: not _equal(faults, one, other), ValueType.BOOLEAN),
+    "<>": (lambda faults, one, other: not _equal(faults, one, other), ValueType.BOOLEAN),
+    "XOR": (lambda faults, one, other: to_boolean(one, faults) is not to_boolean(other, faults), ValueType.BOOLEAN),
+    **{sign: (_ordered(sign), ValueType.BOOLEAN) for sign in _ORDER},
+    **{sign: (_arithmetic(sign), ValueType.INTEGER) for sign in _ARITHMETIC},
+    "/": (_division, ValueType.INTEGER),
+    "%": (_remainder, ValueType.INTEGER),
 }
 
 _ANY: Final = None

@@ -1,4 +1,4 @@
-"""Values, their casts, and what can go wrong (cesql/spec.md 3.1, 3.3, 3.7)."""
+"""From the text of an expression to its tree (cesql/spec.md 2, precedence by 3.6); values and casts (3.1, 3.3, 3.7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-class Fault(StrEnum):
+class EvaluationFault(StrEnum):
     """An error during evaluation; the expression has a value all the same."""
 
     MATH = "math"
@@ -27,7 +27,7 @@ class Fault(StrEnum):
     FUNCTION_EVALUATION = "functionEvaluation"
 
 
-class Type(StrEnum):
+class ValueType(StrEnum):
     """The three types of values."""
 
     STRING = "String"
@@ -40,14 +40,14 @@ class Type(StrEnum):
         return _ZEROS[self]
 
 
-_ZEROS: Final[dict[Type, Value]] = {Type.STRING: "", Type.INTEGER: 0, Type.BOOLEAN: False}
+_ZEROS: Final[dict[ValueType, Value]] = {ValueType.STRING: "", ValueType.INTEGER: 0, ValueType.BOOLEAN: False}
 
 
-def type_of(value: Value) -> Type:
+def type_of(value: Value) -> ValueType:
     """The type of ``value``; Python's booleans are integers too, these are not."""
     if isinstance(value, bool):
-        return Type.BOOLEAN
-    return Type.INTEGER if isinstance(value, int) else Type.STRING
+        return ValueType.BOOLEAN
+    return ValueType.INTEGER if isinstance(value, int) else ValueType.STRING
 
 
 def attribute(value: object) -> Value:
@@ -65,40 +65,40 @@ def text(value: object) -> str:
     return str(plain).lower() if isinstance(plain, bool) else str(plain)
 
 
-def cast(value: Value, type: Type, faults: list[Fault]) -> Value:
+def cast(value: Value, type: ValueType, faults: list[EvaluationFault]) -> Value:
     """``value`` as ``type``, or its zero value and a fault (3.7)."""
-    if type is Type.STRING:
+    if type is ValueType.STRING:
         return text(value)
-    if type is Type.BOOLEAN:
+    if type is ValueType.BOOLEAN:
         return to_boolean(value, faults)
     return to_integer(value, faults)
 
 
-def to_boolean(value: Value, faults: list[Fault]) -> bool:
+def to_boolean(value: Value, faults: list[EvaluationFault]) -> bool:
     """``value`` as Boolean."""
     if not isinstance(value, str):
         return bool(value)
     found = _BOOLEANS.get(value.lower())
     if found is None:
-        faults.append(Fault.CAST)
+        faults.append(EvaluationFault.CAST)
     return bool(found)
 
 
-def to_integer(value: Value, faults: list[Fault]) -> int:
+def to_integer(value: Value, faults: list[EvaluationFault]) -> int:
     """``value`` as Integer."""
     if not isinstance(value, str):
         return int(value)
     if _INTEGER.fullmatch(value) and LEAST <= int(value) <= MOST:
         return int(value)
-    faults.append(Fault.CAST)
+    faults.append(EvaluationFault.CAST)
     return 0
 
 
-def bounded(number: int, faults: list[Fault]) -> int:
+def bounded(number: int, faults: list[EvaluationFault]) -> int:
     """``number``, or 0 and a fault where it has more than 32 bits."""
     if LEAST <= number <= MOST:
         return number
-    faults.append(Fault.MATH)
+    faults.append(EvaluationFault.MATH)
     return 0
 
 
@@ -135,21 +135,21 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class AttributeReference:
     """A context attribute, by its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class ExistsOperation:
     """Whether the event has an attribute."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class UnaryOperation:
     """``NOT`` or ``-`` and its operand."""
 
     operator: str
@@ -157,7 +157,7 @@ class Unary:
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class BinaryOperation:
     """An operator between two operands."""
 
     operator: str
@@ -166,7 +166,7 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True)
-class Like:
+class LikeOperation:
     """A comparison with a pattern."""
 
     operand: Node
@@ -175,7 +175,7 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
-class In:
+class InOperation:
     """A search in a set."""
 
     operand: Node
@@ -184,14 +184,23 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class FunctionCall:
     """A function, its name in upper case, and its arguments."""
 
     name: str
     arguments: tuple[Node, ...]
 
 
-Node = Literal | Attribute | Exists | Unary | Binary | Like | In | Call
+Node = (
+    Literal
+    | AttributeReference
+    | ExistsOperation
+    | UnaryOperation
+    | BinaryOperation
+    | LikeOperation
+    | InOperation
+    | FunctionCall
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +262,7 @@ class _Parser:
             return self._suffixed()
         node = self.binary(level + 1)
         while self._next.kind != "string" and self._next.text in _LEVELS[level]:
-            node = Binary(self._take().text, node, self.binary(level + 1))
+            node = BinaryOperation(self._take().text, node, self.binary(level + 1))
         return node
 
     def expect(self, text: str) -> None:
@@ -275,11 +284,11 @@ class _Parser:
     def _like(self, operand: Node, negated: bool) -> Node:
         if self._next.kind != "string":
             raise self._unexpected("LIKE takes a pattern in quotes")
-        return Like(operand, self._take().text, negated)
+        return LikeOperation(operand, self._take().text, negated)
 
     def _in(self, operand: Node, negated: bool) -> Node:
         self.expect("(")
-        return In(operand, self._list(), negated)
+        return InOperation(operand, self._list(), negated)
 
     def _list(self) -> tuple[Node, ...]:
         members = [self.nested()]
@@ -292,13 +301,13 @@ class _Parser:
     def _unary(self) -> Node:
         if self._is("NOT"):
             self._take()
-            return Unary("NOT", self._unary())
+            return UnaryOperation("NOT", self._unary())
         if self._is("-") or self._is("+"):
             sign = self._take().text
             if self._next.kind == "word" and self._next.text.isdigit():
                 return Literal(self._integer(sign))
             if sign == "-":
-                return Unary("-", self._unary())
+                return UnaryOperation("-", self._unary())
             raise self._unexpected("a number is expected behind +")
         return self._operand()
 
@@ -320,14 +329,14 @@ class _Parser:
             return Literal(self._take().text == "TRUE")
         if self._next.text == "EXISTS":
             self._take()
-            return Exists(self._name())
+            return ExistsOperation(self._name())
         if self._next.text in _KEYWORDS:
             raise self._unexpected("an attribute or a value is expected")
         if self._next.text.isdigit():
             return Literal(self._integer(""))
         if self._tokens[self._at + 1].text == "(" and self._tokens[self._at + 1].kind == "sign":
             return self._call()
-        return Attribute(self._name())
+        return AttributeReference(self._name())
 
     def _call(self) -> Node:
         if not _FUNCTION.fullmatch(self._next.text):
@@ -336,8 +345,8 @@ class _Parser:
         self.expect("(")
         if self._is(")"):
             self._take()
-            return Call(name, ())
-        return Call(name, self._list())
+            return FunctionCall(name, ())
+        return FunctionCall(name, self._list())
 
     def _name(self) -> str:
         """The name of an attribute; upper case is accepted, as the test vectors of the specification do."""

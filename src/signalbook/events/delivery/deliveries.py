@@ -10,8 +10,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from signalbook.engine.engine import Engine, Session
-from signalbook.events.delivery.dispatcher import Book, Relay
-from signalbook.events.delivery.queue import Retries
+from signalbook.events.delivery.dispatcher import Dispatcher, SubscriptionSource
+from signalbook.events.delivery.queue import Backoff
 from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
@@ -22,11 +22,11 @@ from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import KeyValueStore, StoredConsent
 from signalbook.values import JSONObject
 
-_SECRET: Final = "delivery/consents"  # noqa: S105 - the name of a note
+_CONSENT_SECRET: Final = "delivery/consents"  # noqa: S105 - the name of a value
 _KEY_BYTES: Final = 32
 
 
-class Opener:
+class SinkOpener:
     """Opens sinks as ``policy`` has it. ``callback`` is the URL that sinks may call, with ``{id}``; empty for none."""
 
     def __init__(self, engine: Engine, policy: SinkPolicy, callback: str = "") -> None:
@@ -44,14 +44,14 @@ class Opener:
             raise DeliveryError(str(error)) from None
         policy = self._policy
         if subscription.protocol == HTTP and policy.ask and self._callback:
-            url = f"{self._callback.format(id=subscription.id)}?key={_key(self._secret(), subscription)}"
+            url = f"{self._callback.format(id=subscription.id)}?key={_consent_key(self._secret(), subscription)}"
             policy = replace(policy, callback=url, consent=self._given(subscription))
         return kind.open(subscription, policy)
 
     def agree(self, session: Session, subscription: Subscription, key: str, consent: Consent) -> bool:
-        """Keep that the sink agrees to deliveries; False if the key is not its own."""
-        secret = session.transaction.settings.get(_SECRET)
-        if secret is None or not hmac.compare_digest(key.encode(), _key(secret, subscription).encode()):
+        """Store that the sink agrees to deliveries; False if the key is not its own."""
+        secret = session.transaction.settings.get(_CONSENT_SECRET)
+        if secret is None or not hmac.compare_digest(key.encode(), _consent_key(secret, subscription).encode()):
             return False
         given = StoredConsent(sink=subscription.sink, rate=consent.rate)
         session.transaction.subscriptions.put_consent(subscription.id, given)
@@ -63,16 +63,16 @@ class Opener:
         return Consent(rate=given.rate) if given and given.sink == subscription.sink else None
 
     def _secret(self) -> str:
-        known: str | None = KeyValueStore(self._engine.store).get(_SECRET)
+        known: str | None = KeyValueStore(self._engine.store).get(_CONSENT_SECRET)
         if known is None:
             with self._engine.writing() as session:
-                known = session.transaction.settings.get(_SECRET) or secrets.token_hex(_KEY_BYTES)
-                session.transaction.settings.put(_SECRET, known)
+                known = session.transaction.settings.get(_CONSENT_SECRET) or secrets.token_hex(_KEY_BYTES)
+                session.transaction.settings.put(_CONSENT_SECRET, known)
         return known
 
 
-def _key(secret: str, subscription: Subscription) -> str:
-    """What a sink shows when it agrees: nobody else knows it, and it is good for this very sink."""
+def _consent_key(secret: str, subscription: Subscription) -> str:
+    """The key that a sink shows when it agrees: nobody else knows it, and it is valid for this very sink."""
     bound = f"{subscription.id}\n{subscription.sink}".encode()
     return hmac.new(bytes.fromhex(secret), bound, hashlib.sha256).hexdigest()
 
@@ -80,36 +80,36 @@ def _key(secret: str, subscription: Subscription) -> str:
 CALLBACK: Final = "/subscriptions/{id}/consent"
 """Below the registry root: where a web hook may agree to deliveries, with the key it was told."""
 
-_DAY: Final = 86_400.0
+_DAY_SECONDS: Final = 86_400.0
 _SWITCH: Final = ("on", "off")
 _CONSENT: Final = ("required", "assumed")
 
 
 class Deliveries:
-    """What the doors may ask of deliveries. Raises ``SettingError`` for settings that make no sense."""
+    """What APIs and server use of deliveries. Raises ``SettingError`` for settings that make no sense."""
 
-    def __init__(self, engine: Engine, book: Book, head: Head, settings: Settings) -> None:
+    def __init__(self, engine: Engine, subscriptions: SubscriptionSource, head: Head, settings: Settings) -> None:
         self._on = _chosen("deliveries", settings.deliveries, _SWITCH) == "on"
-        self.policy = policy(settings)
+        self.policy = sink_policy(settings)
         base = settings.base_url.rstrip("/")
-        self._opener = Opener(engine, self.policy, f"{base}{CALLBACK}" if base else "")
-        retries = Retries(give_up=settings.delivery_days * _DAY)
+        self._opener = SinkOpener(engine, self.policy, f"{base}{CALLBACK}" if base else "")
+        backoff = Backoff(give_up=settings.delivery_days * _DAY_SECONDS)
         root = base or f"http://{settings.host}:{settings.port}"
-        self._relay = Relay(engine, book, head, root=root, open=self._opener.open, retries=retries)
+        self._dispatcher = Dispatcher(engine, subscriptions, head, root=root, open=self._opener.open, backoff=backoff)
 
     def start(self) -> None:
-        """Begin, unless the settings say that other servers do it."""
+        """Begin to deliver, unless the settings leave that to other servers."""
         if self._on:
-            self._relay.start()
+            self._dispatcher.start()
 
     def stop(self) -> None:
-        """End; what is under way is finished first, for some seconds."""
+        """Stop; attempts under way have some seconds to end."""
         if self._on:
-            self._relay.stop()
+            self._dispatcher.stop()
 
     def changed(self, id: str) -> None:
         """A subscription was created, changed or deleted by this server."""
-        self._relay.changed(id)
+        self._dispatcher.changed(id)
 
     def agree(self, session: Session, subscription: Subscription, key: str, rate: str) -> bool:
         """A sink calls back: it wants deliveries, at the ``rate`` it names (D-34). False if the key is not its own.
@@ -120,15 +120,15 @@ class Deliveries:
         return self._opener.agree(session, subscription, key, Consent(rate=allowed_rate(rate, asked)))
 
     def hurry(self, id: str) -> None:
-        """There is reason to think that a subscription's sink takes events now: do not wait for the next attempt."""
-        self._relay.hurry(id)
+        """Skip the backoff of a subscription: there is reason to think that its sink takes events now."""
+        self._dispatcher.hurry(id)
 
     def status(self) -> JSONObject:
         """Whether this server ``delivers``, and how many subscriptions are in which state."""
-        return self._relay.status() if self._on else {"delivers": False}
+        return self._dispatcher.status() if self._on else {"delivers": False}
 
 
-def policy(settings: Settings) -> SinkPolicy:
+def sink_policy(settings: Settings) -> SinkPolicy:
     """What the operator allows and asks of every sink."""
     return SinkPolicy(
         allow=AllowList(settings.allow_sinks, setting="allow_sinks"),

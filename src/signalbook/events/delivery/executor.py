@@ -1,4 +1,4 @@
-"""Threads that deliver, in lanes, so that those who are slow or dead wait for each other and for nobody else."""
+"""The executor of attempts: pools of threads, so that slow or dead sinks wait for each other and for nobody else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from signalbook import values
-from signalbook.events.delivery.queue import Phase, Recipient, Retries, Roster
+from signalbook.events.delivery.queue import Backoff, DeliveryQueue, DeliveryQueues, Phase
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import RETRYING
@@ -24,8 +24,11 @@ Work = Callable[[], None]
 _LOG = logging.getLogger("signalbook.delivery")
 
 
-class Lane:
-    """At most ``threads`` at work, in the order in which work was given. A thread is made when it is needed."""
+class WorkerPool:
+    """At most ``threads`` threads that do work in the order in which it was given; one is started when it is needed.
+
+    No ``ThreadPoolExecutor``: at the end of the process that waits for its threads, and a sink may not answer for long.
+    """
 
     def __init__(self, name: str, threads: int) -> None:
         self._name = name
@@ -36,7 +39,7 @@ class Lane:
         self._idle = 0
 
     def put(self, work: Work) -> None:
-        """Do ``work``, which raises nothing, when it is its turn."""
+        """Have ``work`` done in its turn."""
         with self._lock:
             self._queue.put(work)
             if self._idle:
@@ -49,7 +52,7 @@ class Lane:
         threading.Thread(target=self._serve, name=f"deliver-{self._name}", daemon=True).start()
 
     def close(self) -> None:
-        """End the threads once they have done what they do, without waiting for them."""
+        """End the threads after the work they are doing, without waiting for them."""
         for _ in range(self._most):
             self._queue.put(None)
 
@@ -58,165 +61,165 @@ class Lane:
             try:
                 work()
             except Exception:
-                _LOG.exception("a delivery failed in a way that nobody thought of")
+                _LOG.exception("unexpected error in a delivery")
             with self._lock:
                 self._idle += 1
 
 
-_LANES: Final = {"new": 8, "quick": 16, "slow": 16}
-_OPEN: Final = 200
-"""Sinks that stay open: each may be a connection, and a process has so many."""
+_POOLS: Final = {"new": 8, "quick": 16, "slow": 16}
+_MAX_OPEN: Final = 200
+"""Sinks that stay open: each may be a connection, of which a process may have only so many."""
 
-Open = Callable[[Subscription], Sink]
+OpenSink = Callable[[Subscription], Sink]
 
 
-class Senders:
-    """The threads that deliver for a ``Roster``. ``open`` opens a sink; ``may`` says whether to send at all, now.
+class AttemptExecutor:
+    """Makes the attempts for ``queues``. ``open`` opens a sink; ``may`` says whether this server may send now.
 
-    ``settled`` is called after each attempt, without the lock.
+    ``attempt_ended`` is called after each attempt, without holding the lock.
     """
 
     def __init__(
         self,
-        roster: Roster,
-        open: Open,
-        retries: Retries,
+        queues: DeliveryQueues,
+        open: OpenSink,
+        backoff: Backoff,
         *,
         may: Callable[[], bool],
-        settled: Callable[[Recipient], None],
+        attempt_ended: Callable[[DeliveryQueue], None],
     ) -> None:
-        self._roster = roster
+        self._queues = queues
         self._open_sink = open
-        self._retries = retries
+        self._backoff = backoff
         self._may = may
-        self._settled = settled
-        self._lanes = {name: Lane(name, threads) for name, threads in _LANES.items()}
-        self._waiting: list[tuple[float, int, Recipient]] = []
+        self._attempt_ended = attempt_ended
+        self._pools = {name: WorkerPool(name, threads) for name, threads in _POOLS.items()}
+        self._waiting: list[tuple[float, int, DeliveryQueue]] = []
         self._numbers = count()
-        self._opened: OrderedDict[Recipient, None] = OrderedDict()
-        self._idle = threading.Condition(roster.lock)
+        self._opened: OrderedDict[DeliveryQueue, None] = OrderedDict()
+        self._idle = threading.Condition(queues.lock)
         self._sending = 0
         self._finished = False
 
-    def offer(self, recipient: Recipient) -> None:
-        """Deliver to it if there is something, and nobody is at it."""
-        with self._roster.lock:
-            self._offer(recipient)
+    def offer(self, queue: DeliveryQueue) -> None:
+        """Schedule an attempt if events are pending, and none is scheduled or under way."""
+        with self._queues.lock:
+            self._offer(queue)
 
     def wake(self) -> float | None:
-        """Try again those whose time has come; the seconds until the next one's has, if there is one."""
-        with self._roster.lock:
+        """Schedule those whose backoff is over; returns the seconds until the next one's is, if one waits."""
+        with self._queues.lock:
             while self._waiting and self._waiting[0][0] <= time.monotonic():
-                _, _, recipient = heapq.heappop(self._waiting)
-                if recipient.phase is Phase.WAITING and recipient.due <= time.monotonic():
-                    recipient.phase = Phase.IDLE
-                    self._roster.stirred = True
-                    self._offer(recipient)
+                _, _, queue = heapq.heappop(self._waiting)
+                if queue.phase is Phase.WAITING and queue.due <= time.monotonic():
+                    queue.phase = Phase.IDLE
+                    self._queues.stirred = True
+                    self._offer(queue)
             return max(0.0, self._waiting[0][0] - time.monotonic()) if self._waiting else None
 
-    def hurry(self, recipient: Recipient) -> None:
-        """Try again now, whatever it waits for."""
-        with self._roster.lock:
-            if recipient.phase is Phase.WAITING:
-                recipient.phase = Phase.IDLE
-                self._roster.stirred = True
-                self._offer(recipient)
+    def hurry(self, queue: DeliveryQueue) -> None:
+        """End the backoff now."""
+        with self._queues.lock:
+            if queue.phase is Phase.WAITING:
+                queue.phase = Phase.IDLE
+                self._queues.stirred = True
+                self._offer(queue)
 
-    def dismiss(self, recipient: Recipient) -> None:
-        """Close the sink of one that is not served any more, and that nobody is at."""
-        with self._roster.lock:
-            sink, recipient.sink = recipient.sink, None
-            self._opened.pop(recipient, None)
+    def dismiss(self, queue: DeliveryQueue) -> None:
+        """Close the sink of a queue that is no longer served; no attempt may be under way."""
+        with self._queues.lock:
+            sink, queue.sink = queue.sink, None
+            self._opened.pop(queue, None)
         _close(sink)
 
     def finish(self, seconds: float) -> None:
-        """End the threads; attempts under way have ``seconds`` to come to their end, and no other begins."""
+        """End the threads: attempts under way have ``seconds`` to end, and no other begins."""
         self._finished = True
-        for lane in self._lanes.values():
-            lane.close()
+        for pool in self._pools.values():
+            pool.close()
         with self._idle:
             self._idle.wait_for(lambda: not self._sending, seconds)
             left = list(self._opened)
-        for recipient in left:
-            if recipient.phase is not Phase.SENDING:
-                self.dismiss(recipient)
+        for queue in left:
+            if queue.phase is not Phase.SENDING:
+                self.dismiss(queue)
 
-    def _offer(self, recipient: Recipient) -> None:
-        if recipient.phase is Phase.IDLE and recipient.pending and not recipient.outdated:
-            recipient.phase = Phase.READY
-            self._lanes[recipient.lane].put(lambda: self._attempt(recipient))
+    def _offer(self, queue: DeliveryQueue) -> None:
+        if queue.phase is Phase.IDLE and queue.pending and not queue.outdated:
+            queue.phase = Phase.READY
+            self._pools[queue.pool].put(lambda: self._attempt(queue))
 
-    def _attempt(self, recipient: Recipient) -> None:
-        with self._roster.lock:
-            if recipient.phase is not Phase.READY:
+    def _attempt(self, queue: DeliveryQueue) -> None:
+        with self._queues.lock:
+            if queue.phase is not Phase.READY:
                 return
-            if recipient.outdated or self._finished or not self._may():
-                recipient.phase = Phase.IDLE
+            if queue.outdated or self._finished or not self._may():
+                queue.phase = Phase.IDLE
                 return
-            events = recipient.begin()
+            events = queue.begin()
             self._sending += 1
         began = time.monotonic()
         error: DeliveryError | None = None
         try:
-            self._opened_sink(recipient).send(events)
+            self._opened_sink(queue).send(events)
         except DeliveryError as raised:
             error = raised
         except Exception as raised:
-            _LOG.exception("subscription %s: delivering failed in a way that nobody thought of", recipient.id)
+            _LOG.exception("subscription %s: unexpected error", queue.id)
             error = DeliveryError(f"unexpected {type(raised).__name__}")
-        self._settle(recipient, len(events), error, time.monotonic() - began)
-        self._settled(recipient)
+        self._settle(queue, len(events), error, time.monotonic() - began)
+        self._attempt_ended(queue)
 
-    def _settle(self, recipient: Recipient, sent: int, error: DeliveryError | None, took: float) -> None:
+    def _settle(self, queue: DeliveryQueue, sent: int, error: DeliveryError | None, took: float) -> None:
         broken = error is not None and not error.rejected and not isinstance(error, NotYet)
         sink: Sink | None = None
         with self._idle:
-            before = recipient.state
-            wait = recipient.settle(sent, error, took, values.now(), self._retries)
+            before = queue.state
+            wait = queue.settle(sent, error, took, values.now(), self._backoff)
             if broken:
-                sink, recipient.sink = recipient.sink, None
-                self._opened.pop(recipient, None)
-                if recipient.shorten():
-                    self._roster.fall_behind(recipient)
-            if recipient.phase is Phase.WAITING:
-                recipient.due = time.monotonic() + wait
-                heapq.heappush(self._waiting, (recipient.due, next(self._numbers), recipient))
-            self._roster.stirred = True
-            self._offer(recipient)
+                sink, queue.sink = queue.sink, None
+                self._opened.pop(queue, None)
+                if queue.shorten():
+                    self._queues.fall_back(queue)
+            if queue.phase is Phase.WAITING:
+                queue.due = time.monotonic() + wait
+                heapq.heappush(self._waiting, (queue.due, next(self._numbers), queue))
+            self._queues.stirred = True
+            self._offer(queue)
             self._sending -= 1
             self._idle.notify_all()
         _close(sink)
-        _tell(recipient, before.state != RETRYING)
+        _log_change(queue, before.state != RETRYING)
 
-    def _opened_sink(self, recipient: Recipient) -> Sink:
-        """The recipient's sink; that which was not used for longest is closed where too many are open."""
+    def _opened_sink(self, queue: DeliveryQueue) -> Sink:
+        """The open sink of a queue; the least recently used one is closed where too many are open."""
         surplus: Sink | None = None
-        if recipient.sink is None:
-            recipient.sink = self._open_sink(recipient.subscription)
-        with self._roster.lock:
-            self._opened[recipient] = None
-            self._opened.move_to_end(recipient)
-            if len(self._opened) > _OPEN:
+        if queue.sink is None:
+            queue.sink = self._open_sink(queue.subscription)
+        with self._queues.lock:
+            self._opened[queue] = None
+            self._opened.move_to_end(queue)
+            if len(self._opened) > _MAX_OPEN:
                 idle = next((other for other in self._opened if other.phase is not Phase.SENDING), None)
                 if idle is not None:
                     surplus, idle.sink = idle.sink, None
                     del self._opened[idle]
         _close(surplus)
-        return recipient.sink
+        return queue.sink
 
 
 def _close(sink: Sink | None) -> None:
     if sink is not None:
-        with suppress(Exception):  # it is given up; what it still has to say is of no use
+        with suppress(Exception):  # it is given up: errors of closing it are of no use
             sink.close()
 
 
-def _tell(recipient: Recipient, well_before: bool) -> None:
-    """The log hears when a sink stops and when it comes back, not of each attempt."""
-    state = recipient.state
+def _log_change(queue: DeliveryQueue, well_before: bool) -> None:
+    """Log when a sink stops taking events and when it takes them again, not each attempt."""
+    state = queue.state
     if state.over:
-        _LOG.warning("subscription %s: deliveries end, %s: %s", recipient.id, state.state, state.lasterror)
+        _LOG.warning("subscription %s: deliveries are %s: %s", queue.id, state.state, state.lasterror)
     elif state.state == RETRYING and well_before:
-        _LOG.warning("subscription %s: the sink takes nothing, to be retried: %s", recipient.id, state.lasterror)
+        _LOG.warning("subscription %s: the sink takes no events, will retry: %s", queue.id, state.lasterror)
     elif not well_before and not state.failures:
-        _LOG.info("subscription %s: the sink takes events again", recipient.id)
+        _LOG.info("subscription %s: the sink takes events again", queue.id)

@@ -1,4 +1,4 @@
-"""What a subscription wants to hear of, and by what its events can be found without asking it about each one."""
+"""The interest index: which subscriptions may want an event, found by its subject or type without asking each one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INDEXED: Final = ("subject", "type")
 """Attributes that every event has as a text."""
 
 
-class Key(NamedTuple):
+class EventKey(NamedTuple):
     """What an event has to have: ``attribute`` is ``value``, or begins with it if not ``exact``."""
 
     attribute: str
@@ -28,7 +28,7 @@ class Interest:
     """The events that ``wants`` says yes to. Each of them has one of ``keys``, if there are any told."""
 
     wants: Filter
-    keys: frozenset[Key] | None
+    keys: frozenset[EventKey] | None
 
 
 NOTHING: Final = Interest(wants=lambda _: False, keys=frozenset())
@@ -44,15 +44,15 @@ def interest(subscription: Subscription) -> Interest:
 
     choices = [_keys(each) for each in subscription.filters]
     if types:
-        choices.append(frozenset(Key("type", True, each) for each in types))
+        choices.append(frozenset(EventKey("type", True, each) for each in types))
     return Interest(wants=wants, keys=_narrowest(choices))
 
 
-def _keys(filter: JSON) -> frozenset[Key] | None:
+def _keys(filter: JSON) -> frozenset[EventKey] | None:
     """The keys of a filter expression that is known to be well-formed."""
     ((dialect, content),) = filter.items()
     if dialect in ("exact", "prefix"):
-        pairs = [Key(name, dialect == "exact", content[name]) for name in _INDEXED if name in content]
+        pairs = [EventKey(name, dialect == "exact", content[name]) for name in _INDEXED if name in content]
         return _narrowest(frozenset([pair]) for pair in pairs)
     if dialect == "all":
         return _narrowest(_keys(member) for member in content)
@@ -63,20 +63,20 @@ def _keys(filter: JSON) -> frozenset[Key] | None:
     return None
 
 
-def _narrowest(choices: Iterable[frozenset[Key] | None]) -> frozenset[Key] | None:
+def _narrowest(choices: Iterable[frozenset[EventKey] | None]) -> frozenset[EventKey] | None:
     """All of them hold, so any one will do: the best is that whose widest key is the narrowest."""
     known = [keys for keys in choices if keys]
     return max(known, key=lambda keys: min(map(_narrowness, keys)), default=None)
 
 
-def _narrowness(key: Key) -> tuple[bool, bool, int]:
+def _narrowness(key: EventKey) -> tuple[bool, bool, int]:
     return (key.attribute == "subject", key.exact, len(key.value))
 
 
 T = TypeVar("T")
 
 
-class Index(Generic[T]):
+class InterestIndex(Generic[T]):
     """Members by the keys of their events. An event costs a look for each length of prefix there is, and its takers."""
 
     def __init__(self) -> None:
@@ -85,26 +85,26 @@ class Index(Generic[T]):
         # By attribute and length of the prefix, 0 for whole values; then by value.
         self._places: dict[tuple[str, int], dict[str, dict[T, None]]] = {}
 
-    def add(self, member: T, keys: frozenset[Key] | None) -> None:
+    def add(self, member: T, keys: frozenset[EventKey] | None) -> None:
         """Have ``member`` found for events with one of ``keys``, or for all if there are none."""
         if keys is None:
             self._always[member] = None
             return
         for key in keys:
-            self._places.setdefault(_place(key), {}).setdefault(key.value, {})[member] = None
+            self._places.setdefault(_index_of(key), {}).setdefault(key.value, {})[member] = None
 
-    def remove(self, member: T, keys: frozenset[Key] | None) -> None:
+    def remove(self, member: T, keys: frozenset[EventKey] | None) -> None:
         """Undo ``add``."""
         if keys is None:
             del self._always[member]
             return
         for key in keys:
-            values = self._places[_place(key)]
+            values = self._places[_index_of(key)]
             del values[key.value][member]
             if not values[key.value]:
                 del values[key.value]
             if not values:
-                del self._places[_place(key)]
+                del self._places[_index_of(key)]
 
     def candidates(self, event: Event) -> Iterable[T]:
         """Members that may want ``event``, each once."""
@@ -118,5 +118,5 @@ class Index(Generic[T]):
         return found
 
 
-def _place(key: Key) -> tuple[str, int]:
+def _index_of(key: EventKey) -> tuple[str, int]:
     return (key.attribute, 0 if key.exact else len(key.value))

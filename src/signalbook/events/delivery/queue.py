@@ -1,4 +1,7 @@
-"""What an attempt to deliver does to a subscription's state: pure functions."""
+"""Delivery queues: what waits for each sink, what an attempt does to a delivery's state, and which queue gets an event.
+
+The changes of a state are pure functions; queues are guarded by one lock, as their docstrings say.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Final
 
-from signalbook.events.delivery.interest import Index, Interest
-from signalbook.events.dialects import Dialect
+from signalbook.events.delivery.interest import Interest, InterestIndex
+from signalbook.events.dialects import EventDialect
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState, Record
@@ -20,7 +23,7 @@ from signalbook.values import JSONObject, format_timestamp, parse_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
+class Backoff:
     """When to try again: after ``first`` seconds, then twice as many each time, ``longest`` at most.
 
     Each wait is cut by up to half at random, so that sinks which failed together do not come back together. A sink that
@@ -47,7 +50,7 @@ def delivered(state: DeliveryState, count: int, now: datetime) -> DeliveryState:
     return replace(fresh, lastdelivery=stamp, failures=0, failing="", lasterror="")
 
 
-def failed(state: DeliveryState, error: DeliveryError, now: datetime, retries: Retries) -> tuple[DeliveryState, float]:
+def failed(state: DeliveryState, error: DeliveryError, now: datetime, backoff: Backoff) -> tuple[DeliveryState, float]:
     """What is left was not taken: the state, and the seconds to wait before the next attempt."""
     stamp = format_timestamp(now)
     if isinstance(error, NotYet):
@@ -59,35 +62,35 @@ def failed(state: DeliveryState, error: DeliveryError, now: datetime, retries: R
     if error.rejected:
         return replace(told, rejected=state.rejected + 1, state=ACTIVE, next=""), 0.0
     told = replace(told, failures=state.failures + 1, failing=state.failing or stamp)
-    if _over(told, now, retries):
+    if _over(told, now, backoff):
         return replace(told, state=SUSPENDED, next=""), 0.0
-    wait = max(retries.wait(told.failures), error.retry_after or 0.0)
+    wait = max(backoff.wait(told.failures), error.retry_after or 0.0)
     return replace(told, state=RETRYING, next=_later(now, wait)), wait
 
 
-def revived(state: DeliveryState) -> DeliveryState:
+def resumed(state: DeliveryState) -> DeliveryState:
     """The subscription was updated: it begins anew where it stopped."""
     return replace(state, state=ACTIVE, failures=0, failing="", next="")
 
 
-def _over(state: DeliveryState, now: datetime, retries: Retries) -> bool:
+def _over(state: DeliveryState, now: datetime, backoff: Backoff) -> bool:
     since = parse_timestamp(state.failing)
-    return state.failures >= retries.attempts and now - since >= timedelta(seconds=retries.give_up)
+    return state.failures >= backoff.attempts and now - since >= timedelta(seconds=backoff.give_up)
 
 
 def _later(now: datetime, seconds: float) -> str:
     return format_timestamp(now + timedelta(seconds=seconds))
 
 
-MOST_AT_ONCE: Final = 64
+MAX_BATCH: Final = 64
 """Events handed to a sink in one go: what a kill may have delivered again, at most, beside the last second."""
-KEPT: Final = 16
+KEPT_ON_FAILURE: Final = 16
 """Events that stay in memory for a sink that fails; the others are read again when it works."""
-_QUICK: Final = 0.5
+_QUICK_SECONDS: Final = 0.5
 
 
 class Phase(Enum):
-    """What is going on with a recipient."""
+    """Where a queue is: nothing to do, attempt scheduled, attempt under way, in backoff, or given up."""
 
     IDLE = auto()
     READY = auto()
@@ -96,17 +99,18 @@ class Phase(Enum):
     OVER = auto()
 
 
-class Recipient:
-    """One subscription's queue and state. Whoever uses it holds the relay's lock, but for ``sink``.
+class DeliveryQueue:
+    """The pending events of one subscription and its delivery state. Hold the lock of ``DeliveryQueues``, but for
+    ``sink``.
 
-    ``scanned`` is the outbox position up to which events were looked at for it; while it keeps up with the others,
-    theirs counts instead (``Roster``). ``cuts`` counts how often something that was read did not stay in the queue;
-    ``outdated`` says that the subscription has changed meanwhile; ``due`` is when a waiting one is to be tried again;
-    ``kept`` is the position that was written down last.
+    ``scanned`` is the outbox position up to which records were matched for it; while it is current, the shared cursor
+    counts instead (``DeliveryQueues``). ``cuts`` counts how often something that was read did not stay in the queue;
+    ``outdated`` says that the subscription has changed meanwhile; ``due`` is when a backoff ends; ``checkpointed`` is
+    the position that was written to the store last.
     """
 
     def __init__(
-        self, subscription: Subscription, interest: Interest, dialect: Dialect | None, state: DeliveryState
+        self, subscription: Subscription, interest: Interest, dialect: EventDialect | None, state: DeliveryState
     ) -> None:
         self.subscription = subscription
         self.interest = interest
@@ -121,7 +125,7 @@ class Recipient:
         self.sink: Sink | None = None
         self._batch = 1
         self._quick: bool | None = False if state.failures else None
-        self.kept = state.position
+        self.checkpointed = state.position
 
     @property
     def id(self) -> str:
@@ -129,13 +133,13 @@ class Recipient:
         return self.subscription.id
 
     @property
-    def lane(self) -> str:
+    def pool(self) -> str:
         """``new`` before the first attempt, ``quick`` if the last one was, else ``slow``."""
         return "new" if self._quick is None else "quick" if self._quick else "slow"
 
     @property
     def position(self) -> int:
-        """Everything up to here is done with, if nothing is pending and ``scanned`` is right."""
+        """The outbox position up to which everything is done with."""
         return max(self.state.position, self.pending[0][0] - 1 if self.pending else self.scanned)
 
     def room(self, limit: int) -> bool:
@@ -147,8 +151,8 @@ class Recipient:
         self.phase = Phase.SENDING
         return [event for _, event in list(self.pending)[: self._batch]]
 
-    def settle(self, sent: int, error: DeliveryError | None, took: float, now: datetime, retries: Retries) -> float:
-        """Note what became of an attempt with ``sent`` events that took so many seconds. Returns seconds to wait."""
+    def settle(self, sent: int, error: DeliveryError | None, took: float, now: datetime, backoff: Backoff) -> float:
+        """Apply the result of an attempt with ``sent`` events that took so many seconds. Returns seconds to wait."""
         taken = sent if error is None else min(error.delivered, sent)
         if error is not None and error.rejected and taken == sent:
             error = None  # there is none left that it could be about
@@ -157,7 +161,7 @@ class Recipient:
         self._measure(error, took)
         wait = 0.0
         if error is not None:
-            self.state, wait = failed(self.state, error, now, retries)
+            self.state, wait = failed(self.state, error, now, backoff)
             if error.rejected:
                 self._done(1)
         self._turn(wait)
@@ -169,8 +173,8 @@ class Recipient:
 
     def _measure(self, error: DeliveryError | None, took: float) -> None:
         """Batches grow while a sink is quick, so that it need not be waited for long when the server stops."""
-        self._quick = took < _QUICK and (error is None or error.rejected)
-        self._batch = min(self._batch * 2, MOST_AT_ONCE) if self._quick else max(1, self._batch // 4)
+        self._quick = took < _QUICK_SECONDS and (error is None or error.rejected)
+        self._batch = min(self._batch * 2, MAX_BATCH) if self._quick else max(1, self._batch // 4)
 
     def _turn(self, wait: float) -> None:
         if self.state.over:
@@ -181,11 +185,11 @@ class Recipient:
             self.phase = Phase.WAITING if wait else Phase.IDLE
 
     def shorten(self) -> bool:
-        """Forget most of what is pending, to be read again: whether anything was forgotten."""
-        if len(self.pending) <= KEPT:
+        """Drop most of what is pending, to be read again later; whether anything was dropped."""
+        if len(self.pending) <= KEPT_ON_FAILURE:
             return False
         self.cuts += 1
-        last = self.pending[KEPT - 1][0]
+        last = self.pending[KEPT_ON_FAILURE - 1][0]
         while self.pending[-1][0] > last:
             self.pending.pop()
         self.scanned = last
@@ -194,81 +198,81 @@ class Recipient:
 
 WINDOW: Final = 500
 _IN_MEMORY: Final = 50_000
-_LEAST: Final = 32
-_MOST: Final = 1000
+_MIN_LIMIT: Final = 32
+_MAX_LIMIT: Final = 1000
 
-Outbox = Callable[[int, int], Sequence[Record]]
-Members = dict[Recipient, int]
-Still = Callable[[Recipient], bool]
+ReadOutbox = Callable[[int, int], Sequence[Record]]
+QueueCuts = dict[DeliveryQueue, int]
+IsCurrent = Callable[[DeliveryQueue], bool]
 
 
-class Roster:
-    """The recipients of one server. Structure and reading are for one thread; ``lock`` guards what senders touch.
+class DeliveryQueues:
+    """The queues of one server. One thread reads into them; ``lock`` guards what the executor's threads use.
 
-    Those who keep up share one ``cursor``, and one read. Who falls behind, its queue being full or its sink dead, is
-    ``behind`` with a position of its own, and read for again when it has room: several of them at once where they are
-    near each other. ``stirred`` says that one of them may have room since they were looked at.
+    Current queues share one ``cursor``, and one read of the outbox. A queue that is full, or whose sink fails, falls
+    behind: it has a position of its own, and is read for again when it has room, several at once where they are near
+    each other. ``stirred`` says that one of these may have got room since the last look.
     """
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.members: dict[str, Recipient] = {}
+        self.members: dict[str, DeliveryQueue] = {}
         self.cursor = 0
         self.more = False
         self.stirred = False
-        self._indexes: dict[str, tuple[Dialect, Index[Recipient]]] = {}
-        self._current: dict[Recipient, None] = {}
-        self._behind: dict[Recipient, None] = {}
+        self._indexes: dict[str, tuple[EventDialect, InterestIndex[DeliveryQueue]]] = {}
+        self._current: dict[DeliveryQueue, None] = {}
+        self._behind: dict[DeliveryQueue, None] = {}
 
-    def add(self, recipient: Recipient) -> None:
-        """Have it served from the position of its state on."""
-        self.members[recipient.subscription.id] = recipient
-        dialect = recipient.dialect
-        if recipient.phase is Phase.OVER or dialect is None:
+    def add(self, queue: DeliveryQueue) -> None:
+        """Serve a queue from the position of its state on."""
+        self.members[queue.subscription.id] = queue
+        dialect = queue.dialect
+        if queue.phase is Phase.OVER or dialect is None:
             return
-        _, index = self._indexes.setdefault(dialect.source, (dialect, Index()))
-        index.add(recipient, recipient.interest.keys)
+        _, index = self._indexes.setdefault(dialect.source, (dialect, InterestIndex()))
+        index.add(queue, queue.interest.keys)
         with self.lock:
-            self._behind[recipient] = None
+            self._behind[queue] = None
             self.stirred = True
 
-    def remove(self, recipient: Recipient) -> None:
-        """Serve it no more."""
-        if self.members.get(recipient.subscription.id) is recipient:
-            del self.members[recipient.subscription.id]
+    def remove(self, queue: DeliveryQueue) -> None:
+        """Stop serving a queue."""
+        if self.members.get(queue.subscription.id) is queue:
+            del self.members[queue.subscription.id]
         with self.lock:
-            recipient.pending.clear()
-            recipient.phase = Phase.OVER
-        self.forget(recipient)
+            queue.pending.clear()
+            queue.phase = Phase.OVER
+        self.stop_reading(queue)
 
-    def forget(self, recipient: Recipient) -> None:
-        """Read no more for one that is over; it stays a member."""
+    def stop_reading(self, queue: DeliveryQueue) -> None:
+        """Read no more for a queue that is given up; it stays a member."""
         with self.lock:
-            served = recipient in self._current or recipient in self._behind
-            self._current.pop(recipient, None)
-            self._behind.pop(recipient, None)
-        if served and recipient.dialect is not None:
-            self._indexes[recipient.dialect.source][1].remove(recipient, recipient.interest.keys)
+            served = queue in self._current or queue in self._behind
+            self._current.pop(queue, None)
+            self._behind.pop(queue, None)
+        if served and queue.dialect is not None:
+            self._indexes[queue.dialect.source][1].remove(queue, queue.interest.keys)
 
-    def fall_behind(self, recipient: Recipient) -> None:
-        """What was taken out of its queue is to be read again. With the lock."""
-        if recipient in self._current:
-            del self._current[recipient]
-            self._behind[recipient] = None
+    def fall_back(self, queue: DeliveryQueue) -> None:
+        """What was dropped from a queue is to be read again. With the lock held."""
+        if queue in self._current:
+            del self._current[queue]
+            self._behind[queue] = None
             self.stirred = True
 
-    def state(self, recipient: Recipient) -> DeliveryState:
-        """The state to keep. With the lock."""
-        if recipient.phase is Phase.OVER:  # what was pending is not any more, and yet not delivered
-            return recipient.state
-        if recipient in self._current and not recipient.pending:
-            return replace(recipient.state, position=max(recipient.state.position, self.cursor))
-        return replace(recipient.state, position=recipient.position)
+    def state(self, queue: DeliveryQueue) -> DeliveryState:
+        """The state to write to the store. With the lock held."""
+        if queue.phase is Phase.OVER:  # what was pending is dropped, and yet not delivered
+            return queue.state
+        if queue in self._current and not queue.pending:
+            return replace(queue.state, position=max(queue.state.position, self.cursor))
+        return replace(queue.state, position=queue.position)
 
-    def read(self, outbox: Outbox) -> list[Recipient]:
-        """Read a window for those who keep up and one for those behind: who has something to send now.
+    def read(self, outbox: ReadOutbox) -> list[DeliveryQueue]:
+        """Read a window for the current queues and one for those behind; returns who has something to send.
 
-        ``outbox`` as ``Engine.outbox``, whose ``Forgotten`` asks for ``skip``. Call it again as long as ``more``.
+        ``outbox`` as ``Engine.outbox``: after its ``HistoryPruned`` call ``skip``. Call again as long as ``more``.
         """
         before = self.cursor
         given = self._read_current(outbox)
@@ -278,8 +282,8 @@ class Roster:
         self.more = bool(behind) or self.cursor != before
         return given
 
-    def skip(self, position: int, why: str) -> list[Recipient]:
-        """What is before ``position`` is there no more: who missed something, and now is told ``why`` in its state."""
+    def skip(self, position: int, why: str) -> list[DeliveryQueue]:
+        """Changes up to ``position`` were pruned. Returns the queues that missed some; their states say ``why``."""
         with self.lock:
             missing = [member for member in self._behind if member.scanned < position]
             for member in missing:
@@ -290,16 +294,16 @@ class Roster:
                 missing += self._current
         return missing
 
-    def _read_current(self, outbox: Outbox) -> list[Recipient]:
+    def _read_current(self, outbox: ReadOutbox) -> list[DeliveryQueue]:
         records = outbox(self.cursor, WINDOW) if self._current else ()
         if not records:
             return []
-        # Who is cut meanwhile is not among them any more.
+        # A queue that was cut meanwhile is not current any more.
         given = self._give(records, self._current, lambda member: member in self._current)
         self.cursor = records[-1].position
         return given
 
-    def _read_behind(self, outbox: Outbox, members: Members) -> list[Recipient]:
+    def _read_behind(self, outbox: ReadOutbox, members: QueueCuts) -> list[DeliveryQueue]:
         start = min(member.scanned for member in members)
         records = outbox(start, WINDOW)
         ended = len(records) < WINDOW
@@ -314,15 +318,15 @@ class Roster:
         self._move(near, end, ended)
         return given
 
-    def _with_room(self) -> dict[Recipient, int]:
+    def _with_room(self) -> dict[DeliveryQueue, int]:
         limit = self._limit()
         with self.lock:
             found = {member: member.cuts for member in self._behind if member.room(limit)}
             self.stirred = bool(found)
         return found
 
-    def _move(self, members: Members, end: int, ended: bool) -> None:
-        """Those who were not filled up have everything up to ``end``; at the end of all they keep up from now on."""
+    def _move(self, members: QueueCuts, end: int, ended: bool) -> None:
+        """Queues that were not filled up have everything up to ``end``; at the outbox's end they become current."""
         with self.lock:
             if ended and not self._current:
                 self.cursor = end
@@ -333,15 +337,17 @@ class Roster:
                         del self._behind[member]
                         self._current[member] = None
 
-    def _give(self, records: Sequence[Record], members: Container[Recipient], still: Still) -> list[Recipient]:
+    def _give(
+        self, records: Sequence[Record], members: Container[DeliveryQueue], still: IsCurrent
+    ) -> list[DeliveryQueue]:
         """Sort ``records`` into the queues of ``members``; who is full goes behind.
 
         A queue that was cut meanwhile, so that it is not ``still`` what it was, gets nothing: a part of what it had is
         to be read again first.
         """
         limit = self._limit()
-        found: dict[Recipient, list[tuple[int, JSONObject]]] = {}
-        full: dict[Recipient, int] = {}
+        found: dict[DeliveryQueue, list[tuple[int, JSONObject]]] = {}
+        full: dict[DeliveryQueue, int] = {}
         for record in records:
             takers = [taken for taken in self._takers(record, members) if taken[0] not in full]
             for member, event in takers:
@@ -354,12 +360,12 @@ class Roster:
                 if still(member) and member.phase is not Phase.OVER:
                     member.pending.extend(events)
                     if member in full:
-                        self.fall_behind(member)
+                        self.fall_back(member)
                         member.cuts += 1
                         member.scanned = full[member]
         return list(found)
 
-    def _takers(self, record: Record, members: Container[Recipient]) -> Iterator[tuple[Recipient, JSONObject]]:
+    def _takers(self, record: Record, members: Container[DeliveryQueue]) -> Iterator[tuple[DeliveryQueue, JSONObject]]:
         for dialect, index in self._indexes.values():
             for event in dialect.events(record):
                 for member in index.candidates(event):
@@ -368,4 +374,4 @@ class Roster:
 
     def _limit(self) -> int:
         """Events in one queue: fewer where there are many queues."""
-        return min(_MOST, max(_LEAST, _IN_MEMORY // max(1, len(self.members))))
+        return min(_MAX_LIMIT, max(_MIN_LIMIT, _IN_MEMORY // max(1, len(self.members))))

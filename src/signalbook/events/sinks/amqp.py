@@ -6,19 +6,15 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from signalbook.brokers.amqp.connection import AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
+from signalbook.brokers.connection import BrokerSettings
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
-from signalbook.events.sinks.brokers import (
-    BrokerSinkFactory,
-    BrokerTarget,
-    ProtocolSettings,
-    read_broker,
-)
+from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -27,30 +23,22 @@ _SETTINGS: Final = ("address", "linkname", "sendersettlementmode", "linkproperti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(BrokerTarget):
+class _Target:
+    settings: BrokerSettings
     address: str
     name: str
     settled: bool
     properties: Mapping[str, str]
 
-
-class _Connection:
-    def __init__(self, target: _Target) -> None:
-        self._sender = AMQPSender.open(
-            target.settings,
-            address=target.address,
-            name=target.name,
-            settled=target.settled,
-            properties=target.properties,
+    def connect(self) -> AMQPSender:
+        """A link that waits for every disposition, or for none if it is settled."""
+        return AMQPSender.open(
+            self.settings, address=self.address, name=self.name, settled=self.settled, properties=self.properties
         )
 
-    def publish(self, events: Sequence[JSONObject]) -> Iterator[None]:
-        """Send, and wait for every disposition; without one if the link is settled."""
-        return self._sender.send([_message(event) for event in events])
-
-    def close(self) -> None:
-        """Say good-bye, and hang up."""
-        self._sender.connection.close()
+    def encode(self, event: JSONObject) -> bytes:
+        """A message in structured mode."""
+        return to_bytes(AMQPMessage(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
 
 
 def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
@@ -74,8 +62,4 @@ def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     )
 
 
-def _message(event: JSONObject) -> bytes:
-    return to_bytes(AMQPMessage(body=dump_json(event), properties={"content-type": EVENT_TYPE}, durable=True))
-
-
-FACTORY: Final = BrokerSinkFactory(protocols=("AMQP",), target=_target, connect=_Connection)
+FACTORY: Final = BrokerSinkFactory(protocols=("AMQP",), target=_target)

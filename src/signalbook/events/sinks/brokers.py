@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 import httpcore
@@ -80,31 +80,45 @@ def resolve(policy: SinkPolicy, host: str, port: int) -> str:
         raise BrokerUnavailable(f"{host} was not found within {policy.timeout:g} seconds") from None
 
 
-class BrokerConnection(Protocol):
-    """A connection to a broker. For one thread."""
+class Publisher(Protocol):
+    """A connection to a broker for one kind of messages. For one thread."""
 
-    def publish(self, events: Sequence[JSONObject]) -> Iterator[None]:
-        """Send events; yields once for each that the broker has confirmed, in their order. Raises ``BrokerError``."""
+    def publish(self, messages: Sequence[Any], /) -> Iterator[None]:
+        """Send messages; yields once for each that the broker has confirmed, in their order. Raises ``BrokerError``."""
 
     def close(self) -> None:
         """Hang up, whatever state it is in; raises nothing."""
 
 
-class BrokerSink:
-    """A sink that connects with ``connect`` when there is something to send; ``place`` is shown in errors."""
+class BrokerTarget(Protocol):
+    """What a subscription says of its broker."""
 
-    def __init__(self, connect: Callable[[], BrokerConnection], place: str = "") -> None:
-        self._connect = connect
-        self._place = place
-        self._connection: BrokerConnection | None = None
+    @property
+    def settings(self) -> BrokerSettings:
+        """Where it is."""
+
+    def connect(self) -> Publisher:
+        """A connection to it. Raises ``BrokerError``."""
+
+    def encode(self, event: JSONObject) -> Any:
+        """An event as a message for that connection."""
+
+
+class BrokerSink:
+    """A sink that connects when there is something to send."""
+
+    def __init__(self, target: BrokerTarget) -> None:
+        self._target = target
+        self._connection: Publisher | None = None
 
     def send(self, events: Sequence[JSONObject]) -> None:
         """Deliver the events, oldest first. Raises ``DeliveryError``."""
         reused = self._connection is not None
+        messages = [self._target.encode(event) for event in events]
         delivered = 0
         while True:
             try:
-                for _ in self._connected().publish(events[delivered:]):
+                for _ in self._connected().publish(messages[delivered:]):
                     delivered += 1
                 return
             except BrokerError as error:
@@ -123,33 +137,22 @@ class BrokerSink:
         if connection is not None:
             connection.close()
 
-    def _connected(self) -> BrokerConnection:
+    def _connected(self) -> Publisher:
         if self._connection is None:
             try:
-                self._connection = self._connect()
+                self._connection = self._target.connect()
             except BrokerError as error:
-                text = str(error)
-                raise type(error)(text if text.startswith(self._place) else f"{self._place}: {text}") from None
+                place, text = str(self._target.settings), str(error)
+                raise type(error)(text if text.startswith(place) else f"{place}: {text}") from None
         return self._connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerTarget:
-    """Where the events of a subscription go: the broker, and what is particular to its protocol."""
-
-    settings: BrokerSettings
-
-
-T = TypeVar("T", bound=BrokerTarget)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSinkFactory(Generic[T]):
-    """Sinks of one protocol: ``target`` reads what a subscription says of it, ``connect`` connects to that."""
+class BrokerSinkFactory:
+    """Sinks of one protocol or more: ``target`` reads what a subscription says of its broker."""
 
     protocols: tuple[str, ...]
-    target: Callable[[Subscription, SinkPolicy], T]
-    connect: Callable[[T], BrokerConnection]
+    target: Callable[[Subscription, SinkPolicy], BrokerTarget]
 
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
         """Sink, settings and credential, as far as they can be checked without asking the broker.
@@ -161,10 +164,9 @@ class BrokerSinkFactory(Generic[T]):
     def open(self, subscription: Subscription, policy: SinkPolicy) -> BrokerSink:
         """A sink that connects when there is something to send. Raises ``DeliveryError``."""
         try:
-            target = self.target(subscription, policy)
+            return BrokerSink(self.target(subscription, policy))
         except SubscriptionError as error:
             raise DeliveryError(str(error)) from None
-        return BrokerSink(lambda: self.connect(target), str(target.settings))
 
 
 class ProtocolSettings:

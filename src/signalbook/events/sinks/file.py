@@ -84,6 +84,7 @@ class _FileSink:
                 left = left[os.write(file, left) :]
             os.fsync(file)
         except OSError:
+            # All or none: a disk that is full may have taken some of the lines, which will come again.
             with suppress(OSError):
                 os.ftruncate(file, size)
             raise
@@ -91,9 +92,11 @@ class _FileSink:
     def _opened(self) -> int:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Not through a link, which somebody may have put there to have another file written.
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._file = os.open(self._path, flags, 0o640)
             try:
+                # Two servers, or two subscriptions of one file, would write into each other's lines.
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self.close()

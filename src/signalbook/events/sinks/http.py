@@ -269,6 +269,7 @@ class _WebhookSink:
             return
         if reply.status == 401:
             self._remembered.authorization.refused()
+        # 413 and 415 may be about one event of many: alone, the others may be taken.
         if error.rejected and len(batch) > 1:
             self._one_by_one(batch)
             return
@@ -334,6 +335,7 @@ class RateLimiter:
     def step(self) -> None:
         """Count one request. Raises ``NotYet`` if it has to wait."""
         now = self._clock()
+        # Time that was not used is saved for a second at most: then a burst of a second's requests is allowed.
         free = max(self._free, now - 1.0)
         if free > now:
             raise NotYet("the sink's rate is used up", retry_after=free - now)
@@ -530,7 +532,7 @@ class SinkConnection:
         try:
             for chunk in answer.iter_stream():
                 body += chunk
-                if len(body) > MAX_ANSWER:
+                if len(body) > MAX_ANSWER:  # its status counts; what is left unread makes the connection useless
                     self.close()
                     return HTTPReply(status=answer.status, headers=headers)
         finally:
@@ -547,6 +549,7 @@ class SinkConnection:
         address = reachable(host, self._port, self._policy.allow, self._deadline.remaining())
         stream = connect(address, self._port, self._deadline)
         if self._parts.scheme == "https":
+            # Part of the key of what is cached, as a test or an operator may change it at run time.
             trust = (os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
             stream = stream.start_tls(_tls(trust), host)
         origin = httpcore.Origin(self._parts.scheme.encode(), host.encode(), self._port)
@@ -554,7 +557,7 @@ class SinkConnection:
 
 
 class _Gathering(httpcore.NetworkStream):
-    """A stream that sends a request as one piece, when its answer is wanted: head and body cost one step, not two."""
+    """Sends head and body of a request as one piece, when its answer is wanted: that costs one packet, not two."""
 
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream

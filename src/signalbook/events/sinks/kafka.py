@@ -7,21 +7,14 @@ key is the event's ``subject``, or the attribute that ``partitionkeyextractor`` 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from signalbook.brokers.connection import BrokerRefused
+from signalbook.brokers.connection import BrokerRefused, BrokerSettings
 from signalbook.brokers.kafka import KafkaClient
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, check_allowed, wrong_setting
-from signalbook.events.sinks.brokers import (
-    BrokerSinkFactory,
-    BrokerTarget,
-    ProtocolSettings,
-    read_broker,
-    resolve,
-)
+from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker, resolve
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -35,29 +28,21 @@ _HEADERS: Final = (("content-type", EVENT_TYPE.encode()),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(BrokerTarget):
+class _Target:
+    settings: BrokerSettings
     topic: str
     key: str
     client: str
     acks: str
 
+    def connect(self) -> KafkaClient:
+        """A producer that waits until the brokers that ``acks`` asks for have each record."""
+        return KafkaClient(self.settings, self.topic, client_id=self.client, acks=self.acks, headers=_HEADERS)
 
-class _Connection:
-    def __init__(self, target: _Target) -> None:
-        self._key = target.key
-        self._client = KafkaClient(target.settings, target.topic, client_id=target.client, acks=target.acks)
-
-    def publish(self, events: Sequence[JSONObject]) -> Iterator[None]:
-        """Send, and wait until the brokers that ``acks`` asks for have each record."""
-        return self._client.publish([(self._key_of(event), dump_json(event)) for event in events], _HEADERS)
-
-    def close(self) -> None:
-        """Hang up."""
-        self._client.close()
-
-    def _key_of(self, event: JSONObject) -> bytes | None:
-        key = event.get(self._key)
-        return None if key is None else str(key).encode()
+    def encode(self, event: JSONObject) -> tuple[bytes | None, bytes]:
+        """Key and value in structured mode."""
+        key = event.get(self.key)
+        return None if key is None else str(key).encode(), dump_json(event)
 
 
 def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
@@ -94,4 +79,4 @@ def _resolve(policy: SinkPolicy, secure: bool, host: str, port: int) -> str:
     return resolve(policy, host, port)
 
 
-FACTORY: Final = BrokerSinkFactory(protocols=("KAFKA",), target=_target, connect=_Connection)
+FACTORY: Final = BrokerSinkFactory(protocols=("KAFKA",), target=_target)

@@ -5,20 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from paho.mqtt.properties import Properties
-
-from signalbook.brokers.mqtt import MQTTClient, publish_properties
+from signalbook.brokers.connection import BrokerSettings
+from signalbook.brokers.mqtt import MQTTClient, MQTTPublisher, publish_properties
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
-from signalbook.events.sinks.brokers import (
-    BrokerSinkFactory,
-    BrokerTarget,
-    ProtocolSettings,
-    read_broker,
-)
+from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -33,7 +27,8 @@ _LONGEST_TOPIC: Final = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(BrokerTarget):
+class _Target:
+    settings: BrokerSettings
     version: int
     topic: str
     qos: int
@@ -41,33 +36,16 @@ class _Target(BrokerTarget):
     expiry: int | None
     properties: Mapping[str, str]
 
+    def connect(self) -> MQTTPublisher:
+        """A publisher that waits for the acknowledgements of the quality of service; with 0 until all is written."""
+        # MQTT 3.1.1 has no properties.
+        properties = publish_properties(EVENT_TYPE, self.expiry, self.properties) if self.version == 5 else None
+        client = MQTTClient(self.settings, self.version)
+        return MQTTPublisher(client, self.topic, qos=self.qos, retain=self.retain, properties=properties)
 
-class _Connection:
-    def __init__(self, target: _Target) -> None:
-        self._target = target
-        self._client = MQTTClient(target.settings, target.version)
-
-    def publish(self, events: Sequence[JSONObject]) -> Iterator[None]:
-        """Send, and wait for the acknowledgements that the quality of service has; with 0 until they are written."""
-        target = self._target
-        return self._client.publish(
-            [dump_json(event) for event in events],
-            target.topic,
-            qos=target.qos,
-            retain=target.retain,
-            properties=publish_properties(EVENT_TYPE, target.expiry, target.properties)
-            if target.version == 5
-            else None,
-        )
-
-    def close(self) -> None:
-        """Hang up."""
-        self._client.close()
-
-
-def _properties(target: _Target) -> Properties | None:
-    """MQTT 3.1.1 has none."""
-    return publish_properties(EVENT_TYPE, target.expiry, target.properties) if target.version == 5 else None
+    def encode(self, event: JSONObject) -> bytes:
+        """A payload in structured mode."""
+        return dump_json(event)
 
 
 def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
@@ -91,4 +69,4 @@ def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     )
 
 
-FACTORY: Final = BrokerSinkFactory(protocols=(MQTT3, MQTT5), target=_target, connect=_Connection)
+FACTORY: Final = BrokerSinkFactory(protocols=(MQTT3, MQTT5), target=_target)

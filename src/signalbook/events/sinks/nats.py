@@ -7,19 +7,14 @@ waited for; else an answer to a PING says that the server has had the messages.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from signalbook.brokers.connection import BrokerSettings
 from signalbook.brokers.nats import NATSPublisher, encode_headers
 from signalbook.events.sinks.base import EVENT_TYPE, SinkPolicy, wrong_setting
-from signalbook.events.sinks.brokers import (
-    BrokerSinkFactory,
-    BrokerTarget,
-    ProtocolSettings,
-    read_broker,
-)
+from signalbook.events.sinks.brokers import BrokerSinkFactory, ProtocolSettings, read_broker
 from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSONObject, dump_json
 
@@ -29,27 +24,19 @@ _SUBJECT: Final = re.compile(r"(?!\$)[!-)+,\-/-=?-~]+(\.[!-)+,\-/-=?-~]+)*", re.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target(BrokerTarget):
+class _Target:
+    settings: BrokerSettings
     subscription: str
     subject: str
 
+    def connect(self) -> NATSPublisher:
+        """A publisher that waits for the acknowledgements of the stream or the server."""
+        return NATSPublisher.open(self.settings, self.subject)
 
-class _Connection:
-    def __init__(self, target: _Target) -> None:
-        self._subscription = target.subscription
-        self._publisher = NATSPublisher.open(target.settings, target.subject)
-
-    def publish(self, events: Sequence[JSONObject]) -> Iterator[None]:
-        """Send, and wait for the acknowledgements of the stream or the server."""
-        return self._publisher.publish([self._message(event) for event in events])
-
-    def close(self) -> None:
-        """Hang up."""
-        self._publisher.close()
-
-    def _message(self, event: JSONObject) -> tuple[bytes, bytes]:
+    def encode(self, event: JSONObject) -> tuple[bytes, bytes]:
+        """Headers and payload in structured mode."""
         # A stream drops what it got a moment ago under the same id, such as an event whose answer was lost.
-        message_id = quote(f"{self._subscription}/{event['id']}")
+        message_id = quote(f"{self.subscription}/{event['id']}")
         return encode_headers({"Content-Type": EVENT_TYPE, "Nats-Msg-Id": message_id}), dump_json(event)
 
 
@@ -64,4 +51,4 @@ def _target(subscription: Subscription, policy: SinkPolicy) -> _Target:
     return _Target(settings=broker, subscription=subscription.id, subject=subject)
 
 
-FACTORY: Final = BrokerSinkFactory(protocols=("NATS",), target=_target, connect=_Connection)
+FACTORY: Final = BrokerSinkFactory(protocols=("NATS",), target=_target)

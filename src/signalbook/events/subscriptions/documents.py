@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from signalbook.events import filters
-from signalbook.events.dialects import DOORS, of_source
+from signalbook.events.dialects import API_PATHS, of_source
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.store import ShownSubscription
@@ -157,7 +157,7 @@ class _Reading:
     def _source(self) -> str:
         source = self._text("source")
         if source and of_source(source, self._root) is None:
-            doors = ", ".join(f"{self._root}{door}" for door in ("/", *DOORS))
+            doors = ", ".join(f"{self._root}{door}" for door in ("/", *API_PATHS))
             self._wrong("/source", "unknown", f"no events are from there; sources are {doors}")
         return source
 

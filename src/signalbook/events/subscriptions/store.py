@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.queue import revived
+from signalbook.events.delivery.queue import resumed
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, secret_binding
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
@@ -269,7 +269,7 @@ class SubscriptionStore:
         require(ShownSubscription(subscription=_without_secrets(before), state=state))
         known = _with_secrets(before, *self._keys())
         made = replace(complete(known), id=id, revision=stored.revision() + 1)
-        state = revived(state)
+        state = resumed(state)
         if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
             state = replace(state, position=after)
         return self._write(stored, made, state, stored.count())

@@ -340,6 +340,8 @@ def _left(declared: Property) -> Property:
     name, core = declared.name, declared.name in CORE and declared.type == "string"
     if name in REQUIRED:
         declared = replace(declared, required=False)
+    # The rules of CloudEvents for core attributes have been checked once for the event; again per definition would be
+    # the larger part of the work.
     given = declared.value is None and (core or declared.type in _GIVEN.get(name, ()))
     return replace(declared, type="any") if given else declared
 
@@ -365,6 +367,7 @@ def _key(declared: Property) -> IndexKey | None:
     constant = declared.constant
     required = declared.required or declared.name in REQUIRED
     if constant is not None:
+        # The type tells the kind by itself; an optional constant tells little, since a message may lack it.
         tier = 0 if declared.name == "type" and not declared.multiple else 1 if required else 3
         return IndexKey(name=declared.name, value=constant, tier=tier, required=required)
     template = declared.template()

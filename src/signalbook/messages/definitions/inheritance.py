@@ -47,6 +47,8 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
     layers, chain = [definition], list[str]()
     own = definition.get("xid")
     seen = {str(own)} if own else set()
+    # References are compared, not definitions: one base may be reached under several spellings, so the length of the
+    # chain is bounded as well.
     while (reference := _base_of(layers[-1])) is not None:
         if reference in seen or len(chain) == MAX_CHAIN:
             findings.append(_warning("basemessage_cycle", f"the chain of base messages leads back to {reference}"))
@@ -71,6 +73,7 @@ def _base_of(definition: JSONObject) -> str | None:
 def _layered(layers: list[JSONObject]) -> JSONObject:
     """From the farthest base to the definition itself."""
     result: JSONObject = {}
+    # Folded from the far end, so that a null in a nearer layer removes what a farther one said.
     for base in reversed(layers[1:]):
         result = _over(result, {name: value for name, value in base.items() if name not in _OWN})
     return _over(result, layers[0])
@@ -78,10 +81,12 @@ def _layered(layers: list[JSONObject]) -> JSONObject:
 
 def _over(base: JSONObject, over: JSONObject) -> JSONObject:
     base = dict(base)
+    # The ways to name a schema exclude each other: whoever states one must not inherit another one beside it.
     if any(over.get(name) is not None for name in _SCHEMAS):
         for name in _SCHEMAS:
             base.pop(name, None)
     protocol = over.get("protocol")
+    # Options of another protocol mean nothing here, and merged member by member they would be a mixture of both.
     if protocol is not None and base.get("protocol") not in (None, protocol):
         base.pop("protocoloptions", None)
     merged: JSONObject = merge(base, over)

@@ -269,6 +269,7 @@ class Contract:
         if len(parts) > MAX_BATCH:
             text = f"a batch of {len(parts)} events; at most {MAX_BATCH} are read of one message"
             return (_rejected(message, Reason.DECODE_ERROR, Finding(path="", rule="batch", message=text)),)
+        # Each element goes on as a structured event of its own, of the same format.
         content_type = clear.content_type.lower().replace("cloudevents-batch", "cloudevents", 1)
         outcomes: list[Outcome] = []
         for part in parts:
@@ -288,6 +289,8 @@ class Contract:
         subject = Subject(message=clear, mode=mode, event=event, values=values)
         payload = Payload(clear, event)
         leaves = self._leaves(subject)
+        # The index and the constants of payloads only save work. Where they leave nothing that fits, what they left out
+        # is tried too, so that a message is rejected for what it breaks and not for matching nothing.
         fits = fit_all(_candidates(leaves, payload), subject)
         if not fits:
             fits, explanation = self._look_wider(leaves, subject, payload)
@@ -366,6 +369,7 @@ def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[Com
     if len(everything) < 2:
         return everything
     payload.decode_json()
+    # Where no schema can accept the payload all are kept: their violations are the reason to give.
     return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
 
 

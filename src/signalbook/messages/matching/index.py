@@ -30,6 +30,7 @@ class IndexBucket:
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
         self.definitions = tuple(definition for definition, _ in entries)
+        # Trying a few definitions costs less than looking them up, and without keys there is nothing to look up by.
         self._inner = (
             DefinitionIndex(entries) if len(entries) > MAX_TRIED and any(keys for _, keys in entries) else None
         )
@@ -59,6 +60,8 @@ class DefinitionIndex:
         self, entries: Iterable[_Entry], *, typed: Table | None = None, constants: Iterable[tuple[str, str]] = ()
     ) -> None:
         entries = list(entries)
+        # Definitions whose compilation is deferred count too: under which key one is filed must not depend on which
+        # others happen to be compiled.
         shared = _shared(entries) + Counter(constants)
         filed = [(definition, keys, _best(keys, shared)) for definition, keys in entries]
         self.tables: dict[str, Table] = {**({"type": typed} if typed else {}), **_tables(filed)}
@@ -73,6 +76,7 @@ class DefinitionIndex:
 
     def leaves(self, values: Values) -> list[IndexBucket]:
         """The buckets a message with ``values`` leads to; every definition it can fit is in one of them."""
+        # The usual contract: events that differ by type alone. One lookup answers, without any list.
         if self._only is not None:
             name, table = self._only
             value: Any = values.get(name)
@@ -81,6 +85,7 @@ class DefinitionIndex:
                 return [] if bucket is None else bucket.leaves(values)
         found = [leaf for bucket in self._hits(values) for leaf in bucket.leaves(values)]
         if self._unkeyed is not None:
+            # An event whose type is the id of a message that declares nothing to be found by means that one (K-32).
             found.append(self._by_id.get(values.get("type", ""), self._unkeyed))
         return found
 
@@ -97,6 +102,7 @@ class DefinitionIndex:
             value = values.get(name)
             if isinstance(value, str):
                 found += tree.find(value)
+        # A message that lacks an optional property fits the definitions filed under it all the same (F-29).
         if self._absent:
             found += [bucket for name, bucket in self._absent.items() if name not in values]
         return found
@@ -169,6 +175,7 @@ class _PayloadIndex:
 
     def __init__(self, definitions: tuple[CompiledDefinition, ...]) -> None:
         counts = Counter(name for definition in definitions for name in definition.constants)
+        # One member serves as the key, the one that most schemas fix; the others are compared in ``allows``.
         self._name = max(counts, key=lambda name: counts[name], default="")
         by_value: dict[JSON, list[CompiledDefinition]] = {}
         self._rest = tuple(definition for definition in definitions if self._name not in definition.constants)

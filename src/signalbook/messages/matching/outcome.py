@@ -162,6 +162,7 @@ def decide(
     message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding
 ) -> tuple[Outcome, ...]:
     """The outcome for a message whose metadata ``fits`` one or more definitions."""
+    # By far the most messages fit one definition and conform to it: they need none of what follows.
     if len(fits) == 1:
         result = _check_payload(fits[0].definition, payload)
         if result.reason is None:
@@ -170,6 +171,7 @@ def decide(
         fits = _most_specific(fits)
     checked = [(fit, _check_payload(fit.definition, payload)) for fit in fits]
     passed = [(fit, result) for fit, result in checked if result.reason is None]
+    # Violations are tolerated (``tag``) only where no definition accepts the payload as it is.
     passed = passed or [pair for pair in checked if _is_tagged(*pair)][:1]
     if not passed:
         return (_payload_rejected(message, _singled_out(checked, payload)),)

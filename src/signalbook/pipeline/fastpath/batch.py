@@ -71,18 +71,18 @@ class ExtensionColumn:
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """Events of one frame: the attributes that have columns, extensions, data, and the index of each in the frame."""
+    """Events of one batch of messages: the attributes that have columns, extensions, data, and the index of each."""
 
-    frame: MessageBatch
+    messages: MessageBatch
     arrays: list[pa.StringArray]
     extensions: dict[str, ExtensionColumn]
     data: pa.BinaryArray
     indices: Offsets
 
     @classmethod
-    def empty(cls, frame: MessageBatch, attributes: int) -> EventColumns:
-        """None of the frame's events, which would have so many attributes."""
-        return cls(frame, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
+    def empty(cls, messages: MessageBatch, attributes: int) -> EventColumns:
+        """No events, which would have so many attributes."""
+        return cls(messages, [pa.nulls(0, pa.string())] * attributes, {}, pa.nulls(0, pa.binary()), np.arange(0))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -95,11 +95,11 @@ class EventColumns:
             for name, column in self.extensions.items()
         }
         arrays = [array.take(taken) for array in self.arrays]
-        return EventColumns(self.frame, arrays, extensions, self.data.take(taken), self.indices[places])
+        return EventColumns(self.messages, arrays, extensions, self.data.take(taken), self.indices[places])
 
     def records(self) -> pa.RecordBatch:
         """The records that the events came in."""
-        records = self.frame.records
+        records = self.messages.records
         assert records is not None
         return records if len(records) == len(self) else records.take(pa.array(self.indices))
 
@@ -146,11 +146,11 @@ _MAP: Final = columns.TEXT_MAP
 
 
 class EventBatch:
-    """The events of some frames, numbered through."""
+    """The events of some batches of messages, numbered through."""
 
-    def __init__(self, frames: Sequence[EventColumns]) -> None:
-        self._frames = frames
-        self._bounds = np.cumsum([0, *map(len, frames)])
+    def __init__(self, parts: Sequence[EventColumns]) -> None:
+        self._parts = parts
+        self._bounds = np.cumsum([0, *map(len, parts)])
         self._codes: dict[str, tuple[Offsets, list[Any]]] = {}
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class EventBatch:
 
     @cached_property
     def _data(self) -> pa.BinaryArray:
-        return pa.concat_arrays([part.data for part in self._frames])
+        return pa.concat_arrays([part.data for part in self._parts])
 
     def payloads(self, numbers: Offsets) -> pa.BinaryArray:
         """The data of these events."""
@@ -166,13 +166,13 @@ class EventBatch:
 
     def payloads_at_once(self) -> int:
         """How many payloads to decode at once: as many bytes as fit a processor's cache."""
-        weight = sum(len(part.frame.content) for part in self._frames) // len(self)
+        weight = sum(len(part.messages.content) for part in self._parts) // len(self)
         return min(max(_MOST_PAYLOADS * _LIGHT // max(weight, 1), 1), _MOST_PAYLOADS)
 
     @cached_property
     def attributes(self) -> dict[str, pa.Array]:
         """The core attributes that have columns, as text."""
-        arrays = [pa.concat_arrays(parts) for parts in zip(*(part.arrays for part in self._frames), strict=True)]
+        arrays = [pa.concat_arrays(parts) for parts in zip(*(part.arrays for part in self._parts), strict=True)]
         return dict(zip(ATTRIBUTES, arrays, strict=True))
 
     @cached_property
@@ -183,16 +183,16 @@ class EventBatch:
     @cached_property
     def extensions(self) -> dict[str, ExtensionColumn]:
         """The extension attributes that any event has."""
-        names = dict.fromkeys(name for part in self._frames for name in part.extensions)
+        names = dict.fromkeys(name for part in self._parts for name in part.extensions)
         return {
-            name: ExtensionColumn.joined((part.extensions.get(name), len(part)) for part in self._frames)
+            name: ExtensionColumn.joined((part.extensions.get(name), len(part)) for part in self._parts)
             for name in names
         }
 
     @cached_property
     def addresses(self) -> tuple[Offsets, list[str]]:
         """For each event, all of records of Kafka, the number of its topic, and topics by number."""
-        parts = [record_addresses(part.records()) for part in self._frames]
+        parts = [record_addresses(part.records()) for part in self._parts]
         encoded = pa.concat_arrays(parts).dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
@@ -228,34 +228,34 @@ class EventBatch:
 
     def transport(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
-        paths = pa.array([part.frame.path for part in self._frames], pa.string())
+        paths = pa.array([part.messages.path for part in self._parts], pa.string())
         places = [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
-        if all(part.frame.records is None for part in self._frames):
+        if all(part.messages.records is None for part in self._parts):
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
 
-    def messages(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
-        """The frames and indices of events."""
+    def left_over(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
+        """The messages that events came as, by batch and index."""
         found = []
-        for number, part in enumerate(self._frames):
+        for number, part in enumerate(self._parts):
             mine = numbers[(numbers >= self._bounds[number]) & (numbers < self._bounds[number + 1])]
             if len(mine):
-                found.append((part.frame, part.indices[mine - self._bounds[number]].tolist()))
+                found.append((part.messages, part.indices[mine - self._bounds[number]].tolist()))
         return found
 
     @cached_property
     def _delivery(self) -> list[pa.Array]:
         """What the transport says of each event."""
-        arrays = [transport_arrays(part.records()) for part in self._frames]
+        arrays = [transport_arrays(part.records()) for part in self._parts]
         return [pa.concat_arrays(columns) for columns in zip(*arrays, strict=True)]
 
     @cached_property
     def _owners(self) -> Offsets:
-        return np.repeat(np.arange(len(self._frames)), np.diff(self._bounds))
+        return np.repeat(np.arange(len(self._parts)), np.diff(self._bounds))
 
     @cached_property
     def _positions(self) -> npt.NDArray[np.int64]:
-        return np.concatenate([part.frame.positions[part.indices] for part in self._frames])
+        return np.concatenate([part.messages.positions[part.indices] for part in self._parts])
 
 
 def _nulls(numbers: Offsets, type: pa.DataType) -> pa.Array:

@@ -106,7 +106,7 @@ def decoder(schema: JsonSchema) -> Decode:
     kind = pa.struct(fields) if members else fields[0].type
     program, make = _member(schema.document, schema.node, kind)
     # A table has no row for a payload that is null.
-    return native.decoder(native.module().Decoder((program[0], False, *program[2:])).read, make, members=members)
+    return native.decoder(native.module().JsonDecoder((program[0], False, *program[2:])).read, make, members=members)
 
 
 def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:

@@ -1,4 +1,4 @@
-"""Content modes of CloudEvents that the fast path takes: how the events of a frame come apart into columns.
+"""Content modes of CloudEvents that the fast path takes: how events come apart into columns.
 
 A mode takes what is beyond doubt an event in that mode. A message it does not take is not wrong, and may be no event at
 all, but goes the slow path.
@@ -39,7 +39,7 @@ _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
 _NO_MESSAGE: Final = Message()
-# Asked for each content type of each frame, which are mostly the same.
+# Asked for each content type of each batch, which are mostly the same.
 _structured_mode: Final = lru_cache(maxsize=256)(structured_mode)
 
 
@@ -50,8 +50,8 @@ class ContentMode(Protocol):
     # whether payloads have to be JSON
     json: ClassVar[bool]
 
-    def columns(self, frame: MessageBatch, /) -> tuple[EventColumns, list[int]]:
-        """The events of a frame, and the indices of messages that are not taken."""
+    def columns(self, messages: MessageBatch, /) -> tuple[EventColumns, list[int]]:
+        """The events among messages, and the indices of those that are not taken."""
         ...
 
     def learn(self, attributes: Mapping[str, Any], /) -> None:
@@ -77,21 +77,21 @@ class StructuredMode:
         self._extensions: tuple[str, ...] = ()
         self._envelopes = self._decoder()
 
-    def columns(self, frame: MessageBatch) -> tuple[EventColumns, list[int]]:
+    def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By the native module, which looks at members of the envelope and leaves data as it is."""
-        bounds = map(np.ascontiguousarray, (frame.starts, frame.ends))
+        bounds = map(np.ascontiguousarray, (messages.starts, messages.ends))
         try:
-            refused, members = self._envelopes.read(frame.content, *bounds)
-        except ValueError:  # something is wrong in there, or with the frame: not with the events
-            return EventColumns.empty(frame, len(ATTRIBUTES)), list(range(len(frame)))
-        count, last = len(frame) - len(refused), 1 + len(ATTRIBUTES)
+            refused, members = self._envelopes.read(messages.content, *bounds)
+        except ValueError:  # something is wrong in there, or with the bounds: not with the events
+            return EventColumns.empty(messages, len(ATTRIBUTES)), list(range(len(messages)))
+        count, last = len(messages) - len(refused), 1 + len(ATTRIBUTES)
         arrays = [
             native.of_buffers(pa.string() if place else pa.binary(), column)
             for place, (column, _) in enumerate(members)
         ]
         extensions = zip(self._extensions, arrays[last:], members[last:], strict=True)
         return EventColumns(
-            frame,
+            messages,
             arrays[1:last],
             {
                 name: ExtensionColumn(texts, None if kinds is None else np.frombuffer(kinds, np.uint8))
@@ -99,7 +99,7 @@ class StructuredMode:
                 if texts.null_count < count
             },
             arrays[0],
-            np.delete(np.arange(len(frame)), refused) if refused else np.arange(count),
+            np.delete(np.arange(len(messages)), refused) if refused else np.arange(count),
         ), refused
 
     def learn(self, attributes: Mapping[str, Any]) -> None:
@@ -139,15 +139,15 @@ class BinaryMode:
         """Whether headers of a protocol are read here."""
         return protocol in _PREFIXES
 
-    def columns(self, frame: MessageBatch) -> tuple[EventColumns, list[int]]:
+    def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By columns of headers."""
-        assert frame.records is not None
-        values = frame.records.column("value").cast(pa.binary())
-        headers = _Headers(frame.records)
+        assert messages.records is not None
+        values = messages.records.column("value").cast(pa.binary())
+        headers = _Headers(messages.records)
         headers.refused |= ~values.is_valid().to_numpy(zero_copy_only=False)
         arrays = self._attributes(headers)
         extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
-        events = EventColumns(frame, arrays, extensions, values, np.arange(len(frame)))
+        events = EventColumns(messages, arrays, extensions, values, np.arange(len(messages)))
         if not headers.refused.any():
             return events, []
         return events.take(np.flatnonzero(~headers.refused)), np.flatnonzero(headers.refused).tolist()

@@ -1,10 +1,10 @@
-"""The fast path for CloudEvents: from frames to rows of the tables of definitions, whole columns at a time.
+"""The fast path for CloudEvents: from messages to rows of the tables of definitions, whole columns at a time.
 
-Frames become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). Then each event gets a
-route by its type, if that belongs to one definition and no other definition could fit the event. What is left to ask
-are its attributes (``attributes.py``) and its payload (``payloads.py``), and what they say is what ``Contract.process``
-would say. Whatever fails one of these steps is left over: it goes the slow path, message by message, which also finds
-the reasons.
+Events among messages become columns (``modes.py``) and wait until there are enough for a batch (``batch.py``). Then
+each event gets a route by its type, if that belongs to one definition and no other definition could fit the event. What
+is left to ask are its attributes (``attributes.py``) and its payload (``payloads.py``), and what they say is what
+``Contract.process`` would say. Whatever fails one of these steps is left over: it goes the slow path, message by
+message, which also finds the reasons.
 """
 
 from __future__ import annotations
@@ -94,25 +94,25 @@ class FastPath:
         self._waiting: list[EventColumns] = []
         self._waiting_bytes = 0
 
-    def take(self, frame: MessageBatch) -> Iterator[Result]:
-        """Take a frame's messages; most wait a while for others of their type."""
+    def take(self, messages: MessageBatch) -> Iterator[Result]:
+        """Take messages; most wait a while for others of their type."""
         if not self._types:
-            yield LeftOver(frame, range(len(frame)))
+            yield LeftOver(messages, range(len(messages)))
             return
-        events, refused = self.mode.columns(frame)
+        events, refused = self.mode.columns(messages)
         if refused:
-            yield LeftOver(frame, refused)
+            yield LeftOver(messages, refused)
         if len(events):
             self._waiting.append(events)
-            self._waiting_bytes += frame.weight
+            self._waiting_bytes += messages.weight
         if self._waiting_bytes >= self._enough():
             yield from self.flush()
 
     def flush(self) -> Iterator[Result]:
         """Process all that waits."""
-        frames, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if frames:
-            yield from self.process(EventBatch(frames))
+        parts, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if parts:
+            yield from self.process(EventBatch(parts))
 
     def process(self, batch: EventBatch) -> Iterator[Result]:
         """What lands of a batch, and then what is left over of it."""
@@ -120,8 +120,8 @@ class FastPath:
         for checks, routed in self._by_checks(batch, left).items():
             matched, contexts = _matched(batch, checks, routed, left)
             yield from _landed(batch, matched, contexts, left)
-        for frame, indices in batch.messages(np.flatnonzero(left)):
-            yield LeftOver(frame, indices)
+        for messages, indices in batch.left_over(np.flatnonzero(left)):
+            yield LeftOver(messages, indices)
 
     def _enough(self) -> int:
         """Input bytes that make a batch: the more kinds of events there are, and the larger these."""

@@ -20,11 +20,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DateType, MapType, StringType, StructType, TimestampNTZType, TimestampType
 
 from signalbook.messages import Message
-from signalbook.messages.bindings.kafka import record
 from signalbook.messages.cloudevents import JSON_FORMAT
-from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.kafka import record_message
 from signalbook.pipeline.tables.naming import quoted
 
 _PARQUET: Final = "parquet"
@@ -68,19 +67,9 @@ class Captures:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The row as a Kafka record, or a structured CloudEvent of a file."""
-        row = batch.record(index)
-        if not self.protocol:
-            return Message(content_type=JSON_FORMAT, body=row["value"])
-        return record(
-            row["address"] or "",
-            row["value"],
-            arrays.header_pairs(row["headers"]),
-            key=row["key"],
-            partition=row["partition"],
-            offset=None if row["partition"] is None else row["position"],
-            received_at=row["received_at"],
-            reference=f"{batch.path}/{row['position']}",
-        )
+        if self.protocol:
+            return record_message(batch, index)
+        return Message(content_type=JSON_FORMAT, body=batch.record(index)["value"])
 
     def _columns(self, options: Mapping[str, str]) -> _Columns:
         known = (_FORMAT, *self.roles)

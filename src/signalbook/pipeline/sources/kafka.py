@@ -64,20 +64,25 @@ class Kafka:
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The record, with all that the topic says of it."""
-        row = batch.record(index)
-        return record(
-            row["address"],
-            row["value"],
-            arrays.header_pairs(row["headers"]),
-            key=row["key"],
-            partition=row["partition"],
-            offset=row["position"],
-            received_at=row["received_at"],
-            reference=f"{batch.path}/{row['position']}",
-        )
+        return record_message(batch, index)
 
 
 SOURCE: Final = Kafka()
+
+
+def record_message(batch: MessageBatch, index: int) -> Message:
+    """One row as a Kafka record. Rows of a capture may not say which topic, partition and offset they had."""
+    row = batch.record(index)
+    return record(
+        row["address"] or "",
+        row["value"],
+        arrays.header_pairs(row["headers"]),
+        key=row["key"],
+        partition=row["partition"],
+        offset=None if row["partition"] is None else row["position"],
+        received_at=row["received_at"],
+        reference=f"{batch.path}/{row['position']}",
+    )
 
 
 def connector_options(inputs: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:

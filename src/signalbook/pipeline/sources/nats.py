@@ -298,6 +298,7 @@ class _Stream(_Rows, brokers.BrokerStreamReader):
         time.sleep(max(0.0, self._asked + _PAUSE - time.monotonic()))
         chosen = self._streams.chosen()
         self._asked = time.monotonic()
+        # Spark's limit is for the batch: each stream has its share of it, so that none waits for another.
         share = max(1, limit.max_rows // len(chosen)) if isinstance(limit, ReadMaxRows) else None
         found = dict(start)
         for name, each in chosen.items():

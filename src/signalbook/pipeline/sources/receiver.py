@@ -286,7 +286,7 @@ class _Stream(brokers.BrokerStreamReader):
     def stop(self) -> None:
         """Receive no more."""
         if self._receiver is not None:
-            self._receiver.stop()
+            self._receiver.stop()  # before the spool: what it has at hand is still written and confirmed
         if self._spool is not None:
             self._spool.close()
         self._receiver = self._spool = None

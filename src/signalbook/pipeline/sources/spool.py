@@ -71,7 +71,7 @@ class MessageSpool:
         Raises ``PipelineError`` if another process keeps it.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        sync_folder(folder.parent)
+        sync_folder(folder.parent)  # the entry of a new folder is on the disk, too, before anything is confirmed
         self._folder = folder
         self._most = segment
         self._limit = limit
@@ -113,6 +113,7 @@ class MessageSpool:
             _write(self._file, content)
             os.fsync(self._file)
         except OSError as error:
+            # What was written of them is cut off by the next writer, since none of it is counted.
             raise disk_failure(error, self._folder) from error
         self._size += len(content)
         self._count(len(content))
@@ -126,7 +127,7 @@ class MessageSpool:
         """Forget the messages before ``number``, by whole segments."""
         found = _segments(self._folder)
         for (_, path), (following, _) in pairwise(found):
-            if following <= number:
+            if following <= number:  # never the last segment, which is written to
                 self._count(-path.stat().st_size)
                 path.unlink()
 
@@ -142,6 +143,7 @@ class MessageSpool:
             file.write(msgspec.json.encode(session))
             file.flush()
             os.fsync(file.fileno())
+        # Written whole beside the old one: after a crash there is the one or the other.
         fresh.replace(self._folder / _SESSION)
         sync_folder(self._folder)
         return session

@@ -1,0 +1,71 @@
+"""Which of several servers on one store does a job: the one whose value in the key-value store moves.
+
+No clocks of different machines are compared. The holder counts on in its value; whoever sees the same value for longer
+than the lease lasts, by its own clock, may take it (docs/decisions/104-deliveries.md).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from typing import Final
+
+from signalbook.engine.engine import Session
+from signalbook.values import JSON
+
+DELIVERY_LEASE: Final = "delivery/lease"
+LEASE_SECONDS: Final = 12.0
+
+
+class Lease:
+    """One server's view of a lease; ``name`` is that of its value. For one thread, but for ``held``."""
+
+    def __init__(
+        self, name: str = DELIVERY_LEASE, *, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._name = name
+        self._me = secrets.token_hex(16)
+        self._seconds = seconds
+        self._clock = clock
+        self._until = 0.0
+        self._seen: JSON = None
+        self._since = clock()
+        self._began = 0.0
+        self._beat = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether this server may do it, now."""
+        return self._clock() < self._until
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to renew it: after a third, so that two attempts may fail."""
+        return self._clock() > self._until - self._seconds * 2 / 3
+
+    def free(self, value: JSON) -> bool:
+        """Look at its value: whether it may be taken. A dead holder is found by looking again and again."""
+        if value != self._seen:
+            self._seen, self._since = value, self._clock()
+        return value is None or value.get("holder") == self._me or self._clock() - self._since > self._seconds
+
+    def take(self, session: Session) -> bool:
+        """Take or renew it in this transaction, to be confirmed behind it; False if it is another's by now."""
+        if not self.free(session.transaction.settings.get(self._name)):
+            self._until = 0.0
+            return False
+        self._began = self._clock()
+        self._beat += 1
+        session.transaction.settings.put(self._name, {"holder": self._me, "beat": self._beat})
+        return True
+
+    def confirm(self) -> None:
+        """What was taken is committed: it counts from the moment when it was written."""
+        self._until = self._began + self._seconds
+
+    def release(self, session: Session) -> None:
+        """Give it back, so that nobody has to wait."""
+        self._until = 0.0
+        if (session.transaction.settings.get(self._name) or {}).get("holder") == self._me:
+            session.transaction.settings.put(self._name, None)

@@ -1,0 +1,78 @@
+"""Names of formats, and what groups of xRegistry state in their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.cncf.messagecatalog.metaschemas import (
+    format_attributes,
+    format_of,
+    spelling_findings,
+    to_first_spelling,
+    to_newer_spelling,
+)
+
+
+@pytest.mark.parametrize(
+    ("format", "stated"),
+    [
+        ("CloudEvents", {"envelope": "CloudEvents/1.0"}),
+        ("AMQP", {"protocol": "AMQP/1.0"}),
+        ("NATS", {"protocol": "NATS"}),
+        ("MQTT", {"format": "MQTT"}),
+        ("HTTP", {"protocol": "HTTP"}),
+        ("KAFKA", {"protocol": "KAFKA"}),
+        ("our own", {"format": "our own"}),
+    ],
+)
+def test_formats_of_groups(format: str, stated: Any) -> None:
+    """B-2, J-11, J-18: a group of MQTT states no protocol, since its definitions may be for either version."""
+    attributes = {name: value for name, value in format_attributes(format).items() if value is not None}
+    assert attributes == stated
+    assert format_of(stated) == format
+
+
+@pytest.mark.parametrize(
+    ("group", "format"),
+    [
+        ({}, "xRegistry"),
+        ({"envelope": "cloudevents/1.0", "format": "MQTT"}, "CloudEvents"),
+        ({"protocol": "MQTT/3.1.1"}, "MQTT"),
+        ({"protocol": "http/1.1"}, "HTTP"),
+        ({"envelope": "Ours/2"}, "Ours/2"),
+    ],
+)
+def test_groups_written_as_xregistrys(group: Any, format: str) -> None:
+    """J-18."""
+    assert format_of(group) == format
+
+
+FIRST: Any = {"publish": {"qos": 1, "topicname": "a/{b}", "retain": None}, "payload": {"dataschema": "urn:x"}}
+
+
+def test_the_first_draft_writes_values_where_the_next_has_objects() -> None:
+    """B-10, B-11, C-5: null is no field at all."""
+    lifted = to_newer_spelling("MQTT", FIRST)
+    assert lifted["publish"] == {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}}
+    assert lifted["payload"] == {"dataschema": {"value": "urn:x"}}
+    assert to_first_spelling("MQTT", lifted) == {
+        "publish": {"qos": 1, "topicname": "a/{b}"},
+        "payload": FIRST["payload"],
+    }
+    assert to_newer_spelling("AMQP", {"applicationdata": {"amqpencoding": "Value"}})["applicationdata"] == {
+        "amqpencoding": "Value"
+    }
+
+
+def test_what_the_first_draft_cannot_write_is_left_out() -> None:
+    """B-10: what is required, descriptions, inline schemas."""
+    definition = {"pub": {"subject": {"value": "a", "required": True, "description": "d"}, "replyto": {}}}
+    inline = {"payload": {"dataschema": {"schematype": "JSON", "schema": {}}}}
+    assert to_first_spelling("NATS", definition | inline) == {"pub": {"subject": "a", "replyto": ""}}
+
+
+def test_objects_are_no_values_of_the_first_draft() -> None:
+    found = list(spelling_findings("NATS", {"pub": {"subject": {"value": "a"}}}))
+    assert [fault.path for fault in found] == ["pub.subject"]

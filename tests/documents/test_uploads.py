@@ -1,0 +1,159 @@
+"""What a document is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from signalbook.documents import DocumentError, Upload, aim, attributes, compare, extend_model
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT, Kind, Xid
+
+GROUP_TYPES = {"groups": {"dirs": {"singular": "dir"}}}
+
+
+@pytest.mark.parametrize(
+    ("document", "target", "ignore"),
+    [
+        ({}, "/", ("epoch",)),
+        ({"dirs": {"d": {}}}, "/", ("epoch",)),
+        ({"name": "n", "dirs": {}}, "/", ("epoch",)),
+        ({"registryid": "r", "xid": "/", "dirs": {}}, "/", ("epoch", "id")),
+        ({"dirid": "d", "xid": "/dirs/d"}, "/dirs/d", ("epoch",)),
+        ({"xid": "/dirs/d/files/f/versions/1"}, "/dirs/d/files/f/versions/1", ("epoch",)),
+        ({"d": {"xid": "/dirs/d"}, "e": {"xid": "/dirs/e"}}, "/dirs", ("epoch",)),
+        ({"1": {"xid": "/dirs/d/files/f/versions/1"}}, "/dirs/d/files/f/versions", ("epoch",)),
+        ({"d": {"xid": "/dirs/d"}, "e": {"xid": "/books/e"}}, "/", ("epoch",)),
+        ({"d": {"xid": "/dirs/d"}, "e": {}}, "/", ("epoch",)),
+        ({"groups": {"g": {"description": "a Group of a type that is called groups"}}}, "/", ("epoch",)),
+    ],
+)
+def test_where_a_document_belongs(document: JSON, target: str, ignore: tuple[str, ...]) -> None:
+    assert aim(document) == Upload(target=Xid.parse(target), body=document, ignore=ignore)
+
+
+@pytest.mark.parametrize("extra", [{}, {"$schema": "x"}, {"attributes": {}, "description": "d"}])
+def test_a_model(extra: JSON) -> None:
+    assert aim({**GROUP_TYPES, **extra}).body == {"modelsource": {**GROUP_TYPES, **extra}}
+
+
+@pytest.mark.parametrize("document", [None, 1, "x", [], {"xid": "dirs"}, {"d": {"xid": "nope"}}])
+def test_what_is_no_document(document: JSON) -> None:
+    with pytest.raises(DocumentError):
+        aim(document)
+
+
+def extended(given: JSON, current: JSON) -> JSON:
+    return extend_model(Upload(target=ROOT, body={"modelsource": given, "name": "n"}), current).body.get("modelsource")
+
+
+def test_a_model_extends_the_one_there() -> None:
+    current = {"groups": {"dirs": {"singular": "dir"}, "books": {"singular": "book"}}, "attributes": {"a": 1}}
+    given = {"groups": {"dirs": {"singular": "folder"}}, "description": "d"}
+    groups = {"dirs": {"singular": "folder"}, "books": {"singular": "book"}}
+    assert extended(given, current) == {"groups": groups, "attributes": {"a": 1}, "description": "d"}
+
+
+@pytest.mark.parametrize("given", [{}, GROUP_TYPES, {"groups": {}}])
+def test_a_model_that_adds_nothing_is_not_sent(given: JSON) -> None:
+    assert extended(given, GROUP_TYPES) is None
+
+
+def test_what_is_no_model_is_left_to_the_registry() -> None:
+    assert extended("nonsense", GROUP_TYPES) == "nonsense"
+
+
+GROUP: JSONObject = {
+    "dirid": "d",
+    "self": "#/",
+    "epoch": 3,
+    "description": "old",
+    "filesurl": "#/files",
+    "filescount": 1,
+    "files": {
+        "f": {
+            "fileid": "f",
+            "meta": {"fileid": "f", "epoch": 2, "defaultversionid": "2", "labels": {"a": "b"}},
+            "versions": {
+                "1": {"versionid": "1", "name": "one", "file": "x"},
+                "2": {"versionid": "2", "name": "two", "file": "y"},
+            },
+        }
+    },
+}
+
+
+def find(xid: Xid) -> JSONObject | None:
+    return {ROOT: {"name": "book"}, Xid.parse("/dirs/d"): GROUP}.get(xid)
+
+
+def collections(xid: Xid) -> Iterable[str]:
+    names: dict[Kind, Iterable[str]]
+    names = {Kind.REGISTRY: ["dirs"], Kind.GROUP: ["files"], Kind.RESOURCE: ["versions"]}
+    return names.get(xid.kind, ())
+
+
+def new(body: JSON, target: Xid = ROOT) -> tuple[JSON, list[str], list[str], list[str]]:
+    work = compare(Upload(target=target, body=body), find, collections)
+    created, changed, unchanged = ([str(xid) for xid in xids] for xids in (work.created, work.changed, work.unchanged))
+    return work.upload.body if work.upload else None, created, changed, unchanged
+
+
+def files(resource: JSON) -> JSON:
+    return {"dirs": {"d": {"files": {"f": resource}}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        pytest.param({"dirs": {"d": GROUP}}, None, id="all as it is"),
+        pytest.param({"dirs": {"d": {**GROUP, "epoch": 1}}}, None, id="epochs are not compared"),
+        pytest.param({"name": "book", "dirs": {}}, None, id="the Registry's own"),
+        pytest.param({"name": "other"}, {"name": "other"}, id="another name of the Registry"),
+        pytest.param(files({"name": "two"}), None, id="a Resource shows its default Version"),
+        pytest.param(files({"versionid": "1", "name": "one"}), None, id="or the one it names"),
+        pytest.param(files({"name": "one"}), files({"name": "one"}), id="another name of the default Version"),
+        pytest.param(files({"versionid": "3"}), files({"versionid": "3"}), id="a Version that is not there"),
+        pytest.param(files({"name": None}), files({"name": None}), id="null deletes"),
+        pytest.param(files({"icon": None}), None, id="null where nothing is"),
+        pytest.param(files({"meta": {"labels": {"a": "b"}}}), None, id="meta"),
+        pytest.param(files({"meta": {"labels": {}}}), files({"meta": {"labels": {}}}), id="another meta"),
+        pytest.param(
+            files({"versions": {"1": {"name": "one"}, "2": {"name": "zwei", "file": "y"}}}),
+            files({"versions": {"2": {"name": "zwei"}}}),
+            id="one attribute of one Version",
+        ),
+        pytest.param({"dirs": 7}, {"dirs": 7}, id="what is no collection is the registry's to refuse"),
+        pytest.param({"dirs": {"d": 7}}, {"dirs": {"d": 7}}, id="nor what is no entity"),
+    ],
+)
+def test_what_is_left(given: JSON, left: JSON) -> None:
+    assert new(given)[0] == left
+
+
+def test_what_becomes_of_each() -> None:
+    given = {"dirs": {"d": {"description": "new", "files": {"f": {}, "g": {"versions": {"1": {}}}}}, "e": {}}}
+    _, created, changed, unchanged = new(given)
+    assert created == ["/dirs/d/files/g", "/dirs/d/files/g/versions/1", "/dirs/e"]
+    assert (changed, unchanged) == (["/dirs/d"], ["/dirs/d/files/f"])
+
+
+@pytest.mark.parametrize(
+    ("target", "body", "left"),
+    [
+        ("/dirs/d", {"description": "old"}, None),
+        ("/dirs/d", {"description": "new"}, {"description": "new"}),
+        ("/dirs", {"d": {"description": "old"}, "e": {}}, {"e": {}}),
+        ("/dirs/e", {}, {}),
+    ],
+)
+def test_parts_of_a_registry(target: str, body: JSON, left: JSON) -> None:
+    assert new(body, Xid.parse(target))[0] == left
+
+
+def test_attributes_of_all_there_is() -> None:
+    found = {str(xid): own for xid, own in attributes(GROUP, Xid.parse("/dirs/d"), collections).items()}
+    assert found["/dirs/d"] == {"dirid": "d", "description": "old"}
+    assert found["/dirs/d/files/f/versions/1"] == {"versionid": "1", "name": "one", "file": "x"}
+    assert found["/dirs/d/files/f"]["meta"]["defaultversionid"] == "2"

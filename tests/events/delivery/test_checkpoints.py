@@ -1,0 +1,56 @@
+"""What is written down of deliveries, and what is not."""
+
+from __future__ import annotations
+
+import time
+
+from signalbook.engine.engine import Engine
+from signalbook.events.delivery.dispatcher import Checkpoint, Checkpoints, CheckpointWriter
+from signalbook.events.delivery.lease import Lease
+from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.settings import Settings
+from signalbook.storage.base import DeliveryState, Store
+
+WANTED = Subscription(id="", protocol="FILE", sink="file:a")
+
+
+class Told:
+    """A ledger that says the same each time."""
+
+    def __init__(self, states: Checkpoints) -> None:
+        self._states = states
+
+    def states(self, *, all: bool = False) -> Checkpoints:
+        return self._states
+
+    def not_written(self, states: Checkpoints) -> None: ...
+
+    def wake(self) -> None: ...
+
+
+def stored_states(store: Store) -> dict[str, DeliveryState]:
+    with store.read() as reader:
+        return reader.subscriptions.deliveries("", "g")
+
+
+def test_an_update_is_not_written_over(store: Store) -> None:
+    """Who updates a subscription says where it goes on; what was known before it counts no more."""
+    engine = Engine(store, settings=Settings(model="empty"))
+    book = SubscriptionStore(engine, Keyring(None), most=9)
+    with engine.writing() as session:
+        old, new = (book.create(session, WANTED).subscription for _ in range(2))
+    states = {
+        old.id: Checkpoint(old.revision - 1, DeliveryState(position=7)),
+        new.id: Checkpoint(new.revision, DeliveryState(position=8)),
+    }
+    checkpoints = CheckpointWriter(
+        engine, book, Lease(), Told({**states, "gone": Checkpoint(1, DeliveryState(position=9)), "going": None})
+    )
+    checkpoints.start()
+    deadline = time.monotonic() + 300
+    while (checkpointed := stored_states(store))[new.id].position != 8:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    checkpoints.stop()
+    assert {key: state.position for key, state in checkpointed.items()} == {old.id: 0, new.id: 8}

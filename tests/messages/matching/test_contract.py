@@ -1,0 +1,508 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Accepted, Contract, Dropped, Message, Outcome, Passed, Rejected
+from signalbook.messages.bindings.http import request
+from signalbook.messages.bindings.mqtt import publish
+from signalbook.messages.matching.contract import Deferred
+from signalbook.values import JSONObject, dump_json
+
+ContractOf = Callable[..., Contract]
+Line = Callable[..., Message]
+G = "/messagegroups/g/messages/"
+SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+
+
+def event(**metadata: Any) -> JSONObject:
+    return {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata}
+
+
+def typed(name: str, **metadata: Any) -> JSONObject:
+    return event(type={"value": name}, **metadata)
+
+
+def http(*headers: tuple[str, str], **options: Any) -> JSONObject:
+    items = [{"name": name, "value": value, "required": True} for name, value in headers]
+    return {"protocol": "HTTP", "protocoloptions": {"headers": items, **options}}
+
+
+def schema(document: Any) -> JSONObject:
+    return {"dataschema": document, "dataschemaformat": "JsonSchema/draft-07"}
+
+
+def post(*headers: tuple[str, str], body: bytes | None = b"{}", path: str = "/hooks") -> Message:
+    return request("POST", path, [("Content-Type", "application/json"), *headers], body)
+
+
+def one(contract: Contract, message: Message) -> Outcome:
+    (outcome,) = contract.process(message)
+    return outcome
+
+
+def word(outcome: Outcome) -> str:
+    """The message's id where accepted, else the reason."""
+    if isinstance(outcome, Accepted):
+        return outcome.definition.message_id
+    return outcome.reason.value if isinstance(outcome, Rejected) else type(outcome).__name__
+
+
+def rules(outcome: Outcome) -> set[tuple[str, str]]:
+    assert isinstance(outcome, Rejected)
+    return {(finding.path, finding.rule) for finding in outcome.violations}
+
+
+def test_a_conforming_event(contract_of: ContractOf, line: Line) -> None:
+    """K-9, K-26, K-34, K-47"""
+    contract = contract_of({"m": {**typed("t", source={"type": "uritemplate", "value": "/d/{d}"}), **schema(SCHEMA)}})
+    outcome = one(contract, line(source="/d/7%20a", data={"n": 1}))
+    assert isinstance(outcome, Accepted)
+    assert (outcome.definition.xid, outcome.context, outcome.data) == (G + "m", {"d": "7 a"}, {"n": 1})
+    assert outcome.event is not None
+    assert outcome.payload() == b'{"n":1}'
+
+
+@pytest.mark.parametrize(
+    ("members", "expected", "found"),
+    [
+        ({"source": "/x/7"}, "metadata_violation", {("source", "uritemplate")}),
+        ({"source": "/d/7", "n": "x"}, "metadata_violation", {("n", "type")}),
+        ({"source": "/d/7"}, "metadata_violation", {("n", "required")}),
+        ({"source": "/x/7"}, "metadata_violation", {("source", "uritemplate"), ("n", "required")}),
+        ({"source": "/d/7", "n": 1, "subject": "8"}, "placeholder_conflict", {("subject", "placeholder_conflict")}),
+        ({"type": "other"}, "no_match", set()),
+        ({"id": None}, "invalid_cloudevent", {("id", "required")}),
+        ({"source": "/d/7", "n": 1, "data": {"n": "x"}}, "schema_violation", {("/n", "type")}),
+        ({"source": "/d/7", "n": 1}, "schema_violation", {("", "required")}),
+        ({"source": "/d/7", "n": 1, "data_base64": "e30"}, "invalid_cloudevent", {("data_base64", "base64")}),
+        ({"source": "/d/7", "n": 1, "data_base64": "ew=="}, "decode_error", {("", "json")}),
+        ({"source": "/d/7", "n": 1, "data": "x", "datacontenttype": "text/plain"}, "metadata_violation",
+         {("datacontenttype", "content_type")}),
+    ],
+)  # fmt: skip
+def test_reasons(
+    contract_of: ContractOf, line: Line, members: dict[str, Any], expected: str, found: set[tuple[str, str]]
+) -> None:
+    """K-2: of no definition; K-9, K-26, K-27, K-28, K-38, K-41, K-44"""
+    source, subject = {"type": "uritemplate", "value": "/d/{d}"}, {"type": "uritemplate", "value": "{d}"}
+    declared = typed("t", source=source, subject=subject, n={"type": "integer", "required": True})
+    outcome = one(contract_of({"m": {**declared, **schema(SCHEMA)}}), line(**members))
+    assert word(outcome) == expected
+    assert found <= rules(outcome)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (Message(content_type="application/cloudevents+json", body=b'{"specversion'), "decode_error"),
+        (Message(content_type="application/cloudevents+json", body=None), "decode_error"),
+        (Message(content_type="application/cloudevents+json", body=b"[]"), "invalid_cloudevent"),
+        (Message(content_type="application/cloudevents+xml", body=b"x"), "unsupported_format"),
+        (Message(content_type="application/json", body=b"{}"), "not_cloudevent"),
+        (Message(protocol="SMTP", body=b"{}"), "unsupported_format"),
+        (Message(content_encoding="gzip", body=b"{}"), "decode_error"),
+        (post(), "not_cloudevent"),
+        (post(("ce-id", "1"), ("ce-source", "/"), ("ce-type", "t"), ("ce-specversion", "0.3")), "invalid_cloudevent"),
+        (
+            post(("ce-id", "%C0"), ("ce-source", "/"), ("ce-type", "t"), ("ce-specversion", "1")),
+            "invalid_cloudevent",
+        ),
+        (post(("ce-id", "1"), ("ce-source", "/"), ("ce-type", "t")), "not_cloudevent"),
+    ],
+)
+def test_messages_that_are_no_events(contract_of: ContractOf, message: Message, expected: str) -> None:
+    """K-21, K-22, K-24, K-44"""
+    outcome = one(contract_of({"m": typed("t")}), message)
+    assert word(outcome) == expected
+    assert outcome.message is message  # K-45: untouched
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_event_in_binary_mode(contract_of: ContractOf, packed: bool) -> None:
+    """K-21, K-40"""
+    head = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]
+    encoding = [("Content-Encoding", "gzip")] if packed else []
+    body = gzip.compress(b'{"n": 1}') if packed else b'{"n": 1}'
+    outcome = one(contract_of({"m": {**typed("t"), **schema(SCHEMA)}}), post(*head, *encoding, body=body))
+    assert isinstance(outcome, Accepted)
+    assert outcome.data == {"n": 1}
+    assert outcome.message.body == body
+
+
+def test_a_batch_has_an_outcome_for_each_event(contract_of: ContractOf) -> None:
+    """K-21, K-22, K-47"""
+    sound, other = ({"specversion": "1.0", "id": "1", "source": "/", "type": name} for name in ("t", "u"))
+    message = Message(content_type="application/cloudevents-batch+json", body=dump_json([sound, other, 5]))
+    contract = contract_of({"m": typed("t")})
+    outcomes = contract.process(message)
+    assert [word(outcome) for outcome in outcomes] == ["m", "no_match", "invalid_cloudevent"]
+    assert [outcome.message.body for outcome in outcomes] == [dump_json(sound), dump_json(other), b"5"]
+    empty = Message(content_type="application/cloudevents-batch+json", body=b"[]")
+    assert contract.process(empty) == ()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "expected"),
+    [("json", b"{}", "decode_error"), ("json", b"", "decode_error"), ("avro", b"[]", "unsupported_format")],
+)
+def test_what_is_no_batch(contract_of: ContractOf, content_type: str, body: bytes, expected: str) -> None:
+    """K-21, K-22"""
+    message = Message(content_type=f"application/cloudevents-batch+{content_type}", body=body)
+    assert word(one(contract_of({"m": typed("t")}), message)) == expected
+
+
+def test_a_batch_is_bounded(contract_of: ContractOf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K-47: of a message of two bytes for each "event" memory would hold hundreds for each."""
+    monkeypatch.setattr("signalbook.messages.matching.contract.MAX_BATCH", 3)
+    contract = contract_of({"m": typed("t")})
+    for count, expected in ((3, ["invalid_cloudevent"] * 3), (4, ["decode_error"])):
+        message = Message(content_type="application/cloudevents-batch+json", body=dump_json([0] * count))
+        assert [word(outcome) for outcome in contract.process(message)] == expected
+
+
+CE = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]
+
+
+@pytest.mark.parametrize(
+    ("definition", "message", "expected"),
+    [
+        pytest.param(typed("t"), post(*CE), "m", id="F-46-envelope-only"),
+        pytest.param({**typed("t"), **http(("X", "1"))}, post(*CE, ("x", "1")), "m", id="F-46-both"),
+        pytest.param({**typed("t"), **http(("X", "1"))}, post(*CE, ("x", "2")), "metadata_violation", id="K-28-type"),
+        pytest.param({**typed("t"), **http(("X", "1"))}, post(*CE), "metadata_violation", id="K-26.4-missing"),
+        pytest.param(http(("X", "1")), post(*CE, ("x", "1")), "m", id="F-46-protocol-only"),
+        pytest.param(http(("X", "1")), post(("x", "2"), ("x", "1")), "m", id="K-26.4-any-occurrence"),
+        pytest.param(http(("X", "1")), post(("x", "2")), "no_match", id="K-28-discriminator"),
+        pytest.param(http(("X", "1"), ("Y", "{y}")), post(("x", "1")), "metadata_violation", id="K-28-near-miss"),
+        pytest.param(http(path="/hooks"), post(), "m", id="path"),
+        pytest.param(http(path="/h/{x}"), post(path="/h/1?q=2"), "m", id="path-template"),
+        pytest.param(http(path="/h/{x}"), post(path="/i/1"), "no_match", id="path-template-other"),
+        pytest.param(http(query={"q": "1"}), post(path="/?q=2&q=1"), "m", id="K-26.4-query"),
+        pytest.param(http(query={"q": "1"}), post(path="/?q=2"), "no_match", id="query-other"),
+        pytest.param(http(method="post"), post(), "m", id="method"),
+        pytest.param(http(method="PUT"), post(), "no_match", id="method-other"),
+        pytest.param({**http(("X", "1")), "protocol": "http/1.1"}, post(("X", "1")), "m", id="K-11"),
+        pytest.param({**typed("t"), "protocol": "KAFKA"}, post(*CE), "no_match", id="K-26.1-gate"),
+        pytest.param({**http(("Content-Type", "application/json")), **schema({})},
+                     post(("X", "1")), "m", id="K-26.5-content-type"),
+        pytest.param({**http(("X", "1")), "datacontenttype": "application/xml"},
+                     post(("x", "1")), "metadata_violation", id="K-26.6"),
+    ],
+)  # fmt: skip
+def test_http(contract_of: ContractOf, definition: JSONObject, message: Message, expected: str) -> None:
+    """K-26, K-28, F-46"""
+    assert word(one(contract_of({"m": definition}), message)) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "attribute", "expected"),
+    [
+        ({"dataschemaformat": "JsonSchema/x"}, "application/vnd.x+json", "m"),  # F-32, F-33: implied
+        ({"dataschemaformat": "JsonSchema/x"}, "application/xml", "metadata_violation"),
+        ({"dataschemaformat": "JsonSchema/x"}, None, "m"),  # K-26.6: absent is no mismatch
+        ({"datacontenttype": "application/json"}, "APPLICATION/json; charset=utf-8", "m"),
+        ({"datacontenttype": "application/json"}, "text/json", "metadata_violation"),
+        ({"datacontenttype": "application/cloudevents+json"}, "text/plain", "m"),  # F-14: that of the envelope
+        ({"datacontenttype": "application/cloudevents+avro"}, "text/plain", "metadata_violation"),
+        ({"envelopeoptions": {"mode": "structured", "format": "application/cloudevents+json"}}, None, "m"),  # K-26.7
+        ({"envelopeoptions": {"mode": "binary"}}, None, "metadata_violation"),
+        ({"envelopeoptions": {"format": "application/cloudevents+avro"}}, None, "metadata_violation"),
+    ],
+)
+def test_content_types_and_modes(
+    contract_of: ContractOf, line: Line, more: JSONObject, attribute: str | None, expected: str
+) -> None:
+    """K-26.6, K-26.7, F-14, F-32 to F-34"""
+    outcome = one(contract_of({"m": {**typed("t"), **more}}), line(datacontenttype=attribute))
+    assert word(outcome) == expected
+
+
+@pytest.mark.parametrize(("strict", "expected"), [(False, "m"), (True, "no_match")])
+def test_a_message_from_a_file_has_no_protocol_to_differ(
+    contract_of: ContractOf, line: Line, strict: bool, expected: str
+) -> None:
+    """K-26.1, K-27"""
+    contract = contract_of({"m": {**typed("t"), **http(("X", "1"))}}, strict_delivery=strict)
+    assert word(one(contract, line())) == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"online": True}, "birth"),
+        ({"online": False}, "death"),
+        ({"online": 5}, "schema_violation"),
+        ({}, "schema_violation"),
+        ([], "schema_violation"),
+    ],
+)
+def test_the_payload_decides_among_definitions(contract_of: ContractOf, data: Any, expected: str) -> None:
+    """K-2: of many; K-30: as Sparkplug's STATE.Birth and STATE.Death"""
+
+    def state(online: bool) -> JSONObject:
+        document = {"type": "object", "required": ["online"], "properties": {"online": {"const": online}}}
+        return {**http(path="/STATE/{host}"), **schema(document)}
+
+    contract = contract_of({"birth": state(True), "death": state(False)})
+    outcome = one(contract, post(path="/STATE/h", body=dump_json(data)))
+    assert word(outcome) == expected
+    if isinstance(outcome, Rejected):
+        assert set(outcome.candidates) == {G + "birth", G + "death"}
+
+
+def test_broken_json_is_no_schema_violation(contract_of: ContractOf) -> None:
+    """K-30, K-44"""
+    definitions = {name: {**http(("X", "1")), **schema({"enum": [name]})} for name in "ab"}
+    assert word(one(contract_of(definitions), post(("X", "1"), body=b"{"))) == "decode_error"
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ({}, ["ambiguous"]),
+        ({"on_ambiguous": "all"}, ["loose", "tight"]),
+        ({"on_ambiguous": "best"}, ["tight"]),
+        ({"prefer_specific": True}, ["tight"]),
+    ],
+)
+def test_several_definitions_fit(contract_of: ContractOf, line: Line, policy: Any, expected: list[str]) -> None:
+    """K-2, K-29, K-30, K-46"""
+    definitions = {"loose": typed("t"), "tight": typed("t", subject={"value": "s", "required": True})}
+    outcomes = contract_of(definitions, **policy).process(line(subject="s"))
+    assert [word(outcome) for outcome in outcomes] == expected
+
+
+def test_definitions_that_score_alike_stay_ambiguous(contract_of: ContractOf, line: Line) -> None:
+    """K-29"""
+    outcome = one(contract_of({"a": typed("t"), "b": typed("t")}, on_ambiguous="best"), line())
+    assert isinstance(outcome, Rejected)
+    assert (word(outcome), outcome.candidates) == ("ambiguous", (G + "a", G + "b"))
+
+
+@pytest.mark.parametrize(("policy", "kind"), [("dead_letter", Rejected), ("pass", Passed), ("drop", Dropped)])
+def test_unknown_messages_go_where_the_policy_says(
+    contract_of: ContractOf, line: Line, policy: str, kind: type
+) -> None:
+    """K-46"""
+    contract = contract_of({"m": typed("other")}, on_no_match=policy)
+    assert type(one(contract, line())) is kind
+
+
+def test_a_policy_for_unknown_messages_spares_no_near_miss(contract_of: ContractOf, line: Line) -> None:
+    """K-28, K-46"""
+    contract = contract_of({"m": typed("t", subject={"required": True})}, on_no_match="drop")
+    assert word(one(contract, line())) == "metadata_violation"
+
+
+def test_violations_may_be_tagged(contract_of: ContractOf, line: Line) -> None:
+    """K-46"""
+    contract = contract_of({"m": {**typed("t"), **schema(SCHEMA)}}, on_schema_violation="tag")
+    outcome = one(contract, line(data={"n": "x"}))
+    assert isinstance(outcome, Accepted)
+    assert outcome.data == {"n": "x"}
+    assert [finding.path for finding in outcome.warnings] == ["/n"]
+
+
+@pytest.mark.parametrize(("required", "expected"), [(False, "m"), (True, "schema_not_found")])
+def test_payloads_without_a_schema_pass_unless_one_is_required(
+    contract_of: ContractOf, line: Line, required: bool, expected: str
+) -> None:
+    """K-42"""
+    outcome = one(contract_of({"m": typed("t")}, required_schema=required), line(data=5))
+    assert word(outcome) == expected
+
+
+@pytest.mark.parametrize(("uri", "expected"), [("/nowhere", "schema_not_found"), ("/broken", "contract_unavailable")])
+def test_schemas_that_cannot_be_had(contract_of: ContractOf, line: Line, uri: str, expected: str) -> None:
+    """K-39, K-44"""
+    definition = {**typed("t"), "dataschemauri": uri, "dataschemaformat": "JsonSchema/draft-07"}
+    contract = contract_of({"m": definition}, {"/broken": {"type": 5}})
+    assert word(one(contract, line(data=5))) == expected
+    assert set(contract.verify()) == {G + "m"}
+
+
+def test_payload_only_definitions_come_last(contract_of: ContractOf) -> None:
+    """K-31, F-49"""
+    contract = contract_of({"p": schema({"enum": [1]}), "q": schema({"enum": [2]}), "h": http(("X", "1"))})
+    assert word(one(contract, post(("X", "1"), body=b"1"))) == "h"
+    assert word(one(contract, post(body=b"2"))) == "q"
+    assert word(one(contract, post(body=b"3"))) == "schema_violation"
+
+
+def test_a_type_names_the_message_of_that_id(contract_of: ContractOf, line: Line) -> None:
+    """F-4, F-55b, K-32"""
+    contract = contract_of({"t": event(), "u": event()})
+    assert word(one(contract, line(type="t"))) == "t"
+    assert word(one(contract, line(type="x"))) == "ambiguous"
+    assert [definition.message_id for definition in contract.lookup_by_type("u")] == ["u"]
+
+
+def test_a_hint_does_not_bind(contract_of: ContractOf, line: Line) -> None:
+    """K-32: the rest is still verified, and others are tried."""
+    contract = contract_of({"t": event(subject={"required": True}), "u": event()})
+    assert word(one(contract, line(type="t"))) == "u"
+
+
+@pytest.mark.parametrize(
+    ("received", "policy", "expected"),
+    [(2030, "warn", "m"), (2030, "dead_letter", "metadata_violation"), (2020, "dead_letter", "m")],
+)
+def test_deprecated_definitions(contract_of: ContractOf, received: int, policy: str, expected: str) -> None:
+    """K-33"""
+    deprecated = {"removal": "2025-01-01T00:00:00Z", "alternative": "/x"}
+    contract = contract_of({"m": {**http(("X", "1")), "deprecated": deprecated}}, on_removed=policy)
+    message = request("POST", "/", [("X", "1")], b"", received_at=datetime(received, 1, 1, tzinfo=UTC))
+    outcome = one(contract, message)
+    assert word(outcome) == expected
+    if isinstance(outcome, Accepted):
+        assert outcome.warnings[0].rule == "deprecated"
+
+
+def test_the_writers_schema_decodes_the_payload(contract_of: ContractOf, line: Line) -> None:
+    """K-39"""
+    uri = "/schemagroups/g/schemas/s"
+    definition = {**typed("t"), "dataschemauri": uri, "dataschemaformat": "JsonSchema/draft-07"}
+    schemas = {uri: {"type": "string"}, f"{uri}/versions/1": {"type": "null"}}
+    contract = contract_of({"m": definition}, schemas)
+    written = {"dataschema": f"https://r.example{uri}/versions/1", "data": "x"}
+    assert word(one(contract, line(data="x"))) == "m"
+    assert word(one(contract, line(**written))) == "schema_violation"
+    assert (
+        word(one(contract, line(**{**written, "dataschema": f"https://r.example{uri}/versions/9"})))
+        == "schema_not_found"
+    )
+
+
+@pytest.mark.parametrize(
+    ("declared", "actual", "expected"),
+    [
+        ("/schemagroups/g/schemas/s", "https://r.example/schemagroups/g/schemas/s/versions/2", "m"),
+        ("/schemagroups/g/schemas/s", "https://r.example/schemagroups/g/schemas/other", "metadata_violation"),
+        ("https://r.example/s", "https://r.example/s", "m"),
+        ("https://r.example/s", "https://r.example/t", "metadata_violation"),
+    ],
+)
+def test_a_declared_dataschema(contract_of: ContractOf, line: Line, declared: str, actual: str, expected: str) -> None:
+    """F-32, L-31"""
+    definition = typed("t", dataschema={"type": "uritemplate", "value": declared})
+    assert word(one(contract_of({"m": definition}), line(dataschema=actual))) == expected
+
+
+@pytest.mark.parametrize(
+    ("definition", "path"),
+    [
+        (typed("t", source={"type": "uritemplate", "value": "{a-b}"}), "envelopemetadata.source"),
+        (typed("t", n={"type": "float"}), "envelopemetadata.n"),
+        (typed("t", n=5), "envelopemetadata.n"),
+        ({**typed("t"), "basemessage": "/a", "basemessageuri": "/b"}, "basemessage"),
+        ({"protocol": "HTTP", "protocoloptions": {"headers": [5]}}, "protocoloptions"),
+    ],
+)
+def test_a_broken_definition_does_not_stop_the_others(
+    contract_of: ContractOf, line: Line, definition: JSONObject, path: str
+) -> None:
+    """F-24, F-26, F-57, K-14"""
+    contract = contract_of({"broken": definition, "m": typed("t")})
+    assert [finding.path for finding in contract.broken[G + "broken"]] == [path]
+    assert word(one(contract, line())) == "m"
+
+
+def test_definitions_are_completed_by_their_bases(contract_of: ContractOf, line: Line) -> None:
+    """F-18, K-12"""
+    base = {**typed("base", subject={"required": True}), **schema(SCHEMA)}
+    contract = contract_of({"base": base, "m": {"basemessage": G + "base", **typed("t")}})
+    assert word(one(contract, line(subject="s", data={"n": 1}))) == "m"
+    assert rules(one(contract, line(data={"n": 1}))) == {("subject", "required")}
+
+
+def test_compact_and_spread_form_mean_the_same(contract_of: ContractOf, line: Line) -> None:
+    """I-4, F-12, K-39: a schema inline, by reference, or by deep link into a document"""
+    uri = "/schemagroups/g/schemas/s"
+    documents = {uri: SCHEMA, "/schemagroups/g/schemas/all": {"definitions": {"it": SCHEMA}}}
+    forms: list[JSONObject] = [
+        {"dataschema": SCHEMA},
+        {"dataschemauri": uri},
+        {"dataschemauri": f"#{uri}"},
+        {"dataschemaxid": uri},
+        {"dataschemauri": "/schemagroups/g/schemas/all#/definitions/it"},
+    ]
+    for form in forms:
+        definition = {**typed("t"), "dataschemaformat": "JsonSchema/draft-07", **form}
+        contract = contract_of({"m": definition}, documents)
+        assert word(one(contract, line(data={"n": 1}))) == "m"
+        assert rules(one(contract, line(data={"n": "x"}))) == {("/n", "type")}
+
+
+def test_checks_are_made_on_the_materialised_definition(contract_of: ContractOf) -> None:
+    """F-21, F-9, F-11: partial definitions are complete once their bases are laid under them."""
+    base = {"envelopemetadata": {"type": {"value": "b"}}, "dataschemaformat": "JsonSchema/draft-07"}
+    contract = contract_of({
+        "base": {"envelope": "CloudEvents/1.0", **base},
+        "m": {"basemessage": G + "base", "envelopemetadata": {"type": {"value": "m"}}, "dataschemauri": "/s"},
+    })  # fmt: skip
+    assert contract.findings == {}
+
+
+def test_findings_are_kept_for_every_usable_definition(contract_of: ContractOf) -> None:
+    """K-13"""
+    contract = contract_of({"a": typed("t"), "b": typed("t"), "c": typed("u")})
+    assert {xid: [f.rule for f in found] for xid, found in contract.findings.items()} == {
+        G + "a": ["duplicate_type"],
+        G + "b": ["duplicate_type"],
+    }
+
+
+def test_an_empty_contract_knows_no_message(contract_of: ContractOf, line: Line) -> None:
+    assert word(one(contract_of({}), line())) == "no_match"
+
+
+@pytest.mark.parametrize(
+    ("indicator", "body", "reasons"),
+    [(1, b"\xff", ["decode_error"]), (1, "\u00fc".encode(), [""]), (0, b"\xff", [""]), (None, b"\xff", [""])],
+)
+def test_a_payload_that_is_said_to_be_text(
+    contract_of: ContractOf, indicator: int | None, body: bytes, reasons: list[str]
+) -> None:
+    """K-43: it has to be UTF-8."""
+    sections = {"topic_name": "a", **({} if indicator is None else {"payload_format_indicator": indicator})}
+    contract = contract_of({"m": {"protocol": "MQTT/5.0", "protocoloptions": {"topic_name": "a"}}})
+    outcomes = contract.process(publish("MQTT/5.0", body, sections))
+    assert [each.reason if isinstance(each, Rejected) else "" for each in outcomes] == reasons
+    if reasons == ["decode_error"]:
+        assert isinstance(outcomes[0], Rejected)
+        (violation,) = outcomes[0].violations
+        assert (violation.rule, "byte 0 is not" in violation.message) == ("payload_format_indicator", True)
+
+
+def test_values_are_made_when_asked_for_and_once() -> None:
+    asked: list[int] = []
+
+    def make(source: int) -> str:
+        asked.append(source)
+        return str(source)
+
+    values = Deferred({"a": 1, "b": 2, "c": 3}, make)
+    assert (len(values), list(values), "c" in values, "d" in values) == (3, ["a", "b", "c"], True, False)
+    assert asked == []
+    assert (values["b"], values["b"], values.get("a"), values.get("d"), values.get("d", "-")) == (
+        "2",
+        "2",
+        "1",
+        None,
+        "-",
+    )
+    assert asked == [2, 1]
+    assert values == {"a": "1", "b": "2", "c": "3"}
+
+
+def test_an_error_of_making_a_value_is_no_missing_key() -> None:
+    values = Deferred({"a": {}}, lambda source: source["x"])
+    with pytest.raises(KeyError, match="x"):
+        values.get("a")
+    with pytest.raises(KeyError, match="b"):
+        values["b"]

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import gzip
+import weakref
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from signalbook.messages.message import Message
+from signalbook.messages.payloads import content
+from signalbook.messages.payloads.content import (
+    Unreadable,
+    implied_content_type,
+    is_implied,
+    same_content_type,
+    unpacked,
+)
+
+
+@pytest.mark.parametrize(
+    ("declared", "actual", "expected"),
+    [
+        ("text/plain; charset=utf-8", "TEXT/Plain;CharSet=UTF-8", True),
+        ("application/json", "application/json; charset=utf-8", True),  # more parameters than declared
+        ("application/json; charset=utf-8", "application/json", False),
+        ("multipart/x; boundary=A", "multipart/x; boundary=a", False),
+        ('a/b; p="q"', "a/b;p=q", True),
+        ("application/json", "text/json", False),
+    ],
+)
+def test_declared_parameters_are_a_required_subset(declared: str, actual: str, expected: bool) -> None:
+    """F-14, K-20"""
+    assert same_content_type(declared, actual) is expected
+
+
+@pytest.mark.parametrize(
+    ("format", "expected"),
+    [
+        ("JSONSchema/Draft-07", "application/json"),
+        ("JsonStructure/draft-04", "application/json"),
+        ("XSD/1.1", "application/xml"),
+        ("XMLSchema/1.1", "application/xml"),
+        ("Avro/1.11", "application/avro"),
+        ("Protobuf/3", "application/protobuf"),
+        ("Own/1", ""),
+    ],
+)
+def test_a_schema_format_implies_a_content_type(format: str, expected: str) -> None:
+    """F-33"""
+    assert implied_content_type(format) == expected
+
+
+@pytest.mark.parametrize(
+    ("implied", "actual", "expected"),
+    [
+        ("application/json", "application/vnd.x+json; v=1", True),
+        ("application/xml", "text/xml", True),
+        ("application/xml", "image/svg+xml", True),
+        ("application/avro", "avro/binary", True),
+        ("application/avro", "application/vnd.apache.avro", True),
+        ("application/protobuf", "application/x-protobuf", True),
+        ("application/protobuf", "application/vnd.google.protobuf", True),
+        ("application/avro", "application/json", False),
+        ("application/json", "text/plain", False),
+    ],
+)
+def test_an_implied_type_has_several_names(implied: str, actual: str, expected: bool) -> None:
+    """F-33"""
+    assert is_implied(implied, actual) is expected
+
+
+class Text(str):
+    """Text that can be seen to be gone."""
+
+
+def test_long_texts_are_not_remembered() -> None:
+    """Thousands of megabytes would be."""
+    text = Text("text/plain;x=" + "y" * 1000)
+    seen = weakref.ref(text)
+    assert same_content_type("text/plain", text)
+    assert not is_implied("application/xml", text)
+    del text
+    assert seen() is None
+
+
+GZIP = gzip.compress(b"text", mtime=0)
+
+
+def arrow(codec: str, content: bytes = b"text") -> bytes:
+    packed: bytes = pa.Codec(codec).compress(content, asbytes=True)
+    return packed
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", GZIP),
+        ("X-GZIP", GZIP),
+        ("gzip", gzip.compress(b"te", mtime=0) + gzip.compress(b"xt", mtime=0)),
+        ("deflate", zlib.compress(b"text")),
+        ("br", arrow("brotli")),
+        ("zstd", arrow("zstd")),
+        ("deflate, identity, gzip", gzip.compress(zlib.compress(b"text"), mtime=0)),
+        ("identity", b"text"),
+        ("", b"text"),
+    ],
+)
+def test_content_encodings_are_undone(encoding: str, body: bytes) -> None:
+    """K-40"""
+    assert unpacked(Message(body=body, content_encoding=encoding)).body == b"text"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "reason"),
+    [
+        ("compress", b"x", "unsupported_format"),
+        ("gzip, " * 5, GZIP, "unsupported_format"),
+        ("gzip", b"x", "decode_error"),
+        ("gzip", GZIP[:-4], "decode_error"),
+        ("gzip", GZIP + b"more", "decode_error"),
+        ("deflate", zlib.compress(b"text")[:-1], "decode_error"),
+        ("br", b"\xff" * 9, "decode_error"),
+        ("zstd", arrow("zstd")[:-1], "decode_error"),
+    ],
+)
+def test_bodies_that_cannot_be_unpacked(encoding: str, body: bytes, reason: str) -> None:
+    """K-40, K-44"""
+    with pytest.raises(Unreadable) as caught:
+        unpacked(Message(body=body, content_encoding=encoding))
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", gzip.compress(bytes(100_000), mtime=0)),
+        ("gzip", gzip.compress(bytes(900), mtime=0) * 2),
+        ("br", arrow("brotli", bytes(100_000))),
+        ("zstd", arrow("zstd", bytes(100_000))),
+        ("gzip, gzip", gzip.compress(gzip.compress(bytes(100_000), mtime=0), mtime=0)),
+    ],
+)
+def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch, encoding: str, body: bytes) -> None:
+    monkeypatch.setattr(content, "MAX_DECOMPRESSED", 1000)
+    with pytest.raises(Unreadable, match="more than 1000 bytes"):
+        unpacked(Message(body=body, content_encoding=encoding))
+
+
+@pytest.mark.parametrize("size", [1, 7, 64, 100_000])
+def test_members_end_anywhere_in_what_zlib_is_given(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(content, "_PIECE", size)
+    members = [bytes([number]) * number for number in range(200)]
+    body = b"".join(gzip.compress(member, mtime=0) for member in members)
+    assert unpacked(Message(body=body, content_encoding="gzip")).body == b"".join(members)
+
+
+def test_members_of_nothing_take_no_more_time_than_their_bytes() -> None:
+    """What zlib hands back behind each member is copied: of a whole body each time, that would be minutes here."""
+    assert unpacked(Message(body=gzip.compress(b"", mtime=0) * 200_000, content_encoding="gzip")).body == b""

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from signalbook.messages import CompiledDefinition
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.definitions.properties import Property
+from signalbook.messages.producing.building import OutboundError, declared_properties
+from signalbook.messages.producing.sending import carry
+from signalbook.messages.producing.values import Valuation, by_path, clash, native, option_values, simple, undeclared
+
+STAMP = "2026-01-02T03:04:05Z"
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "typed", "plain"),
+    [
+        ("integer", "5", 5, 5),
+        ("ulong", "18446744073709551615", 2**64 - 1, 2**64 - 1),
+        ("boolean", "true", True, True),
+        ("boolean", False, False, False),
+        ("number", "-5", -5, "-5"),
+        ("number", "2.5", 2.5, "2.5"),
+        ("binary", "AAE=", b"\x00\x01", "AAE="),
+        ("timestamp", STAMP, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), STAMP),
+        ("uuid", str(UUID(int=1)), UUID(int=1), str(UUID(int=1))),
+        ("string", "5", "5", "5"),
+    ],
+)
+def test_values_have_their_types(type: str, value: Any, typed: Any, plain: Any) -> None:
+    """K-19"""
+    assert (native(type, value), simple(type, value)) == (typed, plain)
+
+
+def test_values_of_properties() -> None:
+    """K-18, K-50: constants and templates; what is optional and cannot be had is left out."""
+    properties = [
+        Property(name="a", path="a", value="1"),
+        Property(name="b", path="b", value="{x}-{y}"),
+        Property(name="c", path="c", value="{x}-{z}"),
+        Property(name="d", path="d"),
+        Property(name="e", path="e"),
+    ]
+    valuation = Valuation({"x": "1", "y": "2", "w": "3"}, lambda entry: "default" if entry.name == "e" else None)
+    assert valuation.of_all(properties, {"d": "given"}) == {"a": "1", "b": "1-2", "d": "given", "e": "default"}
+    assert (valuation.findings, valuation.unused()) == ([], ["w"])
+
+
+@pytest.mark.parametrize("value", ["", 5, None])
+def test_a_context_has_text(value: Any) -> None:
+    """K-18"""
+    valuation = Valuation({"x": value}, lambda _: None)
+    assert [finding.path for finding in valuation.findings] == ["{x}"]
+
+
+def test_one_name_has_one_value() -> None:
+    """F-27"""
+    context = {"a": "1"}
+    assert [finding.path for finding in clash(context, {"a": "2", "b": "3"})] == ["{a}"]
+    assert context == {"a": "1", "b": "3"}
+
+
+Define = Callable[..., CompiledDefinition]
+BOTH: dict[str, Any] = {
+    "envelope": "CloudEvents/1.0",
+    "envelopemetadata": {"subject": {}},
+    "protocol": "NATS",
+    "protocoloptions": {"subject": "s", "headers": [{"name": "X-Kind", "type": "integer"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("subject", "envelopemetadata.subject"),
+        ("envelopemetadata.subject", "envelopemetadata.subject"),
+        ("protocoloptions.subject", "protocoloptions.subject"),
+        ("protocoloptions.headers.X-Kind", "protocoloptions.headers.X-Kind"),
+        ("protocoloptions.headers.x-kind", "protocoloptions.headers.X-Kind"),  # as matching has it
+        ("protocoloptions.headers.other", "protocoloptions.headers.other"),
+        ("extension", "envelopemetadata.extension"),
+        ("X-Kind", None),
+        ("options.subject", None),
+    ],
+)
+def test_names_and_paths(define: Define, name: str, path: str | None) -> None:
+    """K-50"""
+    definition = define(**BOTH)
+    found, findings = by_path(declared_properties(definition), {name: "v"}, definition)
+    assert found == ({} if path is None else {path: "v"})
+    assert [finding.path for finding in findings] == ([name] if path is None else [])
+
+
+def test_what_a_message_cannot_have(define: Define) -> None:
+    """K-50: attributes without an envelope, options without a protocol."""
+    for members, name in (({"protocol": "NATS"}, "subject"), ({"envelope": "CloudEvents/1.0"}, "protocoloptions.key")):
+        definition = define(**members)
+        _, (finding,) = by_path(declared_properties(definition), {name: "v"}, definition)
+        assert finding.rule == "unknown"
+
+
+def test_options_for_a_binding(define: Define) -> None:
+    """K-50, K-53: by name, with what is not declared; types where the protocol has some."""
+    definition = define(**BOTH)
+    given = {"protocoloptions.headers.X-Kind": "5", "protocoloptions.headers.y": "1", "envelopemetadata.z": "2"}
+    properties = [*declared_properties(definition), *undeclared(declared_properties(definition), given)]
+    assert option_values(properties, given, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
+
+
+def test_what_a_binding_refuses_is_told_with_the_definition() -> None:
+    binding = find_binding("NATS")
+    assert binding is not None
+    with pytest.raises(OutboundError, match=r"^/m: protocoloptions\.subject"):
+        carry(binding, binding.native(b"", ""), {"subject": "a b"}, "/m")
