@@ -1,4 +1,4 @@
-"""What all answers have in common, and what lies beside the doors."""
+"""What all answers have in common, and what lies beside the APIs."""
 
 from __future__ import annotations
 

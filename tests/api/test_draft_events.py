@@ -1,4 +1,4 @@
-"""What requests through the drafts' doors, and through others, tell in the drafts' words."""
+"""What requests through the drafts' APIs, and through others, tell in the drafts' words."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def told(client: Client, after: int) -> list[dict[str, Any]]:
 def test_one_event_for_each_object(
     registry: Client, before: list[Step], request_: Step, expected: list[tuple[str, str]]
 ) -> None:
-    """D-18, D-19, A-45, J-10: whichever door the request came through"""
+    """D-18, D-19, A-45, J-10: whichever API the request came through"""
     for method, path, content in before:
         registry.send(method, path, content=content, headers=TEXT).raise_for_status()
     start = int(registry.get("/events?limit=1").links["last"]["url"].rpartition("=")[2])
@@ -91,7 +91,7 @@ def definition(description: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("source", ["/compat/messagecatalog/v0", "/compat/messagecatalog/v0.1"])
 def test_both_catalogs_tell_the_same(registry: Client, source: str) -> None:
-    """D-18, J-21: one change feeds the events of both doors, each with its own source"""
+    """D-18, J-21: one change feeds the events of both APIs, each with its own source"""
     told: list[tuple[str, str]] = []
     group = {"id": "g", "format": "CloudEvents", "specversion": "0.1"}
     definitions = f"{CATALOG}/messagedefinitions"

@@ -96,7 +96,7 @@ def test_only_what_is_wanted(client: Any, filter: str) -> None:
         ("/compat/messagecatalog/v0.1", [("io.cloudevents.messagecatalog.updated.v1", "/messagecatalog/g")]),
     ],
 )
-def test_the_events_of_a_door(store: Store, serve: Serve, source: str, expected: list[tuple[str, str]]) -> None:
+def test_the_events_of_a_api(store: Store, serve: Serve, source: str, expected: list[tuple[str, str]]) -> None:
     """D-18, J-21: by its URL or its path; pages and filters are as everywhere"""
     client = serve(store, model="default")
     for group in ("schemagroups", "messagegroups"):
@@ -112,7 +112,7 @@ def test_the_events_of_a_door(store: Store, serve: Serve, source: str, expected:
 
 
 @pytest.mark.parametrize("source", ["/compat", "http://other.example/", "x"])
-def test_a_source_that_is_no_door(client: Any, source: str) -> None:
+def test_a_source_that_is_no_api(client: Any, source: str) -> None:
     """D-25"""
     body = client.refused("GET", f"/events?{urlencode({'source': source})}", "bad_request")
     assert "http://r.example/compat/schemaregistry/v0.2" in body["title"]

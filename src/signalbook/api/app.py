@@ -19,7 +19,7 @@ from signalbook.api.kernel.requests import HTTPRequest, base_url
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.api.notifications import Notifications
-from signalbook.api.pipelines import Pipelines
+from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
 from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
@@ -90,7 +90,7 @@ def create_app(
         *_health(kernel, states),
         *registry.routes(),
         *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
-        *Pipelines(kernel, reports).routes(),
+        *PipelinesAPI(kernel, reports).routes(),
         *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)
@@ -135,6 +135,7 @@ class Application(Starlette):
         super().__init__(routes=others, middleware=layers, lifespan=lifespan)
         # Line breaks, which a route's pattern stops at, belong to the registry too.
         self.router.default = registry
+        # A path with a slash at its end is the same path (R137), not one to be redirected to.
         self.router.redirect_slashes = False
         self._begin = frozenset(_first(route.path) for route in others)
         self._registry = CommonHeaders(registry, settings)
@@ -195,6 +196,7 @@ class CopiesRefused:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
+        # Only writes: whoever copies from here may send the same headers with reads.
         if scope["type"] == "http" and scope["method"] not in _READING and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")
             await problem_response(refused, scope["path"]).send(scope, receive, send)

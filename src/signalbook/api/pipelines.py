@@ -34,7 +34,7 @@ _MOST: Final = 1000
 _LAST: Final = 2**63 - 1
 
 
-class Pipelines:
+class PipelinesAPI:
     """``/pipelines``, each of them, and its reports; with or without a trailing slash."""
 
     def __init__(self, kernel: Kernel, stored: PipelineReports) -> None:
@@ -79,6 +79,7 @@ class Pipelines:
         await self._pipeline(request)
         limit = self._limit(request)
         found = await self._reports(request, request.number("cursor") or _LAST, limit)
+        # A page ends by size as well as by count, so only a look behind it shows whether there is more.
         more = bool(found) and bool(await self._reports(request, found[-1].number, 1))
         headers = [_next_page(request, limit, found[-1].number)] if more else []
         return _texts(b"[%s]", [_text(report) for report in found], *headers)

@@ -67,6 +67,7 @@ class SchemaPath:
 def parse_path(text: str) -> SchemaPath:
     """The path ``text``, percent-encoded. Raises ``api_not_found``."""
     template, ids = find_route(ROUTES, text)
+    # An empty id: the path has two slashes in a row.
     if not all(ids):
         raise RegistryError("api_not_found", subject=text)
     named = ids[:2][-1] if ids else ""
@@ -331,6 +332,7 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
     Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
     """
     contenttype = request.headers.get("content-type")
+    # Without an id of its own, the same bytes are the same version, however often they are posted.
     if "globaluri" not in attributes:
         holder = version_with_document(view, request.target, request.body, contenttype)
         return None if holder is None else holder.xid

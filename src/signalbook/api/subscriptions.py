@@ -134,6 +134,7 @@ class SubscriptionsAPI:
 
     async def _read(self, request: HTTPRequest, document: JSON) -> Subscription:
         """The subscription in a document. Raises ``InvalidSubscription``."""
+        # Looking up the host of a sink may take seconds, so it is done in a thread and before the write has its turn.
         check = documents.checks(replace(self._deliveries.policy, look=True))
         async with self._lookups:
             return await self._kernel.workers.read(partial(documents.read, document, root=request.root, check=check))

@@ -1,4 +1,4 @@
-"""A registry with the default model behind both doors."""
+"""A registry with the default model behind both APIs."""
 
 from __future__ import annotations
 

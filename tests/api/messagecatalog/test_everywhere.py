@@ -1,4 +1,4 @@
-"""What is written through any door reads the same through all of them, by the projections."""
+"""What is written through any API reads the same through all of them, by the projections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signalbook.cncf.messagecatalog.projection import project_message, render_me
 if TYPE_CHECKING:
     from tests.api.conftest import Client
 
-DOORS = {"first": "/compat/messagecatalog/v0/messagecatalog", "v01": "/compat/messagecatalog/v0.1/messagecatalog"}
+MOUNTS = {"first": "/compat/messagecatalog/v0/messagecatalog", "v01": "/compat/messagecatalog/v0.1/messagecatalog"}
 _numbers = count()
 
 _TEXT = st.sampled_from(["", "x", "/a/{b}", "{+c}", "a {b} c"])
@@ -61,38 +61,38 @@ DEFINITIONS: dict[str, st.SearchStrategy[Any]] = {
     "ours": st.dictionaries(st.text(max_size=3), st.integers() | st.text(max_size=3), max_size=2),
 }
 WRITES = st.sampled_from(sorted(DEFINITIONS)).flatmap(
-    lambda form: st.tuples(st.just(form), st.sampled_from(["xregistry", *DOORS]), DEFINITIONS[form])
+    lambda form: st.tuples(st.just(form), st.sampled_from(["xregistry", *MOUNTS]), DEFINITIONS[form])
 )
 
 
-def write(book: Client, group: str, format: str, door: str, definition: Any) -> None:
-    """Make a group of ``format``, and the message ``a.b`` in it, through ``door``."""
-    if door == "xregistry":
+def write(book: Client, group: str, format: str, api: str, definition: Any) -> None:
+    """Make a group of ``format``, and the message ``a.b`` in it, through ``api``."""
+    if api == "xregistry":
         stated = {name: value for name, value in format_attributes(format).items() if value is not None}
         book.put(f"/messagegroups/{group}", stated)
         answer = book.put(f"/messagegroups/{group}/messages/a.b", project_message(format, definition, stated))
-    elif door == "first":
-        book.put(f"{DOORS[door]}/{group}", {"format": format})
+    elif api == "first":
+        book.put(f"{MOUNTS[api]}/{group}", {"format": format})
         body = json.dumps(to_first_spelling(format, definition))
-        answer = book.send("POST", f"{DOORS[door]}/{group}/messagedefinitions/a.b", content=body)
+        answer = book.send("POST", f"{MOUNTS[api]}/{group}/messagedefinitions/a.b", content=body)
     else:
-        book.put(f"{DOORS[door]}/{group}", {"format": format})
+        book.put(f"{MOUNTS[api]}/{group}", {"format": format})
         document = {"id": "a.b", "definition": definition}
-        answer = book.send("POST", f"{DOORS[door]}/{group}/messagedefinitions", json=document)
+        answer = book.send("POST", f"{MOUNTS[api]}/{group}/messagedefinitions", json=document)
     assert answer.is_success, answer.text
 
 
 # Every example has a group of its own in the one registry.
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WRITES)
-def test_every_door_shows_what_was_written_through_any(book: Client, written: tuple[str, str, Any]) -> None:
+def test_every_api_shows_what_was_written_through_any(book: Client, written: tuple[str, str, Any]) -> None:
     """J-7, J-11 to J-18."""
-    form, door, definition = written
+    form, api, definition = written
     group = f"g{next(_numbers)}"
-    write(book, group, form, door, definition)
+    write(book, group, form, api, definition)
     message = book.get(f"/messagegroups/{group}/messages/a.b").json()
-    v01 = book.get(f"{DOORS['v01']}/{group}/messagedefinitions/a.b").json()
-    first = book.get(f"{DOORS['first']}/{group}/messagedefinitions/a.b")
+    v01 = book.get(f"{MOUNTS['v01']}/{group}/messagedefinitions/a.b").json()
+    first = book.get(f"{MOUNTS['first']}/{group}/messagedefinitions/a.b")
     assert v01["format"] == first.headers["MessageDefinition-Format"] == form
     assert v01["definition"] == originals.sent_definition(form, message)
     stated = format_attributes(form)
@@ -100,9 +100,9 @@ def test_every_door_shows_what_was_written_through_any(book: Client, written: tu
         assert render_message(form, project_message(form, v01["definition"], stated)) == render_message(form, message)
         sections = {name: value for name, value in first.json().items() if name not in originals.BESIDE}
         assert to_newer_spelling(form, to_first_spelling(form, v01["definition"])) == to_newer_spelling(form, sections)
-    if door == "v01":
+    if api == "v01":
         assert v01["definition"] == definition
-    if door == "first":
+    if api == "first":
         assert first.json() == to_first_spelling(form, definition)
 
 
@@ -126,16 +126,16 @@ FORMATS = ("CloudEvents", "AMQP", "MQTT", "NATS", "HTTP", "KAFKA", "xRegistry", 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(FORMATS), _SECTIONS, st.dictionaries(st.sampled_from(["tags", "versions", "x"]), _JSON))
 def test_whatever_is_sent_is_taken_or_refused(book: Client, form: str, definition: Any, beside: Any) -> None:
-    """No 5xx: and what was taken is shown by all doors."""
-    for door in DOORS.values():
+    """No 5xx: and what was taken is shown by all APIs."""
+    for api in MOUNTS.values():
         group = f"f{next(_numbers)}"
-        assert book.put(f"{door}/{group}", {"format": form}).is_success
-        place = f"{door}/{group}/messagedefinitions"
-        if door == DOORS["v01"]:
+        assert book.put(f"{api}/{group}", {"format": form}).is_success
+        place = f"{api}/{group}/messagedefinitions"
+        if api == MOUNTS["v01"]:
             answer = book.send("POST", place, json={"id": "a.b", "definition": definition, **beside})
         else:
             answer = book.send("POST", f"{place}/a.b", content=json.dumps({**definition, **beside}))
         assert answer.status_code in (200, 400, 409), (answer.status_code, answer.text)
         if answer.is_success:
             assert book.get(f"/messagegroups/{group}/messages/a.b").is_success
-            assert all(book.get(f"{each}/{group}/messagedefinitions/a.b").is_success for each in DOORS.values())
+            assert all(book.get(f"{each}/{group}/messagedefinitions/a.b").is_success for each in MOUNTS.values())

@@ -15,8 +15,8 @@ import yaml
 if TYPE_CHECKING:
     from tests.api.conftest import Client
 
-DOOR = "/compat/messagecatalog/v0.1"
-ROOT = f"{DOOR}/messagecatalog"
+MOUNT = "/compat/messagecatalog/v0.1"
+ROOT = f"{MOUNT}/messagecatalog"
 _DEFINITION = "/messagecatalog/{group-id}/messagedefinitions/{messagedefinition-id}"
 _ID = "io.cloudevents.messagecatalog.deleted"
 _BODY = {"id": _ID, "definition": {"attributes": {"type": {"value": _ID}}}}
@@ -30,9 +30,9 @@ def _send(method: str, path: str, **sent: Any) -> Callable[[Client], httpx.Respo
 
 EXCHANGES: dict[tuple[str, str, str], Callable[[Client], httpx.Response]] = {
     ("get", "/messagedefinition", "200"): _send(
-        "GET", f"{DOOR}/messagedefinition", params={"uri": f"http://r.example{_HERE}/versions/1"}
+        "GET", f"{MOUNT}/messagedefinition", params={"uri": f"http://r.example{_HERE}/versions/1"}
     ),
-    ("get", "/messagedefinition", "404"): _send("GET", f"{DOOR}/messagedefinition?uri=urn:none"),
+    ("get", "/messagedefinition", "404"): _send("GET", f"{MOUNT}/messagedefinition?uri=urn:none"),
     ("get", "/messagecatalog", "200"): _send("GET", ROOT),
     ("post", "/messagecatalog", "201"): _send("POST", ROOT, json={**_GROUP, "id": "new"}),
     ("post", "/messagecatalog", "409"): _send("POST", ROOT, json=_GROUP),

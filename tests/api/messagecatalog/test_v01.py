@@ -1,4 +1,4 @@
-"""The door of 0.1."""
+"""The API of 0.1."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from signalbook.storage.base import Store
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
 
-DOOR = "/compat/messagecatalog/v0.1"
-ROOT = f"{DOOR}/messagecatalog"
+MOUNT = "/compat/messagecatalog/v0.1"
+ROOT = f"{MOUNT}/messagecatalog"
 DEFINITIONS = f"{ROOT}/g/messagedefinitions"
 EVENT = {"attributes": {"type": {"value": "a.b", "required": True}, "subject": {"required": True}}}
 STAMPS = ("createdtimeutc", "updatedtimeutc")
@@ -57,7 +57,7 @@ def test_groups(book: Client) -> None:
 
 
 def test_what_a_write_and_its_events_have_in_common(book: Client) -> None:
-    """The correlation id of the events (E) is in the answer, through this door too."""
+    """The correlation id of the events (E) is in the answer, through this API too."""
     answer = book.put(f"{ROOT}/g", {"format": "CloudEvents"})
     told = {event["xregcorrelationid"] for event in book.get("/events").json()}
     assert answer.headers["xRegistry-xregcorrelationid"] in told
@@ -291,8 +291,8 @@ def test_a_cursor_is_of_one_list(group: Client) -> None:
 def test_lookup(group: Client) -> None:
     """C-4, C-36, L-5: an imported version has its URI in an attribute."""
     post(group, versionuri="urn:x:1")
-    assert group.get(f"{DOOR}/messagedefinition?uri=urn:x:1").json()["versionuri"] == "urn:x:1"
-    assert group.send("HEAD", f"{DOOR}/messagedefinition?uri=urn:x:1").status_code == 200
+    assert group.get(f"{MOUNT}/messagedefinition?uri=urn:x:1").json()["versionuri"] == "urn:x:1"
+    assert group.send("HEAD", f"{MOUNT}/messagedefinition?uri=urn:x:1").status_code == 200
     second = {"attributes": {**EVENT["attributes"], "colour": {}}}
     assert "versionuri" not in post(group, second).json()
     assert post(group, {"attributes": {**EVENT["attributes"], "size": {}}}, versionuri="urn:x:1").status_code == 409
@@ -316,7 +316,7 @@ def test_lookup(group: Client) -> None:
     ],
 )
 def test_hostile_requests(book: Client, method: str, path: str, status: int) -> None:
-    assert book.send(method, f"{DOOR}{path}").status_code == status
+    assert book.send(method, f"{MOUNT}{path}").status_code == status
 
 
 def test_a_model_without_messages_has_no_catalog(store: Store, serve: Serve) -> None:

@@ -113,7 +113,7 @@ def test_a_schema_keeps_its_format(filled: Schemas) -> None:
 
 @pytest.mark.parametrize("contenttype", ["application/octet-stream", "text/plain; charset=x", "x/Y+json;a=B", None])
 def test_content_type_is_as_it_was(filled: Schemas, contenttype: str | None) -> None:
-    """A-49: whatever the format is; the same through the door of xRegistry."""
+    """A-49: whatever the format is; the same through the API of xRegistry."""
     sent = {} if contenttype is None else {"content_type": contenttype}
     filled.post("g/t", INT, **sent)
     answer = filled.get("/schemagroups/g/schemas/t")

@@ -33,6 +33,7 @@ def with_etag(response: Response) -> Response:
     """
     if response.status not in _SHOWN or response.etag or NO_STORE in response.headers:
         return response
+    # The tag covers the headers too: a Link to another page makes another response.
     rules = () if any(name == "Cache-Control" for name, _ in response.headers) else (NO_CACHE,)
     tag = entity_tag(response.body, str(response.status), *(f"{name}:{value}" for name, value in response.headers))
     return replace(response, etag=tag, headers=(("ETag", tag), *rules, *response.headers))
@@ -88,7 +89,7 @@ _HEADER_BYTES: Final = 4096
 """What a response counts for beside its body."""
 
 
-class ResponseCache:
+class CachedResponses:
     """Responses by key, all of one generation of the store. For one event loop, not for threads.
 
     They are dropped when the generation is another one, which it is once anything of the registry was committed, by
@@ -102,6 +103,7 @@ class ResponseCache:
 
     def get(self, key: Hashable, generation: Hashable) -> Response | None:
         """The response if it is known of this, the present generation."""
+        # All go at once: which entities a response shows is not worth tracking where writes are rare.
         if generation != self._generation:
             self._responses.clear()
             self._generation, self._left = generation, self._limit
@@ -114,6 +116,7 @@ class ResponseCache:
             return
         self._responses[key] = response
         self._left -= _cost(response)
+        # Dictionaries keep the order of insertion: the first one is the oldest.
         while self._left < 0:
             self._left += _cost(self._responses.pop(next(iter(self._responses))))
 
@@ -137,8 +140,10 @@ class Freshness:
 
     async def now(self) -> Hashable:
         """A generation that was asked for after this call began. Raises what asking raises."""
+        # Who asks while a question is under way shares the next one, never the present one.
         if self._next is None:
             self._next = asyncio.ensure_future(self._ask(self._asked))
+        # One waiter that is cancelled must not cancel the question of all others.
         return await asyncio.shield(self._next)
 
     async def _ask(self, before: asyncio.Future[Hashable] | None) -> Hashable:

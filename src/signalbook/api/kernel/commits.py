@@ -30,6 +30,7 @@ class Workers:
         queued = self._reads.submit(work)
         running = asyncio.wrap_future(queued)
         done, _ = await asyncio.wait([running], timeout=self._timeout)
+        # Work that has begun is not given up: only its turn may come too late.
         if not done and queued.cancel():
             raise StorageBusy(f"the request waited {self._timeout:g} s for its turn; try again")
         return await running
@@ -75,6 +76,7 @@ class Commits(Generic[Batch]):
             return result
         finally:
             timer.cancel()
+            # A client that went away cancels this coroutine; the write is then skipped unless it has started already.
             write.claim()  # whoever does not wait any more wants nothing done
 
     def close(self) -> None:
@@ -93,9 +95,11 @@ class Commits(Generic[Batch]):
         try:
             with self._transaction() as batch:
                 first.run(batch)
+                # What queued up while the first write ran shares its commit: under load batches grow by themselves.
                 for write in self._waiting() if not first.alone else ():
                     done.append(write)
                     write.run(batch)
+        # The commit failed, so that nothing of the batch is stored, whatever each write returned.
         except BaseException as error:
             for write in done:
                 write.result, write.error = None, error
@@ -109,6 +113,7 @@ class Commits(Generic[Batch]):
             except Empty:
                 return
             if write is None:
+                # The sign to stop goes back into the queue: the batch under way is committed first.
                 self._queue.put(None)
                 return
             if write.alone:
@@ -161,6 +166,7 @@ def _finish(done: list[_Write[Any]]) -> None:
     for loop in {write.loop for write in done}:
         finished = [write for write in done if write.loop is loop]
         try:
+            # One wake-up for the batch: each costs a system call, and 128 of them would delay the next commit.
             loop.call_soon_threadsafe(_hand_out, finished)
         except RuntimeError:
             return

@@ -151,6 +151,7 @@ def _catalogue_problem(error: RegistryError, path: str) -> Response:
     status = HTTPStatus.CONFLICT if conflict else error.status
     body = error.to_json() | {"status": int(status), "instance": path}
     body["detail"] = describe(error.title, error.detail, error.faults)
+    # Allow and Retry-After are the same in both forms.
     headers = tuple(header for header in _catalogue_response(error).headers if header[0] != "Content-Type")
     return Response(status=status, headers=(("Content-Type", PROBLEM_TYPE), *headers), body=dump_json(body))
 

@@ -23,7 +23,7 @@ _SEAL: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
+class PageCursor:
     """A page of up to ``limit`` members behind ``after``. What ``after`` is depends on the API."""
 
     limit: int
@@ -32,6 +32,7 @@ class Cursor:
 
     def text(self, scope: Sequence[JSON]) -> str:
         """It as clients hand it back. ``scope`` is what it is tied to: the collection, and what selects its members."""
+        # The seal comes first, so that a decoder can tell damage from another request.
         content = [self.limit, self.total, self.after]
         sealed = canonical_json([_seal(scope, content), *content])
         return base64.urlsafe_b64encode(sealed).decode("ascii").rstrip("=")

@@ -78,6 +78,7 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     """
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"").lstrip(b"0")
+    # Refused by its declared length, before a byte of it is read.
     if declared.isdigit() and (len(declared) > _DIGITS or int(declared) > limit):
         raise _too_long(limit, subject)
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
@@ -99,6 +100,7 @@ async def _received(receive: Receive, limit: int, subject: str) -> bytes:
             raise Disconnected
         part = message.get("body", b"")
         size += len(part)
+        # Without a declared length, or with a wrong one, what arrives is counted.
         if size > limit:
             raise _too_long(limit, subject)
         parts.append(part)
@@ -132,6 +134,7 @@ def base_url(scope: Scope, settings: Settings) -> str:
 @lru_cache(maxsize=128)
 def _url(scheme: str, given: bytes, server: tuple[str, int | None] | None, path: str) -> str:
     host = given.decode("latin-1")
+    # The name goes into links: a crafted one must not put anything else there (RFC9110 7.2).
     if not _HOST.fullmatch(host):
         host, port = server or ("localhost", None)
         host = f"{host}:{port}" if port else host

@@ -17,8 +17,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from signalbook.api.kernel.caching import (
+    CachedResponses,
     Freshness,
-    ResponseCache,
     check_conditions,
     has_conditions,
     if_modified,
@@ -52,7 +52,7 @@ class Kernel:
     direct: bool
     workers: Workers
     commits: Commits[Batch]
-    cache: ResponseCache = field(default_factory=ResponseCache)
+    cache: CachedResponses = field(default_factory=CachedResponses)
     freshness: Freshness
 
     @classmethod
@@ -225,6 +225,7 @@ class EntityAPI(Endpoint, Generic[R]):
         limit, timeout = settings.max_body_bytes, settings.body_timeout
         body = await read_body(scope, receive, self.subject(scope), limit=limit, timeout=timeout)
         large = len(body) > LARGE_BODY
+        # What takes long and needs no transaction is done before the write queues up.
         request = await self.prepare(self.request(scope, body), large=large)
         return await self.kernel.commits.write(partial(self._commit, request=request), alone=large)
 
@@ -262,6 +263,7 @@ class EntityAPI(Endpoint, Generic[R]):
         response = kernel.cache.get(key, generation)
         if response is None:
             made = await self.load(self.request(scope, b""))
+            # A response that is sent while it is made is neither kept nor tagged here.
             if not isinstance(made, Response):
                 return made
             response = with_etag(made)
@@ -271,6 +273,7 @@ class EntityAPI(Endpoint, Generic[R]):
     def _commit(self, batch: Batch, request: R) -> Response:
         with batch.writing() as session:
             self.admit(session.view, request)
+            # Rendered in the transaction: a response that cannot be made undoes the write (R22).
             response = self.write(session, request)
             if not session.changes:
                 return response

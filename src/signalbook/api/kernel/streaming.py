@@ -80,6 +80,7 @@ class SpooledResponse:
         gone.add_done_callback(lambda _: self._news.set())
         try:
             async with asyncio.timeout(self._timeout):
+                # The length is not known yet: the server sends chunks.
                 headers = [header for header in head.wire_headers if header[0] != b"content-length"]
                 await send({"type": "http.response.start", "status": head.status, "headers": headers})
                 if scope["method"] != "HEAD":
@@ -102,6 +103,7 @@ class SpooledResponse:
         while sent < self._size or not self._over:
             if gone.done():
                 raise Abandoned
+            # Cleared before waiting, on the loop that sets it too: no news can be missed in between.
             if sent == self._size:
                 self._news.clear()
                 await self._news.wait()
@@ -109,11 +111,13 @@ class SpooledResponse:
             part = os.pread(self._number, min(_PART, self._size - sent), sent)
             await send({"type": "http.response.body", "body": part, "more_body": True})
             sent += len(part)
+        # The thread failed: ending without the last chunk makes the client see a broken response.
         if not self._complete:
             raise Abandoned
 
     def _keep(self, head: Response, pieces: Iterator[bytes]) -> None:
         self._file = tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115  see _release
+        # From here on the response cannot become an error any more: its head is on the way.
         self._call(self.begun.set_result, head)
         complete = False
         try:
@@ -144,6 +148,7 @@ class SpooledResponse:
 
     def _release(self) -> None:
         """The file goes with the second of its users."""
+        # The thread writes and the event loop reads: whichever ends last closes the file, which then vanishes.
         self._users -= 1
         if not self._users and self._file is not None:
             self._file.close()
@@ -220,6 +225,7 @@ class EventStream:
             with suppress(StorageError, HistoryPruned):
                 while not gone.done():
                     await _send(send, _event_text(page, after))
+                    # Nothing new: wait for a change, or until a comment has to show that the connection is alive.
                     if page.after == after:
                         await _either(gone, asyncio.create_task(_beyond(self._head, after)))
                     after = page.after
@@ -240,6 +246,7 @@ async def _beyond(head: Head, position: int) -> None:
 
     stop = head.listen(wake)
     try:
+        # Listening began before this look, so that a change in between is not slept through.
         if head.position <= position:
             with suppress(TimeoutError):
                 await asyncio.wait_for(moved.wait(), _SIGN_OF_LIFE)

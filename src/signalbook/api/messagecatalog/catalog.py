@@ -86,6 +86,7 @@ class CatalogView:
         row = self.view.reader.get(xid)
         if row is None:
             return
+        # By numbers from the newest on, in batches: a definition may have thousands of versions.
         for first in range(row.versioncounter, max(row.versioncounter - most, 0), -BATCH):
             wanted = [str(number) for number in range(first, max(first - BATCH, 0), -1)]
             rows = {each.xid.id: each for each in self.view.reader.children([row.key], "versions", ids=wanted)}
@@ -188,6 +189,7 @@ class CatalogWriter:
         if same is not None:
             return Written(xid=xid / "versions" / same, created=False)
         attributes = definitions.definition_attributes(form, posted, owner, before)
+        # A URI names one version in the whole registry; without one the path is the URI, which is unique anyway.
         if attributes.get("globaluri"):
             self._check_unique(attributes)
         result = self._execute(Method.POST, xid, attributes)

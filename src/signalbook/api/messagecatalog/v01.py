@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from signalbook.api.cncf import CncfRoute, is_mutable
 from signalbook.api.kernel.errors import Conflict
-from signalbook.api.kernel.paging import Cursor, limit_and_cursor, page_limit
+from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.messagecatalog.catalog import (
     CatalogView,
@@ -92,6 +92,7 @@ def _sifted(
     left = ((xid, body) for xid, body in members if all(_holds(body, name, value) for name, value in wanted))
     shown = list(islice(left, page.limit))
     more = next(left, None) is not None
+    # Counting looks at all members, so it is done for the first page only and carried in the cursor.
     total = page.total if page.total is not None else len(shown) + more + sum(1 for _ in left)
     last = shown[-1][0].id.lower() if more else None
     return [body for _, body in shown], tuple(_links(request, page, last, total))
@@ -126,7 +127,7 @@ def _page(request: CatalogRequest) -> _Page:
         if limits:
             raise limit_and_cursor(request.subject)
         advice = "use a link as it is"
-        found = Cursor.read(cursors[0], _scope(request), str, subject=request.subject, advice=advice)
+        found = PageCursor.read(cursors[0], _scope(request), str, subject=request.subject, advice=advice)
         return _Page(limit=min(found.limit, most), after=found.after, total=found.total)
     limit = page_limit(limits[0], subject=request.subject) if limits else request.settings.page_size
     return _Page(limit=min(limit, most) if limit else None)
@@ -137,12 +138,12 @@ def _links(request: CatalogRequest, page: _Page, last: str | None, total: int) -
     if page.limit is None:
         return
     if last is not None:
-        yield _link(request, "next", Cursor(limit=page.limit, after=last, total=total))
+        yield _link(request, "next", PageCursor(limit=page.limit, after=last, total=total))
     if page.total is not None:
-        yield _link(request, "first", Cursor(limit=page.limit, after="", total=total))
+        yield _link(request, "first", PageCursor(limit=page.limit, after="", total=total))
 
 
-def _link(request: CatalogRequest, relation: str, cursor: Cursor) -> Header:
+def _link(request: CatalogRequest, relation: str, cursor: PageCursor) -> Header:
     filters = "".join(f"&filter={quote(text, safe='')}" for text in request.values("filter"))
     query = f"cursor={cursor.text(_scope(request))}{filters}"
     url = f"{quote(request.base, safe=':/%[]')}{request.path.text}?{query}"

@@ -79,6 +79,7 @@ def parse_path(raw: str) -> RegistryPath:
     """
     parts = tuple(unquote(part) for part in raw.strip("/").split("/")) if raw.strip("/") else ()
     text = "/" + "/".join(parts)
+    # These names come before Group types: a model may not define one of them.
     if parts and parts[0] in NAMES:
         if len(parts) > 1:
             raise RegistryError("api_not_found", subject=text)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from signalbook import __version__
 from signalbook.api.kernel.caching import NO_CACHE, entity_tag, if_modified
-from signalbook.api.kernel.paging import Cursor, limit_and_cursor, page_limit
+from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import JSON_TYPE, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.xregistry.requests import NEVER_HEADERS, QueryFlags, RegistryRequest
 from signalbook.engine.engine import Session
@@ -41,7 +41,7 @@ def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
             raise limit_and_cursor(request.subject)
         advice = "use a link as it is, with no flag changed"
         form = tuple[str, JSON] | None
-        cursor = Cursor.read(query.cursor, _scope(request), form, subject=request.subject, advice=advice)
+        cursor = PageCursor.read(query.cursor, _scope(request), form, subject=request.subject, advice=advice)
         after = None if cursor.after is None else Position(id=cursor.after[0], value=cursor.after[1])
         return PageRequest(limit=min(cursor.limit, settings.max_page_size), after=after, total=cursor.total)
     limit = limit or settings.page_size
@@ -54,12 +54,12 @@ def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[E
         return
     if listed.following is not None:
         after = [listed.following.id, listed.following.value]
-        yield _page_link(request, "next", Cursor(limit=page.limit, total=listed.total, after=after))
+        yield _page_link(request, "next", PageCursor(limit=page.limit, total=listed.total, after=after))
     if page.after is not None:
-        yield _page_link(request, "first", Cursor(limit=page.limit, total=listed.total, after=None))
+        yield _page_link(request, "first", PageCursor(limit=page.limit, total=listed.total, after=None))
 
 
-def _page_link(request: RegistryRequest, relation: str, cursor: Cursor) -> Header:
+def _page_link(request: RegistryRequest, relation: str, cursor: PageCursor) -> Header:
     """``rel`` comes first, and no comma is in the URL: clients take headers apart by hand."""
     sent = [*_flags(request.query), ("cursor", cursor.text(_scope(request)))]
     query = "&".join(f"{name}={quote(value, safe='')}" if value else name for name, value in sent)
@@ -100,6 +100,7 @@ def tree_response(view: View, request: RegistryRequest, options: ViewOptions) ->
     state = (__version__, view.state(), view.model.fingerprint, view.capabilities)
     tag = entity_tag(repr((*state, request.base_url, request.path, request.query)).encode())
     large = Response(headers=(("ETag", tag), NO_CACHE, *_JSON), etag=tag)
+    # A client that has it already costs neither rendering nor reading.
     if if_modified(large, request.raw_headers) is not large:
         return large.unmodified
     page = wanted_page(view, request)

@@ -129,6 +129,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         except asyncio.CancelledError:
             spool.abandon()
             raise
+        # It was small, or failed before anything was sent: an ordinary response or error.
         if not spool.begun.done():
             return running.result()
         running.add_done_callback(partial(_log_failure, request.path.text))
@@ -147,6 +148,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         if request.includes:
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(self._fetcher.errand().load))
+        # Decoding it must not keep other writes waiting.
         if large:
             await self.kernel.workers.read(request.prepare)
         return request
@@ -198,6 +200,7 @@ class CheckEndpoint(PathEndpoint):
         body = await request.body(kernel.settings.max_body_bytes, required=False)
         try:
             write = read_request(_behind(request.scope), body, kernel.settings)
+        # A path or flags that are none: the write itself would be refused for them.
         except RegistryError as error:
             return _verdict_response(Verdict.refused(error))
         run = partial(self._verdict, request=write, rule=rule)
@@ -209,6 +212,7 @@ class CheckEndpoint(PathEndpoint):
         Raises ``RegistryError`` for what is no fault of the request.
         """
         try:
+            # Left by its end or by an error, the block undoes all that was done in it.
             with batch.trying(rule) as session:
                 self._api.admit(session.view, request)
                 result = session.execute(request.command(session.view))

@@ -1,0 +1,325 @@
+"""Tags, conditions, and the responses kept in memory: never a stale one, never one that is sent twice for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.api.kernel.caching import CachedResponses, Freshness, entity_tag, if_modified, with_etag
+from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.responses import Response
+from signalbook.storage import open_store
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+F1 = "/dirs/d1/files/f1"
+SHOWN = (
+    "/",
+    "/dirs",
+    "/dirs/d1",
+    "/dirs/d1/files",
+    F1,
+    f"{F1}$details",
+    f"{F1}/meta",
+    f"{F1}/versions",
+    f"{F1}/versions/1",
+    f"{F1}/versions/1$details",
+    "/model",
+    "/modelsource",
+    "/capabilities",
+    "/capabilitiesoffered",
+    "/export",
+    "/?inline=*",
+    "/.xregistry",
+    "/.well-known/xregistry",
+    "/events",
+)
+
+
+def tag(client: Client, path: str, **sent: Any) -> str:
+    return str(client.get(path, **sent).headers["ETag"])
+
+
+@pytest.mark.parametrize("path", SHOWN)
+def test_what_a_client_has_is_not_sent_again(client: Client, path: str) -> None:
+    """R314: 304 with neither body nor length, to GET and HEAD, first hand and from memory."""
+    client.put_document(F1, b"x", "text/plain")
+    first = client.get(path)
+    for method in ("GET", "HEAD", "GET"):
+        answer = client.send(method, path, headers={"If-None-Match": first.headers["ETag"]})
+        assert (answer.status_code, answer.content) == (304, b"")
+        assert (answer.headers["ETag"], answer.headers["Cache-Control"]) == (first.headers["ETag"], "no-cache")
+        assert not {"Content-Type", "Content-Length"} & set(answer.headers)
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+    assert client.send("HEAD", path).headers["ETag"] == first.headers["ETag"]
+    assert client.get(path, headers={"If-None-Match": '"other"'}).content == first.content
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        ("*", 304),
+        (" * ", 304),
+        ("{}", 304),
+        ("W/{}", 304),
+        ('"a", {}, "b"', 304),
+        ('W/"a",W/{}', 304),
+        ('"a"', 200),
+        ("", 200),
+        ("abc", 200),
+        ('"', 200),
+    ],
+)
+def test_lists_of_tags(asked: str, status: int) -> None:
+    """RFC9110 13.1.2: any of them, compared weakly."""
+    answer = with_etag(Response(body=b"x"))
+    headers = [(b"if-none-match", asked.replace("{}", answer.etag).encode())]
+    assert if_modified(answer, headers).status == status
+
+
+def test_a_tag_is_of_body_and_headers() -> None:
+    assert len({entity_tag(b"a"), entity_tag(b"b"), entity_tag(b"a", "x"), entity_tag(b"a", "x", ""), '""'}) == 5
+
+
+CHANGES: dict[str, tuple[str, str, Any]] = {
+    "a nested entity": ("PUT", "/dirs/d1/files/f2$details", {}),
+    "an attribute": ("PATCH", f"{F1}$details", {"name": "N"}),
+    "labels": ("PATCH", f"{F1}$details", {"labels": {"a": "b"}}),
+    "another Version": ("PUT", f"{F1}/versions/v9$details", {}),
+    "the default Version": ("PATCH", f"{F1}/meta", {"defaultversionid": "1"}),
+    "the document": ("PATCH", f"{F1}$details", {"file": "other"}),
+    "the content type": ("PATCH", f"{F1}$details", {"contenttype": "text/css"}),
+}
+SEEN: dict[str, set[str]] = {
+    "a nested entity": {"/dirs", "/dirs/d1", "/dirs/d1/files", "/export", "/?inline=dirs.files"},
+    "an attribute": {F1, f"{F1}$details", f"{F1}/versions", f"{F1}/versions/1", "/export", "/?inline=dirs.files"},
+    "labels": {F1, f"{F1}$details", f"{F1}/versions/1$details"},
+    "another Version": {F1, f"{F1}$details", f"{F1}/versions", f"{F1}/meta", "/dirs/d1/files", "/dirs/d2/files/x"},
+    "the default Version": {f"{F1}/meta", "/dirs/d2/files/x/meta"},
+    "the document": {F1, f"{F1}$details?inline=file", f"{F1}/versions/1", "/export", "/dirs/d2/files/x"},
+    "the content type": {F1, f"{F1}/versions/1", "/dirs/d2/files/x"},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_tag_changes_with_what_is_shown(client: Client, change: str) -> None:
+    """R314: nested and inlined entities, counts, the default Version, the target of a cross reference."""
+    client.put_document(F1, b"x", "text/plain")
+    client.put("/dirs/d2/files/x$details", {"meta": {"xref": F1}})
+    before = {path: tag(client, path) for path in SEEN[change]}
+    method, path, body = CHANGES[change]
+    assert client.send(method, path, json=body).status_code < 300
+    assert {path for path in before if tag(client, path) == before[path]} == set()
+
+
+def test_a_tag_changes_with_where_and_how_it_is_shown(client: Client) -> None:
+    """Base URL, flags and form."""
+    client.put_document(F1, b"x")
+    there = tag(client, "/dirs/d1", headers={"Host": "other.example"})
+    flags = [tag(client, f"/dirs/d1{query}") for query in ("", "?inline=files", "?doc", "?collections")]
+    assert len({there, *flags}) == 5
+    assert tag(client, F1) != tag(client, f"{F1}$details")
+
+
+def test_a_tag_is_as_strong_as_it_says(client: Client) -> None:
+    """The same tag, the same bytes: after another write to somewhere else, too."""
+    client.put_document(F1, b"x")
+    first = client.get(F1)
+    client.put("/dirs/d9", {})
+    again = client.get(F1)
+    assert (again.headers["ETag"], again.content) == (first.headers["ETag"], first.content)
+    assert not first.headers["ETag"].startswith("W/")
+
+
+def test_a_document_elsewhere(client: Client) -> None:
+    """R157."""
+    client.put_document(F1, b"", fileurl="http://x/y")
+    first = client.get(F1)
+    assert first.status_code == 303
+    assert client.get(F1, headers={"If-None-Match": first.headers["ETag"]}).status_code == 304
+
+
+@pytest.mark.parametrize("path", ["/dirs/none", "/nope/nope", "/dirs/d1/files/f1/x", "/dirs?inline=.", "/health/live"])
+def test_what_must_not_be_kept(client: Client, path: str) -> None:
+    """Some errors are kept by caches unless they are told (RFC9111 4.2.2)."""
+    answer = client.get(path, headers={"If-None-Match": "*"})
+    assert answer.status_code != 304
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in answer.headers
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+def test_a_write_only_if_nobody_changed_it(client: Client, method: str) -> None:
+    """R314, RFC9110 13.1.1: beside the epoch, for those who know only HTTP."""
+    client.put("/dirs/d1", {})
+    known = tag(client, "/dirs/d1")
+    client.put("/dirs/d1/files/f1$details", {})
+    answer = client.send(method, "/dirs/d1", json={}, headers={"If-Match": known})
+    assert (answer.status_code, answer.json()["type"]) == (412, "about:blank")
+    assert "If-Match" in answer.json()["detail"]
+    assert client.send(method, "/dirs/d1", json={}, headers={"If-Match": tag(client, "/dirs/d1")}).status_code < 300
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "there", "status"),
+    [
+        ("If-Match", "*", True, 200),
+        ("If-Match", "*", False, 412),
+        ("If-Match", 'W/"x"', True, 412),
+        ("If-None-Match", "*", True, 412),
+        ("If-None-Match", "*", False, 201),
+        ("If-None-Match", '"x"', True, 200),
+    ],
+)
+def test_conditions_of_a_write(client: Client, header: str, value: str, there: bool, status: int) -> None:
+    """RFC9110 13.1.1, 13.1.2: update only, create only."""
+    if there:
+        client.put("/dirs/d1", {})
+    answer = client.put("/dirs/d1", {"name": "N"}, headers={header: value})
+    assert answer.status_code == status
+    stored = client.get("/dirs/d1")
+    assert (stored.status_code == 200 and stored.json().get("name") == "N") == (status < 300)
+
+
+def test_a_weak_tag_is_not_enough_to_write(client: Client) -> None:
+    client.put("/dirs/d1", {})
+    assert client.put("/dirs/d1", {}, headers={"If-Match": f"W/{tag(client, '/dirs/d1')}"}).status_code == 412
+
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+
+def test_an_answer_lasts_as_long_as_its_generation() -> None:
+    memory, answer = CachedResponses(), Response(body=b"x")
+    assert memory.get("k", 1) is None
+    memory.put("k", 1, answer)
+    assert memory.get("k", 1) == answer
+    assert memory.get("k", 2) is None
+    assert memory.get("k", 1) is None
+
+
+def test_an_answer_made_before_a_change_is_not_kept() -> None:
+    memory = CachedResponses()
+    memory.get("k", 1)
+    memory.get("other", 2)
+    memory.put("k", 1, Response(body=b"old"))
+    assert memory.get("k", 2) is None
+
+
+def test_errors_and_large_answers_are_not_kept() -> None:
+    memory = CachedResponses()
+    for key, answer in (("error", Response(status=404)), ("large", Response(body=b"x" * (1 << 21)))):
+        memory.get(key, 1)
+        memory.put(key, 1, answer)
+        assert memory.get(key, 1) is None
+
+
+def test_the_oldest_goes_first() -> None:
+    memory = CachedResponses(limit=3 * 5000)
+    for key in "abcd":
+        memory.get(key, 1)
+        memory.put(key, 1, Response(body=b"x" * 900))
+    assert [key for key in "abcd" if memory.get(key, 1)] == ["b", "c", "d"]
+
+
+def test_what_another_process_wrote_is_seen(store_url: str, serve: Serve) -> None:
+    """Never stale: two applications on one database, each with answers in memory."""
+    stores = [open_store(store_url), open_store(store_url)]
+    here, there = (serve(store, model="default") for store in stores)
+    for number in range(20):
+        writer, reader = (here, there) if number % 2 else (there, here)
+        writer.put("/schemagroups/g", {"name": f"{number}"})
+        for client in (reader, writer, reader):
+            assert client.get("/schemagroups/g").json()["name"] == f"{number}"
+    for store in stores:
+        store.close()
+
+
+def test_answers_differ_by_host_query_and_form(client: Client) -> None:
+    client.put_document("/dirs/d1/files/f1", b"x")
+    paths = ("/dirs/d1", "/dirs/d1?inline=files", "/dirs/d1/files/f1", "/dirs/d1/files/f1$details", "/dirs/d1/")
+    first = [client.get(path).text for path in paths]
+    assert [client.get(path).text for path in paths] == first
+    assert len(set(first)) == 4
+    assert client.get("/dirs/d1", headers={"Host": "other.example"}).json()["self"] == "http://other.example/dirs/d1"
+    assert client.get("/dirs/d1").json()["self"] == "http://r.example/dirs/d1"
+    assert client.send("HEAD", "/dirs/d1").content == b""
+    assert client.get("/dirs/d1").text == first[0]
+
+
+class Slow:
+    """A generation that is told when it is let, and what it was when it was asked."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.asked = 0
+        self.begun = threading.Semaphore(0)
+        self.let = threading.Semaphore(0)
+
+    def __call__(self) -> int:
+        seen, self.asked = self.now, self.asked + 1
+        self.begun.release()
+        assert self.let.acquire(timeout=300)
+        return seen
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers(threads=2, timeout=300)
+    yield made
+    made.close()
+
+
+def test_who_comes_while_one_asks_waits_for_the_next(workers: Workers) -> None:
+    store = Slow()
+
+    async def run() -> None:
+        freshness = Freshness(store, workers)
+        early = asyncio.create_task(freshness.now())
+        await asyncio.to_thread(store.begun.acquire)
+        store.now = 1  # committed after the first question
+        late = [asyncio.create_task(freshness.now()) for _ in range(20)]
+        await asyncio.sleep(0)
+        store.let.release(2)
+        assert await early == 0
+        assert await asyncio.gather(*late) == [1] * 20
+
+    asyncio.run(run())
+    assert store.asked == 2
+
+
+def test_who_goes_away_takes_nobody_along(workers: Workers) -> None:
+    store = Slow()
+
+    async def run() -> None:
+        freshness = Freshness(store, workers)
+        gone, stays = (asyncio.create_task(freshness.now()) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        store.let.release()
+        assert await stays == 0
+
+    asyncio.run(run())
+
+
+def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> None:
+    fail = True
+
+    def ask() -> int:
+        return 1 // (0 if fail else 1)
+
+    async def run() -> None:
+        nonlocal fail
+        freshness = Freshness(ask, workers)
+        with pytest.raises(ZeroDivisionError):
+            await freshness.now()
+        fail = False
+        assert await freshness.now() == 1
+
+    asyncio.run(run())

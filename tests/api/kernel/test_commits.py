@@ -1,0 +1,190 @@
+"""Writes: in order, several in one transaction; reads: in threads; nobody waits for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.storage.base import StorageBusy, StorageError
+
+PATIENCE = 300
+
+
+class Ledger:
+    """Transactions as lists of what was done in them; one that is not among ``commits`` is still open."""
+
+    def __init__(self) -> None:
+        self.commits: list[list[Any]] = []
+        self.fault: Exception | None = None
+        self.begun = threading.Event()
+        self.opened = threading.Semaphore(1_000_000)
+
+    @contextmanager
+    def transaction(self) -> Iterator[list[Any]]:
+        self.begun.set()
+        assert self.opened.acquire(timeout=PATIENCE)
+        lines: list[Any] = []
+        yield lines
+        if self.fault:
+            raise self.fault
+        self.commits.append(lines)
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    return Ledger()
+
+
+@pytest.fixture
+def commits(ledger: Ledger) -> Iterator[Commits[list[Any]]]:
+    started = Commits(ledger.transaction, timeout=PATIENCE)
+    yield started
+    started.close()
+
+
+def hold(ledger: Ledger) -> None:
+    """No transaction opens until ``go``."""
+    ledger.opened = threading.Semaphore(0)
+
+
+def go(ledger: Ledger, transactions: int = 1000) -> None:
+    ledger.opened.release(transactions)
+
+
+def together(writes: Callable[[], list[Awaitable[Any]]], ledger: Ledger) -> list[Any]:
+    """Their results or errors, all being there before the first transaction opens."""
+
+    async def run() -> list[Any]:
+        hold(ledger)
+        tasks = [asyncio.ensure_future(write) for write in writes()]
+        await asyncio.sleep(0)
+        go(ledger)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_what_waits_shares_a_transaction_in_order(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+    def line(number: int, lines: list[Any]) -> int:
+        lines.append(number)
+        return number
+
+    told = together(lambda: [commits.write(partial(line, number)) for number in range(300)], ledger)
+    assert told == [number for lines in ledger.commits for number in lines] == list(range(300))
+    assert len(ledger.commits) < 10
+
+
+def test_what_fails_fails_alone(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+    def odd(number: int, lines: list[Any]) -> None:
+        lines.append(1 // (number % 2))
+
+    told = together(lambda: [commits.write(partial(odd, number)) for number in range(4)], ledger)
+    assert [type(result) for result in told] == [ZeroDivisionError, type(None)] * 2
+
+
+@pytest.mark.parametrize("fault", [StorageError("disk full"), StorageBusy("busy")])
+def test_a_commit_that_fails_fails_all(ledger: Ledger, commits: Commits[list[Any]], fault: StorageError) -> None:
+    ledger.fault = fault
+
+    def work(number: int, _: list[Any]) -> float:
+        return 1 / number
+
+    assert together(lambda: [commits.write(partial(work, number)) for number in range(3)], ledger) == [fault] * 3
+
+
+def test_nothing_is_answered_before_its_commit(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+    async def both() -> None:
+        first = asyncio.create_task(commits.write(lambda lines: lines.append("first")))
+        assert not ledger.commits
+        await first
+        assert ledger.commits == [["first"]]
+
+    asyncio.run(both())
+
+
+def test_a_long_write_has_a_transaction_of_its_own(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+    def writes() -> list[Awaitable[Any]]:
+        names = ["short", "short", "long", "short"]
+        return [commits.write(partial(_append, name), alone=name == "long") for name in names]
+
+    together(writes, ledger)
+    assert ["long"] in ledger.commits
+    assert [name for lines in ledger.commits for name in lines] == ["short", "short", "long", "short"]
+
+
+def _append(name: str, lines: list[Any]) -> None:
+    lines.append(name)
+
+
+def test_a_write_that_waits_too_long_fails(
+    ledger: Ledger, commits: Commits[list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what did not start never will."""
+    hold(ledger)
+
+    async def both() -> None:
+        first = asyncio.create_task(commits.write(partial(_append, "first")))
+        assert await asyncio.to_thread(ledger.begun.wait, PATIENCE)
+        monkeypatch.setattr(commits, "_timeout", 0.01)  # not before: the first would have to start in it
+        with pytest.raises(StorageBusy):
+            await commits.write(partial(_append, "second"))
+        go(ledger)
+        await first
+
+    asyncio.run(both())
+    commits.close()
+    assert ledger.commits == [["first"]]
+
+
+def test_whoever_went_away_wants_nothing_done(ledger: Ledger, commits: Commits[list[Any]]) -> None:
+    async def one() -> None:
+        hold(ledger)
+        first = asyncio.create_task(commits.write(partial(_append, "first")))
+        gone = asyncio.create_task(commits.write(partial(_append, "gone")))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.sleep(0)
+        go(ledger)
+        await first
+
+    asyncio.run(one())
+    commits.close()
+    assert ledger.commits == [["first"]]
+
+
+def test_a_read_that_waits_too_long_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what did not start never will."""
+    begun, release = threading.Event(), threading.Event()
+    started: list[str] = []
+    workers = Workers(threads=1, timeout=PATIENCE)
+
+    def hold() -> bool:
+        begun.set()
+        return release.wait(PATIENCE)
+
+    async def both() -> None:
+        first = asyncio.create_task(workers.read(hold))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
+        monkeypatch.setattr(workers, "_timeout", 0.01)  # not before: the first would have to start in it
+        with pytest.raises(StorageBusy):
+            await workers.read(lambda: started.append("second"))
+        release.set()
+        assert await first
+
+    asyncio.run(both())
+    workers.close()
+    assert started == []
+
+
+def test_what_fails_fails_for_its_caller() -> None:
+    workers = Workers(threads=1, timeout=PATIENCE)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(workers.read(lambda: 1 // 0))
+    workers.close()

@@ -1,0 +1,75 @@
+"""Text in headers: percent-encoding and quotes; content types of documents."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.api.kernel.responses import OCTETS, decode, encode, media_type
+
+
+@pytest.mark.parametrize(
+    ("text", "encoded"),
+    [
+        ("Euro € 😀", "Euro%20%E2%82%AC%20%F0%9F%98%80"),
+        ('a"b', "a%22b"),
+        ("100%", "100%25"),
+        ("plain!#$&'()*+,-./:;<=>?@[\\]^_`{|}~", "plain!#$&'()*+,-./:;<=>?@[\\]^_`{|}~"),
+        ("a\r\nb\x00", "a%0D%0Ab%00"),
+        ("", ""),
+    ],
+)
+def test_encoding(text: str, encoded: str) -> None:
+    """R166: with the specification's own example."""
+    assert encode(text) == encoded
+    assert decode(encoded) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("%e2%82%ac", "€"),
+        ("%41bc", "Abc"),
+        ('"a b"', "a b"),
+        (r'"a \"quoted\" \\ b"', r'a "quoted" \ b'),
+        ('x"y z"w', "xy zw"),
+        ('"%20"', " "),
+        ("\xe2\x82\xac", "€"),
+        (" padded ", "padded"),
+    ],
+)
+def test_decoding_what_others_send(value: str, text: str) -> None:
+    """R167: quotes first, then one round of percent-decoding; raw UTF-8 too."""
+    assert decode(value) == text
+
+
+@given(st.text())
+def test_any_text_survives(text: str) -> None:
+    encoded = encode(text)
+    assert all("!" <= character <= "~" for character in encoded)
+    assert decode(encoded) == text
+
+
+@given(st.text(st.characters(max_codepoint=255)))
+def test_no_header_breaks_the_decoder(value: str) -> None:
+    try:
+        decode(value)
+    except ValueError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        (None, None),
+        ("text/plain; charset=utf-8; x=1", "text/plain; charset=utf-8; x=1"),
+        ("no media type", "no media type"),
+        ("", OCTETS),
+        ("text/é", OCTETS),
+        ("a\r\nb: c", OCTETS),
+    ],
+)
+def test_content_types(stored: str | None, shown: str | None) -> None:
+    """A-49, R160, R317: verbatim, as far as a header can say it."""
+    assert media_type(stored) == shown

@@ -1,0 +1,165 @@
+"""What all paths of the API have in common: methods, slashes, CORS, caching, bounds, hostile requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.api.conftest import Serve
+from tests.api.schemaregistry.conftest import MOUNT, Schemas
+
+from signalbook.storage import open_store
+from signalbook.storage.base import Store
+
+S = "/schemagroups/g/schemas/s"
+
+
+PATHS = [
+    ("/schema", "GET, HEAD, OPTIONS"),
+    ("/schemagroups", "GET, HEAD, OPTIONS"),
+    ("/schemagroups/g", "GET, HEAD, PUT, DELETE, OPTIONS"),
+    ("/schemagroups/g/schemas", "GET, HEAD, DELETE, OPTIONS"),
+    (S, "GET, HEAD, POST, DELETE, OPTIONS"),
+    (f"{S}/versions", "GET, HEAD, OPTIONS"),
+    (f"{S}/versions/1", "GET, HEAD, DELETE, OPTIONS"),
+]
+
+
+def test_methods(filled: Schemas) -> None:
+    """A-22: versions are read and deleted, never changed."""
+    for path, methods in PATHS:
+        for slash in ("", "/"):
+            answer = filled.send("OPTIONS", path + slash)
+            assert (answer.status_code, answer.headers["Allow"]) == (200, methods)
+            assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        for method in {"PUT", "POST", "PATCH", "DELETE", "TRACE", "FOO"} - set(methods.split(", ")):
+            answer = filled.send(method, path)
+            assert (answer.status_code, answer.headers["Allow"]) == (405, methods)
+            assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+NOTHING = [
+    "",
+    "/",
+    "/schemas",
+    "/schemagroups/g/x",
+    f"{S}/meta",
+    f"{S}/versions/1/x",
+    "/schemagroups//schemas",
+    "/%0A",
+    "//",
+]
+
+
+def test_paths_of_nothing(filled: Schemas) -> None:
+    for path in NOTHING:
+        for method in ("GET", "PUT", "OPTIONS", "PATCH"):
+            assert filled.send(method, path).status_code == 404, method
+
+
+def test_what_may_be_kept(filled: Schemas) -> None:
+    tag = filled.get(S).headers["ETag"]
+    again = filled.get(S, headers={"If-None-Match": tag})
+    assert (again.status_code, again.content) == (304, b"")
+    filled.post("g/s", b'{"type": "bytes"}')
+    assert filled.get(S, headers={"If-None-Match": tag}).status_code == 200
+    assert filled.get("/schemagroups/none").headers["Cache-Control"] == "no-store"
+    assert filled.get(S).headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_registry_that_is_read_only(filled: Schemas) -> None:
+    """C-37 for this API too: 405, and reads go on."""
+    capabilities = filled.other.get("/capabilities").json()
+    capabilities["available"]["entities"]["mutable"] = False
+    assert filled.other.put("/capabilities", capabilities).status_code == 200
+    for method, path in (("PUT", "/schemagroups/new"), ("POST", S), ("DELETE", S)):
+        answer = filled.send(method, path, content=b"{}")
+        assert (answer.status_code, answer.headers["Allow"]) == (405, "GET, HEAD, OPTIONS")
+        assert filled.send("OPTIONS", path).headers["Allow"] == "GET, HEAD, OPTIONS"
+    assert filled.get(S).status_code == 200
+
+
+def test_a_registry_without_schemas(store: Store, serve: Serve) -> None:
+    other = Schemas(serve(store))
+    for method, path in (
+        ("GET", "/schemagroups"),
+        ("PUT", "/schemagroups/g"),
+        ("GET", "/schema?uri=urn:x"),
+        ("OPTIONS", "/schemagroups"),
+    ):
+        assert other.send(method, path, content=b"{}").status_code == 404, method
+
+
+def test_bounds(store: Store, serve: Serve) -> None:
+    bounded = Schemas(serve(store, model="default", max_body_bytes=2000, max_response_bytes=600))
+    assert bounded.put("g").status_code == 201
+    assert bounded.post("g/s", b"x" * 2001, schema_format="own").status_code == 400
+    assert bounded.post("g/s", b"x" * 1000, schema_format="own").status_code == 200
+    assert bounded.get(S).status_code == 406
+    gzipped = bounded.post("g/s", b"x", content_encoding="gzip", schema_format="own")
+    assert gzipped.status_code == 400
+
+
+def test_the_url_is_that_of_the_setting(store: Store, serve: Serve) -> None:
+    """A-13: the authority of what has none."""
+    named = Schemas(serve(store, model="default", base_url="https://public.example/reg/"))
+    made = named.put("g", format="own")
+    assert made.headers["Location"] == f"https://public.example/reg{MOUNT}/schemagroups/g"
+    made = named.post("g/s", b"x")
+    assert named.lookup(made.headers["Location"]).content == b"x"
+
+
+WORDS = ["schema", "schemagroups", "g", "schemas", "s", "versions", "1", "", "..", "%00", "%2F", "a:b", "x" * 200]
+STEPS = st.sampled_from(WORDS) | st.text(max_size=5).map(lambda text: quote(text, safe=""))
+KNOWN = st.sampled_from(["/schemagroups/g", S, f"{S}/versions/1", "/schemagroups/g/schemas", "/schema"])
+TEXTS = st.sampled_from(["", "avro", "own", "urn:a", "%", "é", "\0", "x" * 9000, "a b"])
+BODIES = st.binary(max_size=20) | st.dictionaries(
+    st.sampled_from(["id", "format", "description", "groupProperties", "x"]),
+    TEXTS | st.none() | st.integers() | st.dictionaries(st.text(max_size=3), TEXTS, max_size=2),
+).map(lambda body: json.dumps(body).encode())
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from(["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"]),
+    path=st.lists(STEPS, max_size=7).map(lambda steps: "/" + "/".join(steps)) | KNOWN,
+    query=st.dictionaries(st.sampled_from(["uri", "format", "id", "authority", "description"]), TEXTS, max_size=2),
+    headers=st.dictionaries(
+        st.sampled_from(["Schema-Id", "Schema-Format", "Schema-Authority", "Schema-Description", "Content-Type"]),
+        st.sampled_from(["", "avro", "%C0", "urn:a", '"', "a b", "\xff"]).map(lambda text: text.encode("latin-1")),
+        max_size=2,
+    ),
+    body=BODIES,
+)
+def test_any_request(
+    hostile: Schemas, method: str, path: str, query: dict[str, str], headers: Any, body: bytes
+) -> None:
+    """A-53: nothing fails inside, and what is refused changes nothing."""
+    before = hostile.state()
+    url = f"{path}?" + "&".join(f"{name}={quote(value)}" for name, value in query.items())
+    answer = hostile.send(method, url, content=body, headers=headers)
+    assert answer.status_code < 500, (answer.text, method, url, headers, body)
+    if answer.status_code >= 400:
+        assert hostile.state() == before
+        if method != "HEAD":
+            assert answer.json()["title"]
+
+
+@pytest.fixture(scope="module")
+def one_store() -> Iterator[Store]:
+    store = open_store("sqlite://")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def hostile(one_store: Store, serve: Serve) -> Schemas:
+    made = Schemas(serve(one_store, model="default"))
+    made.put("g", format="own")
+    made.post("g/s", b"x")
+    return made

@@ -1,0 +1,93 @@
+"""One task of a replay by itself: which files of dead letters go, and what remains of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.pipeline.landing.test_deadletters import NOW, Given, event, sidelined
+
+from signalbook.messages import Message, Policy
+from signalbook.pipeline.commands.replay import WANTED, rewrite
+from signalbook.pipeline.job.jobs import DeadLetterFilter
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.landing import tasks
+from signalbook.pipeline.sources.base import Split
+
+ALL = DeadLetterFilter()
+
+
+class Replay:
+    """Files of letters, and a task that runs them again by definitions that take numbers as ids."""
+
+    def __init__(self, folder: Path, parcels: Any) -> None:
+        document = parcels.catalogue()
+        self.today = Snapshot.of_documents([("today", document)])
+        schema = json.loads(json.dumps(document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]))
+        schema["schema"]["properties"]["id"] = {"type": ["string", "integer"]}
+        document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"] = schema
+        self.tomorrow = Snapshot.of_documents([("tomorrow", document)])
+        self.staging = folder / ".staging" / "attempt"
+        (self.staging / tasks.PROGRESS).mkdir(parents=True)
+        self._folder = folder
+        self._splits: list[Split] = []
+
+    def file(self, name: str, *messages: Message) -> str:
+        (self._folder / name).mkdir()
+        sidelined(self.today, Given(*messages), self._folder / name)
+        path = self._folder / name / "p-00000.parquet"
+        self._splits.append(Split(path=str(path), start=0, end=path.stat().st_size))
+        return str(path)
+
+    def run(self, wanted: DeadLetterFilter = ALL) -> tasks.Manifest:
+        plan = tasks.TaskPlan(
+            source="dead-letters",
+            tasks=(tuple(self._splits),),
+            batch="r1",
+            fingerprint=self.tomorrow.fingerprint,
+            landed_at=NOW,
+            staged=".staging/attempt",
+            policy=Policy(),
+        )
+        (self.staging / tasks.PLAN).write_bytes(msgspec.json.encode(plan))
+        (self.staging / tasks.SNAPSHOT).write_bytes(self.tomorrow.to_json())
+        (self.staging / WANTED).write_bytes(msgspec.json.encode(wanted))
+        (batch,) = rewrite(str(self.staging), iter([pa.RecordBatch.from_pydict({"id": [0]})]))
+        return tasks.read_manifest(batch.column(0)[0].as_py())
+
+    def rows(self, manifest: tasks.Manifest) -> dict[str, list[dict[str, Any]]]:
+        read = {str(file.table): pq.read_table(self.staging / file.name) for file in manifest.files}
+        return {name: table.to_pylist() for name, table in read.items()}
+
+
+@pytest.fixture
+def replay(tmp_path: Path, parcels: Any) -> Replay:
+    return Replay(tmp_path, parcels)
+
+
+def test_files_whose_letters_stay_are_left_alone(replay: Replay, parcels: Any) -> None:
+    replay.file("same", event(parcels, type="parcel.unheard"))
+    gone = replay.file("gone", event(parcels, data={"id": 1, "weight": 1}))
+    part = replay.file("part", event(parcels, data={"id": 2, "weight": 1}), event(parcels, data={"id": 3}))
+    found = replay.run()
+    assert (found.replaced, found.replayed, found.changed) == ((gone, part), 4, 1)
+    rows = replay.rows(found)
+    assert [row["id"] for row in rows["parcels.parcel.accepted"]] == ["1", "2"]
+    (letter,) = rows["signalbook.dead_letters"]
+    assert [each["path"] for each in letter["violations"]] == [""]
+    assert (letter["batch"], letter["fingerprint"]) == ("b1", replay.tomorrow.fingerprint)
+
+
+def test_letters_that_are_not_wanted_stay_as_they_are(replay: Replay, parcels: Any) -> None:
+    bad = event(parcels, data={"id": 1, "weight": 1})
+    path = replay.file("some", bad, event(parcels, type="parcel.unheard"))
+    before = pq.read_table(path).to_pylist()
+    assert replay.run(DeadLetterFilter(reasons=("ambiguous",))).replaced == ()
+    found = replay.run(DeadLetterFilter(reasons=("schema_violation",)))
+    assert (found.replaced, found.replayed, found.tally.read) == ((path,), 1, 1)
+    assert replay.rows(found)["signalbook.dead_letters"] == before[1:]

@@ -1,0 +1,380 @@
+"""Whole runs on Spark: what lands, what is sidelined, what a second run and a killed one leave."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+from tests.brokers.program import Broker
+from tests.pipeline.shelf import rest_choice
+
+from signalbook.errors import SignalbookError
+from signalbook.pipeline import Job, PipelineError, Progress, run
+from signalbook.pipeline.commit.journal import Journal, TableFormat
+from signalbook.pipeline.tables.catalogs import FILE as CHOICE
+from signalbook.pipeline.tables.delta import LOG
+from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
+TABLE_FORMATS: tuple[TableFormat, ...] = ("parquet", "iceberg", "delta")
+
+
+@pytest.fixture
+def job(tmp_path: Path, definitions: Path, parcels: Any) -> Callable[..., Job]:
+    """Makes jobs over one file of 30 events, of which each tenth is wrong."""
+    path = tmp_path / "events.jsonl"
+    wrong: list[dict[str, Any]] = [{}, {"data": {"id": 1}}, {"type": "parcel.lost"}]
+    path.write_bytes(
+        parcels.lines(*(parcels.event(n, **(wrong[n % 30 // 10] if n % 10 == 9 else {})) for n in range(30)))
+    )
+
+    def made(**options: Any) -> Job:
+        values: dict[str, Any] = {"registry": str(definitions), "inputs": (str(path),), "output": tmp_path / "out"}
+        values.update({"batch_id": "b1", "table_format": "parquet"}, **options)
+        return Job(**values)
+
+    return made
+
+
+def rows(output: Path, table: str) -> list[dict[str, Any]]:
+    """Rows of a table, in the format its output has."""
+    if (output / CATALOG).exists() or (output / CHOICE).exists():
+        tables = IcebergTables(output)
+        name = tables.identifier(DEAD_LETTERS if table == "dead_letters" else TableName(*table.split("/")))
+        catalog = tables.catalog
+        found = catalog.load_table(name).scan().to_arrow().to_pylist() if catalog.table_exists(name) else []
+        catalog.close()
+        return found
+    folder = output / ("dead_letters" if table == "dead_letters" else f"tables/{table}")
+    if (folder / LOG).exists():
+        return DeltaTable(str(folder)).to_pyarrow_table().to_pylist()  # type: ignore[no-any-return]
+    return [row for path in sorted(folder.rglob("*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> None:
+    report = run(job(table_format=table_format))
+    told = report.to_json()
+    counts = {name: told[name] for name in ("batch", "read", "landed", "dead_lettered", "dropped", "reasons")}
+    assert counts == {
+        "batch": "b1",
+        "read": 30,
+        "landed": 28,
+        "dead_lettered": 2,
+        "dropped": 0,
+        "reasons": {"no_match": 1, "schema_violation": 1},
+    }
+    assert (
+        told["by_message"][ACCEPTED].items() >= {"landed": 28, "rejected": 1, "newest": "2026-01-02T03:04:05Z"}.items()
+    )
+    assert told["bytes"]["read"] == Path(job().inputs[0]).stat().st_size
+    assert told["lag"]["seconds"] > 0
+    violations = {(found["definition"], found["path"], found["rule"]): found for found in told["violations"]}
+    assert violations[ACCEPTED, "/id", "type"]["example"]["position"] > 0
+    landed = rows(job().output, "parcels/parcel.accepted")
+    assert Counter(row["id"] for row in landed) == Counter(f"P{n}" for n in range(30) if n not in (19, 29))
+    first = next(row for row in landed if row["id"] == "P3")
+    assert (first["size"], first["_context"], first["_definition"]) == ({"l": 3, "w": None}, [("depot", "7")], ACCEPTED)
+    assert (first["ce_id"], first["_batch"], first["_fingerprint"]) == ("e-3", "b1", report.fingerprint)
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_dead_letters_keep_what_was_read(job: Callable[..., Job], table_format: TableFormat) -> None:
+    run(job(table_format=table_format))
+    content = Path(job().inputs[0]).read_bytes()
+    letters = {row["reason"]: row for row in rows(job().output, "dead_letters")}
+    assert letters.keys() == {"no_match", "schema_violation"}
+    for letter in letters.values():
+        assert content[letter["position"] :].startswith(letter["original"] + b"\n")
+    violation = letters["schema_violation"]
+    assert violation["candidates"] == [ACCEPTED]
+    assert {(found["path"], found["rule"]) for found in violation["violations"]} == {("/id", "type"), ("", "required")}
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_a_second_run_of_a_batch_changes_nothing(job: Callable[..., Job], table_format: TableFormat) -> None:
+    first = run(job(table_format=table_format))
+    before = {path: path.stat().st_mtime_ns for path in job().output.rglob("*.*") if path.is_file()}
+    again = run(job(table_format=table_format))
+    assert again.to_json() | {"note": ""} == first.to_json() | {"note": ""}
+    assert "committed before" in again.note
+    assert {path: path.stat().st_mtime_ns for path in job().output.rglob("*.*") if path.is_file()} == before
+
+
+def test_other_batches_add_to_the_tables(job: Callable[..., Job]) -> None:
+    for batch_id in ("b1", "b2", ""):
+        run(job(batch_id=batch_id, table_format="iceberg"))
+    assert len(rows(job().output, "parcels/parcel.accepted")) == 3 * 28
+
+
+def test_a_batch_id_stands_for_one_input(job: Callable[..., Job], tmp_path: Path) -> None:
+    run(job())
+    (tmp_path / "more.jsonl").write_text("{}\n")
+    with pytest.raises(PipelineError, match="committed for other input"):
+        run(job(inputs=(str(tmp_path),)))
+
+
+def test_an_output_keeps_to_one_table_format(job: Callable[..., Job]) -> None:
+    run(job(table_format="parquet"))
+    for batch in ("b1", "b2"):
+        with pytest.raises(PipelineError, match="are parquet: choose that format, or another output for iceberg"):
+            run(job(table_format="iceberg", batch_id=batch))
+
+
+def test_a_table_takes_new_columns(job: Callable[..., Job], tmp_path: Path, definitions: Path) -> None:
+    run(job(table_format="iceberg"))
+    document = json.loads(definitions.read_text())
+    schema = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"]
+    schema["properties"]["colour"] = {"type": "string"}
+    definitions.write_text(json.dumps(document))
+    run(job(table_format="iceberg", batch_id="b2"))
+    assert {row.get("colour", "?") for row in rows(job().output, "parcels/parcel.accepted")} == {None}
+
+
+KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
+
+
+# What is killed is a child of this process; Delta's library does not work there: tests/pipeline/tables kills others.
+KILLED = [(each, *at) for each in TABLE_FORMATS for at in (KILLED_AT[:3] if each == "delta" else KILLED_AT)]
+
+
+@pytest.mark.parametrize(("table_format", "stage", "done"), KILLED)
+def test_a_killed_run_is_completed_by_the_next(
+    job: Callable[..., Job], table_format: TableFormat, stage: str, done: int
+) -> None:
+    """Each message is in one place, once, wherever the driver died."""
+    pid = os.fork()
+    if pid == 0:
+        _die_at(job(table_format=table_format), stage, done)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    report = run(job(table_format=table_format))
+    assert (report.tally.read, report.landed) == (30, 28)
+    assert sorted(row["ce_id"] for row in rows(job().output, "parcels/parcel.accepted")) == sorted(
+        f"e-{n}" for n in range(30) if n not in (19, 29)
+    )
+    assert len(rows(job().output, "dead_letters")) == 2
+    assert not list(job().output.glob(".staging/*"))
+
+
+@pytest.mark.parametrize(("stage", "done"), [("processing", 0), ("prepared", 0), ("committing", 1)])
+def test_a_catalog_killed_at_a_stage(
+    job: Callable[..., Job], rest_catalog: Broker, request: pytest.FixtureRequest, stage: str, done: int
+) -> None:
+    """Point 6: the run ends and says so, and the next one with the catalog back lands each message once."""
+
+    def show(progress: Progress) -> None:
+        if (progress.stage, progress.done) == (stage, done) and rest_catalog.runs:
+            rest_catalog.kill()
+
+    wanted = job(table_format="iceberg", catalog=rest_choice(request))
+    try:
+        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+            run(wanted, show)
+        assert len(Journal(wanted.output).unfinished()) == (stage != "processing")
+        with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
+            run(wanted)
+    finally:
+        if not rest_catalog.runs:
+            rest_catalog.start()
+    assert run(job(table_format="iceberg")).landed == 28
+    assert len({row["ce_id"] for row in rows(wanted.output, "parcels/parcel.accepted")}) == 28
+    assert len(rows(wanted.output, "parcels/parcel.accepted")) == 28
+    assert len(rows(wanted.output, "dead_letters")) == 2
+
+
+@pytest.mark.parametrize(("stage", "done"), [("prepared", 0), ("committing", 1)])
+def test_a_driver_killed_while_it_commits_to_a_rest_catalog(
+    job: Callable[..., Job], request: pytest.FixtureRequest, stage: str, done: int
+) -> None:
+    wanted = job(table_format="iceberg", catalog=rest_choice(request))
+    pid = os.fork()
+    if pid == 0:
+        _die_at(wanted, stage, done)
+    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+    assert run(wanted).landed == 28
+    assert len(rows(wanted.output, "parcels/parcel.accepted")) == 28
+    assert len(rows(wanted.output, "dead_letters")) == 2
+
+
+def _die_at(job: Job, stage: str, done: int) -> None:
+    def show(progress: Progress) -> None:
+        if (progress.stage, progress.done) == (stage, done):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        run(job, show)
+    finally:
+        os._exit(1)
+
+
+def test_a_driver_killed_while_its_workers_write(job: Callable[..., Job], tmp_path: Path) -> None:
+    """The same with a JVM and workers of its own, which die with it."""
+    script = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from signalbook.pipeline import Job, run\n"
+        "seen = []\n"
+        "def show(progress):\n"
+        "    seen.append(progress.stage)\n"
+        "    if seen.count('processing') == 3: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "run(Job(registry=sys.argv[1], inputs=(sys.argv[2],), output=Path(sys.argv[3]), batch_id='b1',\n"
+        "        table_format='parquet', master='local[1]'), show)\n"
+    )
+    arguments = [job().registry, job().inputs[0], str(job().output)]
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, check=False)
+        if done.returncode:
+            break
+        shutil.rmtree(job().output)  # the workers had ended before it looked for the third time
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert rows(job().output, "parcels/parcel.accepted") == []
+    assert run(job()).landed == 28
+    assert len(rows(job().output, "parcels/parcel.accepted")) == 28
+
+
+def test_blank_lines_and_a_missing_last_newline(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
+    path = tmp_path / "gaps.jsonl"
+    path.write_bytes(b"\n  \r\n" + parcels.lines(parcels.event(1), "", parcels.event(2)).rstrip(b"\n"))
+    assert run(job(inputs=(str(path),))).tally.read == 2
+
+
+def test_an_empty_input_is_an_empty_batch(job: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    report = run(job(inputs=(str(tmp_path / "empty.jsonl"),)))
+    assert (report.tally.read, report.landed, report.to_json()["by_message"]) == (0, 0, {})
+
+
+def test_packed_files_folders_and_globs(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
+    folder = tmp_path / "in"
+    (folder / "day=1").mkdir(parents=True)
+    (folder / "day=1" / "a.jsonl.gz").write_bytes(gzip.compress(parcels.lines(parcels.event(1))))
+    (folder / "b.jsonl").write_bytes(parcels.lines(parcels.event(2)))
+    (folder / "_ignored.jsonl").write_bytes(parcels.lines(parcels.event(3)))
+    assert run(job(inputs=(str(folder),))).landed == 2
+    assert run(job(inputs=(str(folder / "*.jsonl"), job().inputs[0]), batch_id="b2")).landed == 30
+
+
+def test_batches_of_events(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps([parcels.event(1), parcels.event(2, data={})], indent=2))
+    (folder / "b.json").write_text("[{")
+    (folder / "c.json").write_text("[]")
+    report = run(job(inputs=(str(folder),), input_format="cloudevents-batch"))
+    assert (report.tally.read, report.landed, report.tally.reasons) == (
+        3,
+        1,
+        {"schema_violation": 1, "decode_error": 1},
+    )
+    assert {(row["position"], row["original"][:2]) for row in rows(job().output, "dead_letters")} == {
+        (1, b"{\n"),
+        (0, b"{"),
+    }
+
+
+def test_requests_over_http(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
+    headers = {"Content-Type": "application/json", "X-A": ["1", "2"]} | {
+        f"ce-{name}": value for name, value in parcels.event(1).items() if name not in ("data",)
+    }
+    batch = {"Content-Type": "application/cloudevents-batch+json"}
+    requests = [
+        {"method": "POST", "path": "/in", "headers": headers, "body": json.dumps({"id": "P1", "weight": 1})},
+        {"method": "POST", "path": "/in", "headers": headers, "body_base64": "e30="},
+        {
+            "method": "POST",
+            "path": "/in",
+            "headers": batch,
+            "body": json.dumps([parcels.event(2), parcels.event(3, data=[])]),
+        },
+        {"method": "POST"},
+    ]
+    path = tmp_path / "requests.jsonl"
+    path.write_bytes(parcels.lines(*requests))
+    report = run(job(inputs=(str(path),), input_format="http-jsonl"))
+    assert (report.tally.read, report.landed, report.tally.reasons) == (
+        5,
+        2,
+        {"schema_violation": 2, "decode_error": 1},
+    )
+    landed = {row["ce_id"]: row for row in rows(job().output, "parcels/parcel.accepted")}
+    assert (landed["e-1"]["_protocol"], landed["e-1"]["_address"]) == ("HTTP", "/in")
+    assert ("x-a", "1, 2") in landed["e-1"]["_headers"]
+    assert {row["element"] for row in rows(job().output, "dead_letters")} == {None, 1}
+
+
+def test_payloads_without_schema_are_kept_as_sent(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
+    path = tmp_path / "notes.jsonl"
+    note = parcels.event(1, type="parcel.noted")
+    texts = [json.dumps(note).replace('"weight": 1.5', '"weight":  1.50'), {**note, "data": 1, "id": "2"}]
+    binary = {name: value for name, value in note.items() if name != "data"} | {"data_base64": "/w==", "id": "3"}
+    path.write_bytes(parcels.lines(*texts, binary))
+    run(job(inputs=(str(path),)))
+    found = {row["ce_id"]: (row["data"], row["data_binary"]) for row in rows(job().output, "parcels/parcel.noted")}
+    assert found["2"] == ("1", None)
+    assert found["3"] == (None, b"\xff")
+    assert '"weight":  1.50' in str(found["e-1"][0])
+
+
+def test_definitions_in_a_folder_and_of_some_groups(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
+    folder = tmp_path / "definitions"
+    folder.mkdir()
+    document = parcels.catalogue()
+    (folder / "a.json").write_text(json.dumps({"schemagroups": document["schemagroups"]}))
+    (folder / "b.json").write_text(json.dumps({"messagegroups": document["messagegroups"]}))
+    other = {"messagegroups": {"other": {"messages": {"x": parcels.message("parcel.accepted")}}}}
+    (folder / "c.json").write_text(json.dumps(other))
+    assert run(job(registry=str(folder))).tally.reasons["ambiguous"] > 0
+    assert run(job(registry=str(folder), groups=("/messagegroups/parcels",), batch_id="b2")).landed == 28
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"inputs": ("/nowhere/events.jsonl",)}, "the input /nowhere/events.jsonl is not there"),
+        ({"registry": "/nowhere.json"}, "the definitions /nowhere.json are not there"),
+        ({"registry": "http://127.0.0.1:1"}, "cannot reach the server at http://127.0.0.1:1"),
+        (
+            {"input_format": "morse"},
+            "no input format 'morse'; there are: amqp, cloudevents-avro, cloudevents-batch, cloudevents-captures, "
+            "cloudevents-jsonl, cloudevents-protobuf, cloudevents-protobuf-batch, http-jsonl, kafka, kafka-captures, "
+            "mqtt3, mqtt5, nats",
+        ),
+        ({"output": Path("/proc/nowhere")}, "cannot write to /proc/nowhere"),
+        ({"groups": ("/messagegroups/nobody",)}, "no message group or endpoint /messagegroups/nobody"),
+    ],
+)
+def test_a_run_that_cannot_start_says_why(job: Callable[..., Job], options: dict[str, Any], words: str) -> None:
+    with pytest.raises(SignalbookError) as caught:
+        run(job(**options))
+    assert words in str(caught.value)
+
+
+def test_a_definition_that_does_not_compile_is_named(job: Callable[..., Job], definitions: Path, parcels: Any) -> None:
+    document = parcels.catalogue()
+    broken = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "lost"}}
+    document["messagegroups"]["parcels"]["messages"]["parcel.noted"] |= broken
+    definitions.write_text(json.dumps(document))
+    with pytest.raises(PipelineError, match=r"(?s)cannot be used.*parcel\.noted: .*lost"):
+        run(job())
+
+
+def test_a_failed_run_leaves_nothing(job: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz"):
+        run(job(inputs=(str(tmp_path / "*.jsonl*"),)))
+    assert [path.name for path in job().output.rglob("*") if path.is_file()] == [".lock"]

@@ -1,0 +1,139 @@
+"""Queues of a real AMQP broker: what lands, and that all of it does once it is received."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.brokers.amqp.receiver import SocketStream
+from tests.brokers.certificates import Certificates
+from tests.brokers.program import Broker
+from tests.brokers.servers import PASSWORD, USER
+from tests.pipeline.commands.following import all_once, dying_at, follow, until
+
+from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
+from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
+from signalbook.pipeline import Job, PipelineError
+from signalbook.pipeline.commands.stream import MicroBatches
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+PATIENT = {"timeout": "300"}
+_numbers = count(1)
+
+
+class Queue:
+    """A queue with events numbered through, in structured and binary mode, of which each tenth is wrong."""
+
+    def __init__(self, broker: Broker, parcels: Any) -> None:
+        self.name = f"parcels-{os.getpid()}-{next(_numbers)}"
+        self.broker = broker
+        self.url = f"amqp://127.0.0.1:{broker.ports['plain']}/{self.name}"
+        self.sent = 0
+        self._parcels = parcels
+
+    def put(self, *messages: AMQPMessage) -> None:
+        """Send messages; the broker has them then."""
+        with SocketStream(self.broker.ports["plain"]) as stream:
+            connection = AMQPConnection(stream, host="127.0.0.1", container=f"tests-{self.name}")
+            sender = AMQPSender(connection, address=self.name, name="s")
+            list(sender.publish([to_bytes(message) for message in messages]))
+            connection.close(drain=True)
+
+    def send(self, number: int) -> None:
+        """Send so many events."""
+        numbers = range(self.sent, self.sent + number)
+        wrong = [{"data": {"id": 1}} if each % 10 == 9 else {} for each in numbers]
+        events = [self._parcels.event(each, **more) for each, more in zip(numbers, wrong, strict=True)]
+        self.put(*(self._message(event, binary=each % 3 == 1) for each, event in zip(numbers, events, strict=True)))
+        self.sent += number
+
+    def _message(self, event: dict[str, Any], *, binary: bool) -> AMQPMessage:
+        if not binary:
+            return AMQPMessage(
+                body=json.dumps(event).encode(), properties={"content-type": "application/cloudevents+json"}
+            )
+        data = json.dumps(event.pop("data")).encode()
+        named = {f"cloudEvents_{name}": value for name, value in event.items()}
+        return AMQPMessage(body=data, properties={"content-type": "application/json"}, application_properties=named)
+
+
+@pytest.fixture
+def queue(artemis: Broker, parcels: Any) -> Queue:
+    return Queue(artemis, parcels)
+
+
+@pytest.fixture
+def job(tmp_path: Path, definitions: Path, queue: Queue) -> Job:
+    return Job(
+        registry=str(definitions),
+        inputs=(queue.url,),
+        input_format="amqp",
+        output=tmp_path / "out",
+        table_format="parquet",
+        partition="none",
+        options=PATIENT,
+    )
+
+
+def test_each_message_is_in_one_place_once(
+    job: Job, queue: Queue, definitions: Path, parcels: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K-7, K-21, K-26: events in both modes and what is none; a driver that dies leaves what it read in the spool."""
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"]["parcel.weighed"] = {
+        "protocol": "AMQP/1.0",
+        "protocoloptions": {
+            "properties": {"subject": {"value": "weighed", "required": True}},
+            "application-properties": {"grams": {"type": "integer", "value": "500", "required": True}},
+        },
+    }
+    definitions.write_text(json.dumps(document))
+    queue.send(10)
+    monkeypatch.setattr(MicroBatches, "take", dying_at("processing"))
+    with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
+        until(job, 10)
+    monkeypatch.undo()
+    queue.send(10)
+    properties = {"subject": "weighed", "to": "scales"}
+    queue.put(AMQPMessage(body=b"1", properties=properties, application_properties={"grams": 500}))
+    reports = until(job, 21)
+    assert all_once(job.output, 21)
+    landed = sum((report.tally.landed for report in reports), start=reports[0].tally.landed.__class__())
+    assert landed["/messagegroups/parcels/messages/parcel.weighed"] == 1
+    assert landed.total() == 19
+    rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    assert {row["_protocol"] for row in rows} == {"AMQP/1.0"}
+    (weighed,) = (row for row in rows if row["_address"] == "scales")
+    assert dict(weighed["_headers"]) == {"grams": "500"}
+
+
+def test_a_folder_that_is_full_holds_back_what_comes(job: Job, queue: Queue) -> None:
+    small = replace(job, options=PATIENT | {"maxSpoolBytes": "4000"})
+    queue.send(30)
+    reports = until(small, 30)
+    assert max(each.tally.read for each in reports) < 20
+    assert all_once(job.output, 30)
+
+
+def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: Certificates) -> None:
+    queue.send(3)
+    url = f"amqps://127.0.0.1:{queue.broker.ports['tls']}/{queue.name}"
+    secret = replace(
+        job, inputs=(url,), options=PATIENT | {"user": USER, "password": PASSWORD, "ca": str(certificates.authority)}
+    )
+    until(secret, 3)
+    assert all_once(job.output, 3)
+    kept = b"".join(path.read_bytes() for path in job.output.rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in kept
+
+
+def test_a_stream_that_cannot_go_on_says_why(job: Job) -> None:
+    with pytest.raises(PipelineError, match="does not take the user and the password"):
+        follow(replace(job, options=PATIENT | {"user": USER, "password": "not-it-3"}))

@@ -1,0 +1,245 @@
+"""Topics of a real MQTT broker: what lands, and that all of it does once it is received, whoever dies when."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import paho.mqtt.client as client
+import pyarrow.parquet as pq
+import pytest
+from paho.mqtt.enums import CallbackAPIVersion, MQTTProtocolVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+from tests.brokers.program import Broker
+from tests.brokers.servers import PASSWORD, USER
+from tests.pipeline.commands.following import all_once, dying_at, follow, places, until
+
+from signalbook.messages import Policy
+from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream
+from signalbook.pipeline.commands.stream import MicroBatches
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+PATIENCE = 300
+PATIENT = {"timeout": "300"}
+_numbers = count(1)
+
+
+class Topic:
+    """A topic with events numbered through, in structured and binary mode, of which each tenth is wrong."""
+
+    def __init__(self, broker: Broker, parcels: Any) -> None:
+        self.name = f"parcels/{os.getpid()}/{next(_numbers)}"
+        self.port = broker.ports["plain"]
+        self.url = f"mqtt://127.0.0.1:{self.port}/{self.name}/#"
+        self.sent = 0
+        self._parcels = parcels
+
+    def publish(self, *messages: tuple[str, bytes, Mapping[str, Any]]) -> None:
+        """Send messages: the end of the topic, payload and properties of each; the broker has them then."""
+        sender = client.Client(CallbackAPIVersion.VERSION2, protocol=MQTTProtocolVersion.MQTTv5)
+        sender.connect("127.0.0.1", self.port)
+        sender.loop_start()
+        for level, payload, named in messages:
+            properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
+            for name, value in named.items():
+                setattr(properties, name, value)
+            sender.publish(f"{self.name}/{level}", payload, 1, properties=properties).wait_for_publish(PATIENCE)
+        sender.disconnect()
+        sender.loop_stop()
+
+    def send(self, number: int) -> None:
+        """Send so many events."""
+        numbers = range(self.sent, self.sent + number)
+        wrong = [{"data": {"id": 1}} if each % 10 == 9 else {} for each in numbers]
+        events = [self._parcels.event(each, **more) for each, more in zip(numbers, wrong, strict=True)]
+        self.publish(*(self._message(event, binary=each % 3 == 1) for each, event in zip(numbers, events, strict=True)))
+        self.sent += number
+
+    def _message(self, event: dict[str, Any], *, binary: bool) -> tuple[str, bytes, dict[str, Any]]:
+        if not binary:
+            return "depot", json.dumps(event).encode(), {"ContentType": "application/cloudevents+json"}
+        data = json.dumps(event.pop("data")).encode()
+        return "depot", data, {"ContentType": "application/json", "UserProperty": list(event.items())}
+
+
+@pytest.fixture
+def topic(mosquitto: Broker, parcels: Any) -> Topic:
+    return Topic(mosquitto, parcels)
+
+
+@pytest.fixture
+def job(tmp_path: Path, definitions: Path, topic: Topic) -> Job:
+    return Job(
+        registry=str(definitions),
+        inputs=(topic.url,),
+        input_format="mqtt5",
+        output=tmp_path / "out",
+        table_format="parquet",
+        partition="none",
+        options=PATIENT,
+    )
+
+
+def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic) -> None:
+    """K-7, K-21."""
+    assert all(report.tally.read == 0 for report in follow(job))
+    topic.send(20)
+    reports = until(job, 20, most=12)
+    topic.send(10)
+    reports += until(job, 30, most=12)
+    assert max(report.tally.read for report in reports) <= 12
+    assert all_once(job.output, 30)
+    assert sum(report.landed for report in reports) == 27
+    rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    assert {(row["_protocol"], row["_address"]) for row in rows} == {("MQTT/5.0", f"{topic.name}/depot")}
+    assert {row["_source"].partition(":")[0] for row in rows} == {"mqtt5"}
+    assert all(row["_received_at"] is not None for row in rows)
+    headers = [dict(row["_headers"]) for row in rows if row["ce_id"] in ("e-0", "e-1")]
+    assert {each["content-type"] for each in headers} == {"application/cloudevents+json", "application/json"}
+    assert "e-1" in {each.get("id") for each in headers}
+
+
+def test_a_message_that_is_no_event(job: Job, topic: Topic, definitions: Path, parcels: Any) -> None:
+    """K-36: topic and user property become the event's attributes; K-27: quality of service is no filter; K-43."""
+    document = parcels.catalogue()
+    place = f"{topic.name}/store/{{store}}/cashierdesk/{{desk}}"
+    document["messagegroups"]["parcels"]["messages"]["sale"] = {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {
+            "type": {"type": "uritemplate", "value": "{kind}"},
+            "source": {"type": "uritemplate", "value": "{store}"},
+            "subject": {"type": "uritemplate", "value": "{desk}"},
+        },
+        "protocol": "MQTT/5.0",
+        "protocoloptions": {
+            "topic_name": place,
+            "qos": 2,
+            "user_properties": [{"name": "eventType", "type": "uritemplate", "value": "{kind}"}],
+        },
+    }
+    definitions.write_text(json.dumps(document))
+    job = replace(job, policy=Policy(native_mapping=True))
+    follow(job)
+    named = {"UserProperty": [("eventType", "com.ex.sale")]}
+    text = named | {"PayloadFormatIndicator": 1}
+    topic.publish(*(("store/17/cashierdesk/4", body, given) for body, given in ((b"{}", named), (b"\xff", text))))
+    tallies = [report.tally for report in until(job, 2)]
+    assert sum((each.landed for each in tallies), start=Counter()) == {"/messagegroups/parcels/messages/sale": 1}
+    assert sum((each.reasons for each in tallies), start=Counter()) == {"decode_error": 1}
+    (path,) = job.output.glob("tables/**/*.parquet")
+    (row,) = pq.ParquetFile(path).read().to_pylist()
+    assert (row["ce_type"], row["ce_source"], row["ce_subject"]) == ("com.ex.sale", "17", "4")
+
+
+def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Micro-batches die at one stage after the other; what was received waits in the spool, and goes once landed."""
+    follow(job)
+    for number, stage in enumerate(("processing", "committed"), 1):
+        topic.send(10)
+        monkeypatch.setattr(MicroBatches, "take", dying_at(stage))
+        with pytest.raises(PipelineError, match=f"the driver ended by -{signal.SIGKILL.value}"):
+            until(job, 10 * number)  # what was sent may come after a stream that saw nothing
+    monkeypatch.undo()
+    until(job, 20)
+    assert all_once(job.output, 20)
+
+
+def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> None:
+    """The broker keeps it, the stream is told, and all of it comes when there is room."""
+    small = replace(job, options=PATIENT | {"maxSpoolBytes": "2000"})
+    follow(small)
+    topic.send(60)
+    (report,) = (each for each in until(small, 1) if each.tally.read)
+    assert 0 < report.tally.read < 20
+    stop, reports = threading.Event(), [report]
+    late = threading.Timer(900, stop.set)
+    late.daemon = True  # nobody waits for it where the stream fails
+    late.start()
+
+    def done(report: Report) -> None:
+        reports.append(report)
+        if sum(each.tally.read for each in reports) >= 60:
+            stop.set()
+
+    stream(StreamJob(job=small, interval=0), stop, done=done)
+    late.cancel()
+    assert max(each.tally.read for each in reports) < 20
+    assert all_once(job.output, 60)
+
+
+def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
+    """With a JVM and a receiver of its own, which live on for a moment; a job file as the documentation has it."""
+    (tmp_path / "job.toml").write_text(page(job, topic))
+    follow(job, name="sensors")
+    topic.send(20)
+    command = [sys.executable, "-m", "signalbook", "pipeline", "stream", "--job", str(tmp_path / "job.toml")]
+    options = ["--interval", "0", "--master", "local[1]"]
+    with subprocess.Popen([*command, *options], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 900
+        while not places(job.output) and time.monotonic() < deadline:
+            assert process.poll() is None, "the stream ended"
+            time.sleep(0.05)
+        process.kill()
+    topic.send(10)
+    until(job, 30, name="sensors")
+    assert len(places(job.output)) == 30
+
+
+def page(job: Job, topic: Topic) -> str:
+    """The job file that the documentation shows, for this job."""
+    text = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
+    (found,) = (block.removeprefix("toml") for block in text.split("```") if '"mqtt://' in block)
+    found = found.replace("http://localhost:8080", job.registry).replace('"lake"', f'"{job.output}"\n{FORMAT}')
+    found = found.replace("mqtt://localhost:1883/sensors/+/temperature", topic.url)
+    return "\n".join(line for line in found.splitlines() if not line.startswith(("user", "password")))
+
+
+FORMAT = 'table_format = "parquet"\npartition = "none"'
+
+
+def test_a_login_leaves_no_trace(job: Job, topic: Topic, mosquitto: Broker) -> None:
+    secret = replace(
+        job,
+        inputs=(f"mqtt://127.0.0.1:{mosquitto.ports['password']}/{topic.name}/#",),
+        options=PATIENT | {"user": USER, "password": PASSWORD},
+    )
+    follow(secret)
+    topic.send(3)
+    until(secret, 3)
+    kept = b"".join(path.read_bytes() for path in job.output.rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in kept
+
+
+@pytest.mark.parametrize(
+    ("listener", "options", "words"),
+    [
+        ("password", {"user": USER, "password": "not-it-3"}, "does not take the connection"),
+        ("plain", {"color": "red"}, "MQTT has no option 'color'"),
+        ("none", {"timeout": "0.1"}, "the broker is away: 127.0.0.1:1 cannot be reached"),
+    ],
+)
+def test_a_stream_that_cannot_go_on_says_why(
+    job: Job, mosquitto: Broker, listener: str, options: dict[str, str], words: str
+) -> None:
+    url = f"mqtt://127.0.0.1:{mosquitto.ports.get(listener, 1)}/a"
+    with pytest.raises(PipelineError) as caught:
+        follow(replace(job, inputs=(url,), options=PATIENT | options))
+    assert words in str(caught.value)
+    assert "not-it-3" not in str(caught.value)
+
+
+def test_there_is_no_batch(job: Job) -> None:
+    with pytest.raises(PipelineError, match=r"gives each message once.*pipeline stream --once"):
+        run(job)

@@ -1,0 +1,45 @@
+"""Places whose objects have about the same members are one family."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pipeline.inference.conftest import summary
+
+from signalbook.pipeline.inference.schemas import ENOUGH, ObjectFamilies
+
+USER = {"id": 1, "login": "x", "name": "n", "url": "u"}
+
+
+@pytest.mark.parametrize(
+    ("other", "objects"),
+    [
+        (USER, 2),
+        ({**USER, "site": True}, 2),
+        ({"id": 1, "login": 1, "path": 1, "size": 1}, 1),
+        ({"id": 1}, 1),
+        ([USER, USER], 3),
+    ],
+    ids=["the same", "one more", "others", "few", "items"],
+)
+def test_families(other: object, objects: int) -> None:
+    seen = summary({"a": USER, "b": other})
+    family = ObjectFamilies([seen]).known(seen.members["a"])
+    assert family is not None
+    assert family.objects == objects
+
+
+def test_objects_with_few_members_have_none() -> None:
+    seen = summary({"a": {"id": 1}})
+    assert ObjectFamilies([seen]).known(seen.members["a"]) is None
+
+
+def test_places_with_enough_values_need_none() -> None:
+    seen = summary(*[USER] * ENOUGH)
+    assert ObjectFamilies([seen]).known(seen) is None
+
+
+def test_very_many_shapes_are_bounded() -> None:
+    places = [summary({f"m{number}-{n}": 1 for n in range(5)}) for number in range(2000)]
+    kin = ObjectFamilies(places)
+    assert kin.known(places[0]) is not None
+    assert kin.known(places[-1]) is None

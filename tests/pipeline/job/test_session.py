@@ -1,0 +1,108 @@
+"""Spark sessions, one after the other in one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.conftest import CONNECTORS
+
+from signalbook.pipeline.job.session import open_session
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from signalbook.pipeline.job.session import open_session
+
+with open_session("local[1]"):
+    pass
+with open_session("local[1]", jars=[Path(sys.argv[1])]) as session:
+    options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+    print(session.read.format("kafka").options(**options).load().columns[:2])
+"""
+
+
+def test_the_session_of_another_thread_is_taken_and_left(spark_session: SparkSession) -> None:
+    def work() -> None:
+        with open_session("local[7]") as session:
+            found.append(session.sparkContext.master)
+
+    found: list[str | None] = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [spark_session.sparkContext.master]
+    assert spark_session.range(3).count() == 3
+
+
+@pytest.mark.usefixtures("spark_session")
+def test_results_wait_for_a_driver_that_is_held_up() -> None:
+    """So many seconds Java listens for it; Spark tells by this variable."""
+    assert int(os.environ["SPARK_AUTH_SOCKET_TIMEOUT"]) == 600
+
+
+def test_a_session_with_connectors_follows_one_without() -> None:
+    """Java takes libraries only when it starts, and outlives a session; what it prints is not the program's."""
+    command = [sys.executable, "-c", PROGRAM, str(CONNECTORS)]
+    talkative = {**os.environ, "SPARK_SUBMIT_OPTS": "-XX:+PrintCommandLineFlags"}
+    ran = subprocess.run(command, env=talkative, capture_output=True, text=True, check=False, timeout=1800)
+    assert ran.stdout == "['key', 'value']\n", ran.stderr
+
+
+FETCHING = """
+from signalbook.pipeline import PipelineError
+from signalbook.pipeline.job.session import open_session
+
+try:
+    with open_session("local[1]", packages=["org.apache.spark:spark-sql-kafka-0-10"]) as session:
+        options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
+        print(session.read.format("kafka").options(**options).load().columns[:2])
+except PipelineError as error:
+    print(error)
+"""
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>org.apache.spark</groupId><artifactId>{name}</artifactId><version>{version}</version>
+<dependencies>{others}</dependencies></project>"""
+DEPENDENCY = (
+    "<dependency><groupId>org.apache.spark</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+)
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (True, "['key', 'value']"),
+        (
+            False,
+            "Spark does not start on local[1]: the connector for this input format cannot be fetched; give its JAR",
+        ),
+    ],
+)
+def test_spark_fetches_a_connector_of_its_own_version(tmp_path: Path, there: bool, said: str) -> None:
+    """By ``spark.jars.packages``: here from a repository of this machine, for the way to all others is blocked."""
+    if there:
+        lay_out(tmp_path / ".m2" / "repository" / "org" / "apache" / "spark")
+    blocked = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"
+    environment = {**os.environ, "JAVA_TOOL_OPTIONS": f"-Duser.home={tmp_path} {blocked}"}
+    command = [sys.executable, "-c", FETCHING]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=1800)
+    assert ran.stdout.startswith(said), ran.stdout + ran.stderr
+
+
+def lay_out(repository: Path) -> None:
+    """The connector in pyspark's version, and what it depends on, as a Maven repository."""
+    version = pyspark.__version__
+    jars = {jar.stem.rpartition("-")[0]: jar for jar in CONNECTORS.glob("*.jar")}
+    for name, jar in jars.items():
+        others = [other for other in jars if other != name] if name.startswith("spark-sql-kafka") else []
+        place = repository / name / version
+        place.mkdir(parents=True)
+        listed = "".join(DEPENDENCY.format(other, version) for other in others)
+        (place / f"{name}-{version}.pom").write_text(POM.format(name=name, version=version, others=listed))
+        (place / f"{name}-{version}.jar").symlink_to(jar.absolute())

@@ -1,0 +1,100 @@
+"""What columns know of a payload is what the payload was, but for what ``landing/rows.py`` says is lost."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+
+from signalbook.formats import find
+from signalbook.pipeline import columns
+from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
+from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
+from signalbook.values import JSON, parse_timestamp
+
+SCHEMA = {
+    "type": "object",
+    "required": ["id", "gap"],
+    "properties": {
+        "id": {"type": "string"},
+        "ID": {"type": "integer"},
+        "gap": {"type": ["string", "null"]},
+        "at": {"type": "string", "format": "date-time"},
+        "day": {"type": "string", "format": "date"},
+        "any": {},
+        "size": {
+            "type": "object",
+            "required": ["l"],
+            "properties": {"l": {"type": "integer"}, "_w": {"type": "number"}},
+        },
+        "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "boolean"}}}},
+        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "none": {"type": "object"},
+    },
+}
+
+
+def schema_of(schema: Any) -> Any:
+    found = find("JsonSchema/draft-07")
+    assert found is not None
+    return found.parse(json.dumps(schema).encode(), "JsonSchema/draft-07")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"id": "a", "gap": None},
+        {"id": "", "gap": "x", "ID": 3, "at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "any": [None, {"b": 1.5}]},
+        {"id": "a", "gap": None, "size": {"l": 1, "_w": 0.5}, "list": [{"a": True}, {}], "any": None},
+        {"id": "a", "gap": None, "size": {"l": 1}, "list": [], "map": {"x": 1}},
+    ],
+)
+def test_a_payload_comes_back(value: JSON) -> None:
+    schema = schema_of(SCHEMA)
+    arrays = payload_builder(schema.shape(), ValueForm.DECODED)([schema.decode(json.dumps(value).encode())])
+    names = columns.payload(schema.shape()).names
+    row = {name: array[0].as_py() for name, array in zip(names, arrays, strict=True)}
+    found = payloads_of(schema)(row)
+    assert found == value
+    assert schema.validate(found) == []
+
+
+def test_a_payload_that_is_no_object() -> None:
+    schema = schema_of({"type": "array", "items": {"type": "integer"}})
+    assert payloads_of(schema)({"data": [1, 2]}) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        ("size", 1.5, 1.5),
+        ("size", "big", "big"),
+        ("list", "a, b", "a, b"),
+        ("list", {"a": True, "at": date(2026, 1, 2)}, {"a": True, "at": "2026-01-02"}),
+        ("map", {"x": 1}, {"x": 1}),
+        ("map", [1, 2], [1, 2]),
+        ("map", 7, 7),
+    ],
+)
+def test_columns_of_an_older_table_have_other_types(column: str, value: Any, expected: JSON) -> None:
+    """Such a row is told as it is, and its schema has the last word."""
+    row = {"id": "a", column: value}
+    assert payloads_of(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
+
+
+@pytest.mark.parametrize("sent", [b'{"a": 1.0}', b"\xff", b"", None])
+def test_payloads_without_schema_are_as_they_were_sent(sent: bytes | None) -> None:
+    arrays = opaque_arrays([sent])
+    assert opaque_of(dict(zip(columns.OPAQUE.names, (array[0].as_py() for array in arrays), strict=True))) == sent
+
+
+def test_attributes_of_an_event() -> None:
+    row = {"ce_id": "1", "ce_time": parse_timestamp("2026-01-02T03:04:05Z"), "ce_extensions": [("x", "1")], "id": 2}
+    assert attributes_of({**row, "ce_subject": None}) == {
+        "specversion": "1.0",
+        "id": "1",
+        "time": "2026-01-02T03:04:05Z",
+        "x": "1",
+    }

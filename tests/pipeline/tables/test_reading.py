@@ -1,0 +1,114 @@
+"""All tables of a definition are one to Spark, in both formats."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.pipeline.shelf import KINDS, ORDER, XID, Shelf
+
+from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.tables.naming import TableName
+from signalbook.pipeline.tables.reading import read, view_name, views
+
+INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
+AT = datetime(2026, 1, 2, 3, tzinfo=UTC)
+ITEM = pa.struct([("sku", TEXT), ("n", INT)])
+FIRST = {"id": INT, "total": INT, "items": pa.list_(pa.field("element", ITEM)), "who": pa.struct([("a", INT)])}
+SECOND = {
+    "id": INT,
+    "total": TEXT,
+    "items": pa.list_(pa.field("element", pa.struct([("n", LONG), ("sku", TEXT)]))),
+    "who": TEXT,
+    "paid": pa.bool_(),
+}
+
+
+@pytest.fixture(params=KINDS)
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+    """Two tables: one with an added column, and one whose columns are of other types."""
+    shelf = Shelf.of(request.param, tmp_path / "lake", request)
+    shelf.put([{"id": 1, "total": 5, "items": [{"sku": "x", "n": 1}], "who": {"a": 1}}], FIRST)
+    shelf.put([{"id": 2, "total": 6, "note": "hi"}], {**FIRST, "note": TEXT})
+    shelf.put([{"id": 3, "total": "7.5", "items": [{"sku": "y", "n": 2**40}], "who": "w", "paid": True}], SECOND)
+    return shelf
+
+
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "total": "5", "items": [{"sku": "x", "n": 1}], "who": '{"a":1}', "note": None, "paid": None},
+    {"id": 2, "total": "6", "items": None, "who": None, "note": "hi", "paid": None},
+    {"id": 3, "total": "7.5", "items": [{"sku": "y", "n": 2**40}], "who": "w", "note": None, "paid": True},
+]
+
+
+def test_all_tables_of_a_definition_are_one_frame(shelf: Shelf, spark_session: SparkSession) -> None:
+    frame = read(spark_session, shelf.output, XID).drop("_landed_at").orderBy("id")
+    assert [row.asDict(recursive=True) for row in frame.collect()] == ROWS
+
+
+def test_a_view_says_the_same(tmp_path: Path, spark_session: SparkSession) -> None:
+    """Of Parquet: of Iceberg Spark needs a catalog of its own."""
+    shelf = Shelf(tmp_path / "lake", "parquet")
+    shelf.put([{"id": 1, "total": 5}], {"id": INT, "total": INT})
+    shelf.put([{"id": 2, "total": 6, "note": "hi"}], {"id": INT, "total": INT, "note": TEXT})
+    shelf.put([{"id": 3, "total": "x"}], {"id": INT, "total": TEXT})
+    (found,) = views(shelf.output, (), "lake")
+    assert (found["definition"], found["view"]) == (XID, "shop__order")
+    assert found["tables"] == ["shop.order", "shop.order@2"]
+    query = found["sql"].partition(" AS\n")[2]
+    rows = spark_session.sql(f"SELECT id, total, note FROM ({query}) ORDER BY id").collect()
+    assert [tuple(row) for row in rows] == [(1, "5", None), (2, "6", "hi"), (3, "x", None)]
+
+
+def test_every_type_is_read(tmp_path: Path, spark_session: SparkSession) -> None:
+    shelf = Shelf(tmp_path / "lake", "parquet")
+    values: dict[str, tuple[pa.DataType, Any]] = {
+        "b": (pa.bool_(), True),
+        "f": (pa.float32(), 0.5),
+        "d": (pa.decimal128(20, 0), Decimal(2**63)),
+        "x": (pa.binary(), b"\xff"),
+        "on": (pa.date32(), date(2026, 1, 2)),
+        "ts": (pa.timestamp("us", "UTC"), AT),
+        "t": (pa.time64("us"), time(1, 2, 3, 4)),
+        "m": (pa.map_(TEXT, INT), {"k": 1}),
+        "a`b.c": (TEXT, "x"),
+    }
+    row = {name: list(value.items()) if name == "m" else value for name, (_, value) in values.items()}
+    shelf.put([row], {name: kind for name, (kind, _) in values.items()})
+    frame = read(spark_session, shelf.output, XID)
+    (found,) = frame.selectExpr("* EXCEPT (_landed_at, ts)", "unix_micros(ts) AS ts").collect()
+    expected = {name: value for name, (_, value) in values.items() if name != "t"}
+    assert found.asDict() == expected | {"ts": int(AT.timestamp() * 1_000_000)}
+
+
+def test_a_view_of_iceberg_names_its_tables(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "lake", "iceberg")
+    shelf.put([{"a": 1}], {"a": INT})
+    shelf.put([{"a": "x"}], {"a": TEXT})
+    (found,) = views(shelf.output, [XID], "lake")
+    assert found["sql"] == (
+        "CREATE OR REPLACE VIEW `shop__order` AS\n"
+        "SELECT CAST(`a` AS STRING) AS `a`, `_landed_at` AS `_landed_at`\nFROM `lake`.`shop`.`order`\n"
+        "UNION ALL\n"
+        "SELECT `a` AS `a`, `_landed_at` AS `_landed_at`\nFROM `lake`.`shop`.`order@2`"
+    )
+
+
+def test_names_of_views() -> None:
+    assert view_name(TableName("com.example", "Order.placed@3")) == "com_example__order_placed"
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    Journal.open(tmp_path)
+    with pytest.raises(PipelineError, match="nothing has landed in"):
+        views(tmp_path, (), "lake")
+    shelf = Shelf(tmp_path / "lake", "parquet")
+    shelf.put([{"a": 1}], {"a": INT}, ORDER)
+    with pytest.raises(PipelineError, match=f"has no table of /messagegroups/a/messages/b; there are: {XID}"):
+        views(shelf.output, ["/messagegroups/a/messages/b"], "lake")
