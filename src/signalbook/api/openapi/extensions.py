@@ -145,8 +145,8 @@ _REPORT: Final = f"{_PREFIX}Report"
 _PUBLISHED: Final = {
     "BatchReport": "Report",
     "DefinitionCounts": "OfMessage",
-    "ViolationCount": "Violation",
-    "ViolationExample": "Example",
+    "ReportedViolation": "Violation",
+    "ReportedExample": "Example",
 }
 """Names in the document, where those of the classes are others."""
 _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
