@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from signalbook.storage.schema import TABLES
 pytest_plugins = ["tests.brokers.fixtures"]
 
 _INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
+_OWN_DATA = Path(__file__).parent / "data"
 _SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 _databases = count(1)
 
@@ -44,12 +45,46 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Documents of others are no part of the project: what is tested by them is tested by our own documents too."""
+    if "shared_data" in getattr(item, "fixturenames", ()) and not _SHARED_DATA.is_dir():
+        pytest.skip(_without_others(item))
+
+
+def _without_others(item: pytest.Item) -> str:
+    """What a test is for that is skipped without the documents of others."""
+    words = getattr(getattr(item, "function", None), "__doc__", None) or item.name.removeprefix("test_").replace(
+        "_", " "
+    )
+    return f"no documents of others at {_SHARED_DATA} for: {words.strip().splitlines()[0]}"
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real documents beside the checkout; tests that read it are skipped where it is absent."""
-    if not _SHARED_DATA.is_dir():
-        pytest.skip(f"no shared data at {_SHARED_DATA}")
+    """The folder of other people's documents beside the checkout; tests that read it are skipped where it is absent."""
     return _SHARED_DATA
+
+
+@pytest.fixture
+def sample_file(request: pytest.FixtureRequest) -> Callable[[str], Path]:
+    """A registry document by its file name: one of our own, or a sample of xRegistry's, where that is there."""
+
+    def find(name: str) -> Path:
+        own = _OWN_DATA / "samples" / name
+        if not own.exists() and not _SHARED_DATA.is_dir():
+            pytest.skip(_without_others(request.node))
+        return own if own.exists() else _SHARED_DATA / "xregistry-samples" / name
+
+    return find
+
+
+@pytest.fixture(scope="module", params=["webhooks", "github-webhooks"])
+def webhooks(request: pytest.FixtureRequest) -> Path:
+    """A folder with the schema of web hooks and examples of deliveries: our own, and GitHub's where they are there."""
+    folder = (_OWN_DATA if request.param == "webhooks" else _SHARED_DATA) / str(request.param)
+    if not folder.is_dir():
+        pytest.skip(f"no documents of others at {folder}: GitHub's web hooks by their published schema")
+    return folder
 
 
 @pytest.fixture(scope="session")

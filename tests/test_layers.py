@@ -10,7 +10,7 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"brokers", "model", "formats", "messages", "cncf"}
-ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "codegen", "cli", "server"}
+ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
 ALL |= {"fetching", "pipeline_reports", "folder_registry", "replication"}
 
 # package -> packages it may import (itself is always allowed)
@@ -39,7 +39,6 @@ DEPENDENCIES: dict[str, set[str]] = {
     "client": {"__init__"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
-    "codegen": L0 | L1 | {"client"},
     "folder_registry": L0 | L1 | {"storage", "engine"},
     "server": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},

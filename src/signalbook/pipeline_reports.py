@@ -65,7 +65,7 @@ class DefinitionCounts(_Part):
     newest: _Time = ""
 
 
-class ViolationExample(_Part):
+class ReportedExample(_Part):
     """One message that was rejected."""
 
     source: _Text
@@ -74,14 +74,14 @@ class ViolationExample(_Part):
     excerpt: _Text
 
 
-class ViolationCount(_Part):
+class ReportedViolation(_Part):
     """What was wrong with how many messages."""
 
     definition: _Text
     path: _Text
     rule: _Text
     messages: _Count
-    example: ViolationExample
+    example: ReportedExample
 
 
 class BatchReport(_Part):
@@ -99,7 +99,7 @@ class BatchReport(_Part):
     reasons: Annotated[dict[_Name, _Count], Meta(max_length=100)]
     bytes: Bytes | None = None
     lag: Lag | None = None
-    violations: Annotated[list[ViolationCount], Meta(max_length=MOST_VIOLATIONS)] = []
+    violations: Annotated[list[ReportedViolation], Meta(max_length=MOST_VIOLATIONS)] = []
     finished: _Time = ""
     note: _Text = ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,11 +165,11 @@ def test_files_that_are_not_there(cli: Cli, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("contoso-erp-jsons07", 16), ("lightbulb-avro", 0), ("mqtt-sparkplugB", 16)]
+    ("name", "count"), [("contoso-erp-jsons07", 16), ("lightbulb-avro", 0), ("mqtt-sparkplugB", 16), ("workshop", 2)]
 )
-def test_the_samples(cli: Cli, shared_data: Path, name: str, count: int) -> None:
+def test_the_samples(cli: Cli, sample_file: Callable[[str], Path], name: str, count: int) -> None:
     """I-7"""
-    ran = cli("check", shared_data / "xregistry-samples" / f"{name}.xreg.json", "--offline", "--json")
+    ran = cli("check", sample_file(f"{name}.xreg.json"), "--offline", "--json")
     assert ran.code == 0
     found = verdict(ran.out)["checked"][0]["findings"]
     assert sum(finding["rule"] != "not_validated" for finding in found) == count

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.cli.conftest import Cli
 
 from ..pipeline.shelf import XID, Shelf
-from .conftest import Cli
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
 ORDERS = ("--registry", EXAMPLE / "orders.xreg.yaml", "--input", EXAMPLE / "events.jsonl", "--master", "local[1]")

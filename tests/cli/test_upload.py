@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -297,22 +298,25 @@ def test_several_stop_at_the_first_fault(cli: Cli) -> None:
 
 SCENARIOS = [
     "contoso-erp-jsons07", "inkjet-proto3", "lightbulb-avro", "mqtt-sparkplugB", "smartoven-xsd", "vacuumcleaner-avro",
-    "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "windgenerator-kafka-avro",
+    "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "windgenerator-kafka-avro", "workshop", "workshop-xsd",
 ]  # fmt: skip
 
 
 SAMPLES = [
+    ["workshop.cereg"], ["workshop-links.xreg.json"], ["workshop.xreg.json", "workshop-xsd.xreg.json"],
     ["contoso-crm.cereg"], ["contoso-crm.cereg.yaml"], ["schemastore_org.xreg.json"],
     ["doc-store-model.json", "doc-store-data.json"],
     ["formatted-doc-store-model.json", "formatted-doc-store-data.json"],
-    [f"{name}.xreg.json" for name in SCENARIOS],
+    [f"{name}.xreg.json" for name in SCENARIOS if not name.startswith("workshop")],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("names", SAMPLES, ids=lambda names: names[0])
-def test_real_documents_go_leniently_there_and_back(cli: Cli, shared_data: Path, names: list[str]) -> None:
+def test_real_documents_go_leniently_there_and_back(
+    cli: Cli, sample_file: Callable[[str], Path], names: list[str]
+) -> None:
     """Into a registry, as a document and as a folder into empty ones, and out again equal (I-5..I-8)."""
-    ran = cli("import", *(shared_data / "xregistry-samples" / name for name in names), "--lenient")
+    ran = cli("import", *(sample_file(name) for name in names), "--lenient")
     assert ran.code == 0, ran.err
     cli("export", "-o", "first.json")
     cli("export", "-o", "folder/")
@@ -328,9 +332,9 @@ def comparable(text: str) -> object:
     return {name: value for name, value in document.items() if name not in ("createdat", "modifiedat")}
 
 
-def test_schemastore_strictly(cli: Cli, shared_data: Path) -> None:
+def test_schemastore_strictly(cli: Cli, sample_file: Callable[[str], Path]) -> None:
     """Every fault by its place, and what leniency would do (I-7: schemauri)."""
-    ran = cli("import", shared_data / "xregistry-samples" / "schemastore_org.xreg.json")
+    ran = cli("import", sample_file("schemastore_org.xreg.json"))
     place = "/schemagroups/schemastore_org.json/schemas/abc-inventory-module-data/versions/1.0.0"
     assert ran.code == 1
     assert f"{place}: the schema document is empty [empty]" in ran.err
@@ -338,8 +342,8 @@ def test_schemastore_strictly(cli: Cli, shared_data: Path) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_real_documents_go_there_and_back(cli: Cli, shared_data: Path, name: str) -> None:  # I-7, I-8
-    ran = cli("import", shared_data / "xregistry-samples" / f"{name}.xreg.json")
+def test_real_documents_go_there_and_back(cli: Cli, sample_file: Callable[[str], Path], name: str) -> None:  # I-7, I-8
+    ran = cli("import", sample_file(f"{name}.xreg.json"))
     assert ran.code == 0, ran.err
     cli("export", "-o", "first.json")
     assert cli("import", "first.json", "--db", "sqlite:///again.db").code == 0
@@ -349,3 +353,12 @@ def test_real_documents_go_there_and_back(cli: Cli, shared_data: Path, name: str
     first = json.loads(Path("first.json").read_text())
     for plural in ("endpoints", "messagegroups", "schemagroups"):
         assert third[plural] == first[plural]
+
+
+def test_our_own_document_strictly(cli: Cli, sample_file: Callable[[str], Path]) -> None:
+    """As schemastore, by a document of our own (I-7: schemauri)."""
+    ran = cli("import", sample_file("workshop-links.xreg.json"))
+    place = "/schemagroups/links/schemas/lost/versions/1"
+    assert ran.code == 1
+    assert f"{place}: the schema document is empty [empty]" in ran.err
+    assert f"{place}#schemauri: renamed to schemaurl [I-7]" in ran.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -224,12 +224,14 @@ def test_an_import_takes_as_few(counting: tuple[Engine, Counter[str]]) -> None:
         assert sum(calls.values()) <= 12
 
 
-def test_real_documents_import(store: Store, shared_data: Path) -> None:
-    """The scenario documents of xRegistry's own samples, in the shipped model, twice."""
+@pytest.mark.parametrize("own", [True, False])
+def test_real_documents_import(store: Store, sample_file: Callable[[str], Path], own: bool) -> None:
+    """Our own documents, and the scenario documents of xRegistry's samples, in the shipped model, twice."""
     engine = Engine(store, settings=Settings(model="default"))
-    documents = sorted((shared_data / "xregistry-samples").glob("*.xreg.json"))
-    scenarios = [path for path in documents if not path.name.startswith("schemastore")]
-    assert len(scenarios) == 9
+    folder = sample_file("workshop.xreg.json" if own else "lightbulb-avro.xreg.json").parent
+    documents = sorted(folder.glob("workshop*.xreg.json" if own else "*.xreg.json"))
+    scenarios = [path for path in documents if not path.name.startswith(("schemastore", "workshop-links"))]
+    assert len(scenarios) == (2 if own else 9)
     for path in scenarios * 2:
         do(engine, Command(method=Method.PUT, target=ROOT, body=parse_json(path.read_bytes())))
 

@@ -1,8 +1,8 @@
-"""Schema documents of xRegistry's own scenario documents are all in order, and so are their shapes."""
+"""Schema documents of xRegistry's own scenario documents, and of ours, are all in order, and so are their shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from signalbook.values import dump_json, parse_json
 SCENARIOS = [
     "contoso-erp-jsons07", "inkjet-proto3", "lightbulb-avro", "mqtt-sparkplugB", "vacuumcleaner-avro",
     "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "windgenerator-kafka-avro", "smartoven-xsd",
+    "workshop", "workshop-xsd",
 ]  # fmt: skip
 
 
@@ -28,27 +29,30 @@ def versions(path: Path) -> Iterator[tuple[str, str, bytes]]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario_schemas_are_valid(shared_data: Path, scenario: str) -> None:
+def test_scenario_schemas_are_valid(sample_file: Callable[[str], Path], scenario: str) -> None:
     """G-13, G-19."""
-    for name, named, document in versions(shared_data / "xregistry-samples" / f"{scenario}.xreg.json"):
+    for name, named, document in versions(sample_file(f"{scenario}.xreg.json")):
         reader = find(named)
         assert reader is not None
         assert reader.check(document, named) == [], name
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_scenario_schemas_read_themselves(shared_data: Path, scenario: str) -> None:
+def test_scenario_schemas_read_themselves(sample_file: Callable[[str], Path], scenario: str) -> None:
     """G-30: a schema that changes in nothing differs in nothing; formats that cannot compare say so."""
-    for name, named, document in versions(shared_data / "xregistry-samples" / f"{scenario}.xreg.json"):
+    for name, named, document in versions(sample_file(f"{scenario}.xreg.json")):
         found, text = comparing(named), SchemaText(document=document, format=named)
-        assert (found is None) == (scenario == "smartoven-xsd")
+        assert (found is None) == scenario.endswith("-xsd")
         if found is not None:
             assert found.differences(text, text) == [], name
 
 
-@pytest.mark.parametrize("scenario", ["lightbulb-avro", "inkjet-proto3", "waterboiler-mqtt5-jsons07", "smartoven-xsd"])
-def test_scenario_schemas_have_columns(shared_data: Path, scenario: str) -> None:
-    for _, named, document in versions(shared_data / "xregistry-samples" / f"{scenario}.xreg.json"):
+@pytest.mark.parametrize(
+    "scenario",
+    ["lightbulb-avro", "inkjet-proto3", "waterboiler-mqtt5-jsons07", "smartoven-xsd", "workshop", "workshop-xsd"],
+)
+def test_scenario_schemas_have_columns(sample_file: Callable[[str], Path], scenario: str) -> None:
+    for _, named, document in versions(sample_file(f"{scenario}.xreg.json")):
         reader = find(named)
         assert reader is not None
         assert not isinstance(reader.parse(document, named).shape(), Anything)
@@ -63,3 +67,16 @@ def test_deep_links_tell_sparkplug_states_apart(shared_data: Path) -> None:
     death = reader.parse(document, named, link=":messages/STATEDeath")
     assert birth.constants()["online"] == frozenset({True})
     assert death.constants()["online"] == frozenset({False})
+
+
+def test_deep_links_tell_states_apart() -> None:
+    """G-15, K-30: as above, by a schema of our own."""
+    state = {
+        name: {"type": "object", "required": ["on"], "properties": {"on": {"const": name == "up"}}}
+        for name in ("up", "down")
+    }
+    document = dump_json({"$schema": "http://json-schema.org/draft-07/schema#", "messages": state})
+    reader = find("JsonSchema/draft-07")
+    assert reader is not None
+    for name, link in (("up", "messages/up"), ("down", ":messages/down")):
+        assert reader.parse(document, "JsonSchema/draft-07", link=link).constants()["on"] == frozenset({name == "up"})

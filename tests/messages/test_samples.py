@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ from signalbook.values import JSONObject, dump_json, parse_json
 
 SAMPLES = (
     "contoso-erp-jsons07", "inkjet-proto3", "lightbulb-avro", "mqtt-sparkplugB", "smartoven-xsd", "vacuumcleaner-avro",
-    "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "windgenerator-kafka-avro",
+    "watchkam-jsons07", "waterboiler-mqtt5-jsons07", "windgenerator-kafka-avro", "workshop", "workshop-xsd",
 )  # fmt: skip
 
 
-def load(shared_data: Path, name: str) -> JSONObject:
-    document: JSONObject = parse_json((shared_data / "xregistry-samples" / name).read_bytes())
+def load(path: Path) -> JSONObject:
+    document: JSONObject = parse_json(path.read_bytes())
     return document
 
 
@@ -52,9 +52,9 @@ def contract(document: JSONObject) -> Contract:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_sample_compiles_without_error(shared_data: Path, name: str) -> None:
+def test_every_sample_compiles_without_error(sample_file: Callable[[str], Path], name: str) -> None:
     """I-7, K-11 to K-14"""
-    document = load(shared_data, f"{name}.xreg.json")
+    document = load(sample_file(f"{name}.xreg.json"))
     for raw in messages(document).values():
         definition, doubts = normalise(raw)
         assert normalise(definition) == (definition, [])
@@ -65,13 +65,13 @@ def test_every_sample_compiles_without_error(shared_data: Path, name: str) -> No
     assert len(compiled.definitions) == len(messages(document)) > 0
 
 
-def test_every_schema_reference_of_the_samples_leads_somewhere(shared_data: Path) -> None:
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_schema_reference_of_the_samples_leads_somewhere(sample_file: Callable[[str], Path], name: str) -> None:
     """G-15: Sparkplug's ``...:Payload`` and ``...:messages/STATEDeath`` too"""
-    for name in SAMPLES:
-        compiled = contract(load(shared_data, f"{name}.xreg.json"))
-        for definition in compiled.definitions.values():
-            uri = definition.definition.get("dataschemauri")
-            assert uri is None or definition.schema_use.reason != "schema_not_found", uri
+    compiled = contract(load(sample_file(f"{name}.xreg.json")))
+    for definition in compiled.definitions.values():
+        uri = definition.definition.get("dataschemauri")
+        assert uri is None or definition.schema_use.reason != "schema_not_found", uri
 
 
 def event(type: str, source: str, **more: Any) -> Message:
@@ -98,9 +98,9 @@ SEEN = {
         ("t1/d1", {**SEEN, "time": "now"}, "schema_violation"),
     ],
 )
-def test_events_of_a_sample(shared_data: Path, source: str, data: Any, expected: str | None) -> None:
+def test_events_of_a_sample(sample_file: Callable[[str], Path], source: str, data: Any, expected: str | None) -> None:
     """K-26, K-38: events of Watchkam from a file are held to their envelope; Kafka headers did not come along."""
-    compiled = contract(load(shared_data, "watchkam-jsons07.xreg.json"))
+    compiled = contract(load(sample_file("watchkam-jsons07.xreg.json")))
     (outcome,) = compiled.process(event("Fabrikam.Watchkam.MotionDetected", source, data=data))
     if expected is None:
         assert isinstance(outcome, Accepted)
@@ -110,9 +110,9 @@ def test_events_of_a_sample(shared_data: Path, source: str, data: Any, expected:
         assert outcome.reason == expected
 
 
-def test_the_2023_form_is_read(shared_data: Path) -> None:
+def test_the_2023_form_is_read(sample_file: Callable[[str], Path]) -> None:
     """I-5, I-6: definitionGroups, metadata.attributes, schemaurl, datetime"""
-    document = load(shared_data, "contoso-crm.cereg")
+    document = load(sample_file("contoso-crm.cereg"))
     raw = document["definitionGroups"]["Contoso.CRM.Events"]["definitions"]
     found = Contract.compile(raw, lambda _: None)
     assert found.broken == {}
@@ -120,3 +120,34 @@ def test_the_2023_form_is_read(shared_data: Path) -> None:
     assert definition["envelope"] == "CloudEvents/1.0"
     assert definition["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
     assert definition["dataschemauri"] == "#/schemagroups/Contoso.CRM.Events/schemas/customerCreatedEventData"
+
+
+@pytest.mark.parametrize(
+    ("source", "data", "expected"),
+    [
+        ("north/lathe", {"job": "j", "operator": {"name": "Ada"}, "at": 5}, None),
+        ("north/lathe/x", {"job": "j", "operator": {"name": "Ada"}, "at": 5}, "metadata_violation"),
+        ("north/lathe", {"job": "j", "operator": {"name": "Ada"}, "at": "now"}, "schema_violation"),
+    ],
+)
+def test_events_of_our_own(sample_file: Callable[[str], Path], source: str, data: Any, expected: str | None) -> None:
+    """K-26, K-38: as above, by a document of our own."""
+    compiled = contract(load(sample_file("workshop.xreg.json")))
+    (outcome,) = compiled.process(event("workshop.started", source, data=data))
+    if expected is None:
+        assert isinstance(outcome, Accepted)
+        assert outcome.context == {"site": "north", "machine": "lathe"}
+    else:
+        assert isinstance(outcome, Rejected)
+        assert outcome.reason == expected
+
+
+def test_our_own_document_in_the_2023_form_is_read(sample_file: Callable[[str], Path]) -> None:
+    """I-5, I-6: as above, by a document of our own."""
+    raw = load(sample_file("workshop.cereg"))["definitionGroups"]["workshop"]["definitions"]
+    found = Contract.compile(raw, lambda _: None)
+    assert found.broken == {}
+    definition = found.definitions["workshop.repaired"].definition
+    assert definition["envelope"] == "CloudEvents/1.0"
+    assert definition["envelopemetadata"]["time"] == {"type": "timestamp", "required": True}
+    assert definition["dataschemauri"] == "#/schemagroups/workshop/schemas/repaired"

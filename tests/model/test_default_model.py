@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -198,13 +198,15 @@ SAMPLES = [
     "waterboiler-mqtt5-jsons07",
     "windgenerator-kafka-avro",
     "schemastore_org",
+    "workshop",
+    "workshop-xsd",
 ]
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_real_documents_pass(shared_data: Path, name: str) -> None:
+def test_real_documents_pass(sample_file: Callable[[str], Path], name: str) -> None:
     """I-7: the scenario documents as they are, oddities and all."""
-    document = json.loads((shared_data / "xregistry-samples" / f"{name}.xreg.json").read_bytes())
+    document = json.loads(sample_file(f"{name}.xreg.json").read_bytes())
     assert list(document_findings(document)) == []
 
 

@@ -24,8 +24,8 @@ from signalbook.events.subscriptions.subscription import Credential, Subscriptio
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import RETRYING, DeliveryState, StorageError, StoredConsent
-from signalbook.storage.migrate import MIGRATIONS
 from signalbook.storage.schema import REVISION, TABLES
+from signalbook.storage.store import MIGRATIONS
 from signalbook.xid import ROOT
 
 OLD_ROWS = """

@@ -15,9 +15,8 @@ import pytest
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageBusy, StorageError, Store
 from signalbook.storage.dialect import DriverConnection
-from signalbook.storage.migrate import ensure_current
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.store import SqlStore
+from signalbook.storage.store import SqlStore, ensure_current
 
 ONE_MIB = b"x" * 1024 * 1024
 

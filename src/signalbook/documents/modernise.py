@@ -234,7 +234,7 @@ def _repair_meta(item: RepairedObject) -> None:
     item.drop("validation", "the model says what is validated", "G-10")
     item.drop("compatibilityauthority", "it is no attribute any more", "rc4")
     if str(item.body.get("compatibility", "")).lower() == "none":
-        item.drop("compatibility", "no rule is told by its absence", "rc4")
+        item.drop("compatibility", "its absence says that there is no rule", "rc4")
 
 
 def _rename_format(group: RepairedObject, plural: str, collection: str) -> None:

@@ -65,7 +65,7 @@ def overlay(spec: SpecTable, given: JSON, setting: Setting) -> JSONObject:
 
 
 def define(given: JSON, setting: Setting) -> JSONObject:
-    """The full form of a map of attribute definitions; entries that are no object are told and left out."""
+    """The full form of a map of attribute definitions; entries that are no object are reported and left out."""
     if not isinstance(given, dict):
         setting.report(f"must be an object of attribute definitions, not {describe(given)}")
         return {}

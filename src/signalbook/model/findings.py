@@ -1,4 +1,4 @@
-"""What can be wrong with a value or with a model, and the catalogue error it becomes."""
+"""What can be wrong with a value or with a model, and the error of the error catalogue it becomes."""
 
 from __future__ import annotations
 

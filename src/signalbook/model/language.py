@@ -294,7 +294,7 @@ def _said(given: JSONObject) -> JSONObject:
 
 
 def _objects(given: JSON, place: ModelPosition) -> dict[str, JSONObject]:
-    """The members of a map of types; what is no object is told and left out."""
+    """The members of a map of types; what is no object is reported and left out."""
     if given is not None and not isinstance(given, dict):
         place.report(f"must be an object, not {describe(given)}")
     members = given if isinstance(given, dict) else {}

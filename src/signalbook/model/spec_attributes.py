@@ -69,7 +69,7 @@ def _removal_after_effective(deprecated: JSONObject) -> str | None:
     try:
         early = effective and removal and parse_timestamp(removal) < parse_timestamp(effective)
     except (ValueError, TypeError):
-        return None  # the members' own checks have told
+        return None  # the members' own checks have reported it
     return "removal must not be before effective" if early else None
 
 

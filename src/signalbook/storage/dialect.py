@@ -15,7 +15,7 @@ Parameters = Mapping[str, Any]
 Columns = tuple[Any, ...]
 
 
-class Cursor(Protocol):
+class DriverCursor(Protocol):
     """The part of a DB-API cursor used here."""
 
     @property
@@ -32,10 +32,10 @@ class Cursor(Protocol):
 class DriverConnection(Protocol):
     """The part of a driver's connection used here. Both drivers are in autocommit mode: transactions are explicit."""
 
-    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor:
+    def execute(self, sql: str, parameters: Any = ..., /) -> DriverCursor:
         """Run one statement."""
 
-    def cursor(self) -> Cursor:
+    def cursor(self) -> DriverCursor:
         """A new cursor."""
 
     def rollback(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,6 +14,7 @@ from signalbook.storage.base import Store
 if TYPE_CHECKING:
     from tests.api.conftest import Serve
 
+FORMAT = "JsonSchema/draft-07"
 SCENARIOS = (
     "contoso-erp-jsons07",
     "inkjet-proto3",
@@ -23,11 +25,13 @@ SCENARIOS = (
     "watchkam-jsons07",
     "waterboiler-mqtt5-jsons07",
     "windgenerator-kafka-avro",
+    "workshop",
+    "workshop-xsd",
 )
 
 
-def read(folder: Path, name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((folder / "xregistry-samples" / f"{name}.xreg.json").read_text())
+def read(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text())
     return document
 
 
@@ -47,8 +51,10 @@ def missing(sent: Any, shown: Any, path: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_scenario_imports_and_reads_back_equal(store: Store, serve: Serve, shared_data: Path, name: str) -> None:
-    document = read(shared_data, name)
+def test_a_scenario_imports_and_reads_back_equal(
+    store: Store, serve: Serve, sample_file: Callable[[str], Path], name: str
+) -> None:
+    document = read(sample_file(f"{name}.xreg.json"))
     client = serve(store, model="default")
     answer = client.send("POST", "/", json=document)
     assert answer.status_code == 200, answer.text
@@ -61,16 +67,20 @@ def repaired(document: dict[str, Any]) -> dict[str, Any]:
     return cast(dict[str, Any], json.loads(json.dumps(document).replace('"schemauri"', '"schemaurl"')))
 
 
-def test_a_large_catalogue_is_told_all_its_faults(store: Store, serve: Serve, shared_data: Path) -> None:
+def test_a_large_catalogue_is_told_all_its_faults(
+    store: Store, serve: Serve, sample_file: Callable[[str], Path]
+) -> None:
     """R255: Versions of JSON Schemas without a document; R22."""
     client = serve(store, model="default")
-    body = client.refused("PUT", "/", "format_violation", json=read(shared_data, "schemastore_org"))
+    body = client.refused("PUT", "/", "format_violation", json=read(sample_file("schemastore_org.xreg.json")))
     assert len(body["faults"]) == 100
 
 
-def test_a_large_catalogue_imports_where_it_keeps_the_rules(store: Store, serve: Serve, shared_data: Path) -> None:
+def test_a_large_catalogue_imports_where_it_keeps_the_rules(
+    store: Store, serve: Serve, sample_file: Callable[[str], Path]
+) -> None:
     """R21, R58, R81: 14 of its schemas change their format between Versions, and each of them is told."""
-    document = repaired(read(shared_data, "schemastore_org"))
+    document = repaired(read(sample_file("schemastore_org.xreg.json")))
     schemas = document["schemagroups"]["schemastore_org.json"]["schemas"]
     client = serve(store, model="default")
     faults = client.refused("PUT", "/", "mismatched_version_attribute", json=document)["faults"]
@@ -81,3 +91,31 @@ def test_a_large_catalogue_imports_where_it_keeps_the_rules(store: Store, serve:
     assert client.put("/", document).status_code == 200
     assert missing(document, {**client.get("/?inline=*").json(), "$schema": document["$schema"]}) == []
     assert client.get("/schemagroups/schemastore_org.json").json()["schemascount"] == len(schemas)
+
+
+@pytest.fixture
+def many() -> dict[str, Any]:
+    """A catalogue of our own: 150 schemas elsewhere, of which every tenth changes its format between Versions."""
+
+    def schema(number: int) -> dict[str, Any]:
+        url, later = f"https://schemas.example/{number}.json", "JsonSchema/draft-04" if number % 10 == 0 else FORMAT
+        versions = {"1": {"format": FORMAT, "schemauri": url}}
+        versions["2"] = {"format": later, "schemauri": url, "ancestorid": "1"}
+        return {"versions": versions}
+
+    return {"schemagroups": {"many": {"schemas": {f"s{number}": schema(number) for number in range(150)}}}}
+
+
+def test_a_large_document_of_our_own(store: Store, serve: Serve, many: dict[str, Any]) -> None:
+    """R22, R58, R255: no more than a hundred faults are reported; those left once the urls are right, each of them."""
+    client = serve(store, model="default")
+    assert len(client.refused("PUT", "/", "format_violation", json=many)["faults"]) == 100
+    document = repaired(many)
+    faults = client.refused("PUT", "/", "mismatched_version_attribute", json=document)["faults"]
+    broken = {fault["path"].rsplit("/", 1)[1] for fault in faults}
+    assert len(broken) == 15
+    schemas = document["schemagroups"]["many"]["schemas"]
+    for name in broken:
+        del schemas[name]
+    assert client.put("/", document).status_code == 200
+    assert missing(document, client.get("/?inline=*").json()) == []

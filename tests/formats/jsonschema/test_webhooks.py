@@ -1,4 +1,4 @@
-"""Real schemas and payloads: GitHub's webhooks, 344 definitions full of references."""
+"""Schemas full of references and payloads of them: web hooks of our own, and GitHub's with 344 definitions."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ Deliveries = list[tuple[str, JSON]]
 
 
 @pytest.fixture(scope="module")
-def document(shared_data: Path) -> bytes:
-    return (shared_data / "github-webhooks" / "schema.json").read_bytes()
+def document(webhooks: Path) -> bytes:
+    return (webhooks / "schema.json").read_bytes()
 
 
 @pytest.fixture(scope="module")
-def deliveries(shared_data: Path, document: bytes) -> Deliveries:
+def deliveries(webhooks: Path, document: bytes) -> Deliveries:
     """(definition, payload) of each example whose event the schemas define."""
     known = parse_json(document)["definitions"].keys()
-    examples = parse_json((shared_data / "github-webhooks" / "examples.json").read_bytes())
+    examples = parse_json((webhooks / "examples.json").read_bytes())
     return [(name, payload) for name, payload in _named(examples) if name in known]
 
 
@@ -58,7 +58,7 @@ def test_every_definition_has_columns_and_a_decoder(document: bytes) -> None:
     assert plans[True] > 0.8 * len(names)
 
 
-def test_real_payloads_are_judged_as_by_jsonschema(document: bytes, deliveries: Deliveries) -> None:
+def test_real_payloads_are_judged_as_by_jsonschema(document: bytes, deliveries: Deliveries, webhooks: Path) -> None:
     registry: Any = Registry().with_resource("urn:github", DRAFT7.create_resource(parse_json(document)))
     conforming = 0
     for name, payload in deliveries:
@@ -69,11 +69,11 @@ def test_real_payloads_are_judged_as_by_jsonschema(document: bytes, deliveries: 
         decode = decoder(schema)
         assert decode is None or decode(pa.array([dump_json(payload)], pa.binary()))[1] == [0] * (not valid), name
         conforming += valid
-    assert conforming > 200
+    assert conforming > (200 if webhooks.name == "github-webhooks" else 5)
 
 
 def test_spoiled_payloads_are_refused(document: bytes, deliveries: Deliveries) -> None:
-    for name, payload in deliveries[::7]:
+    for name, payload in deliveries[:: 7 if len(deliveries) > 100 else 1]:
         schema = schema_of(document, name)
         if "sender" in payload and schema.validate(payload) == []:
             spoiled = {**payload, "sender": {**payload["sender"], "id": "not a number"}}
@@ -82,6 +82,7 @@ def test_spoiled_payloads_are_refused(document: bytes, deliveries: Deliveries) -
             assert not accepts(schema, {k: v for k, v in payload.items() if k != "sender"})
 
 
-def test_actions_discriminate(document: bytes) -> None:
+def test_actions_discriminate(document: bytes, webhooks: Path) -> None:
     """K-30."""
-    assert schema_of(document, "issues$opened").constants() == {"action": frozenset({"opened"})}
+    event = "issues" if webhooks.name == "github-webhooks" else "order"
+    assert schema_of(document, f"{event}$opened").constants() == {"action": frozenset({"opened"})}

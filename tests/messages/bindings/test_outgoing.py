@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Uncarriable
-from signalbook.messages.bindings.incoming import grouped
+from signalbook.messages.bindings.options import grouped
 from signalbook.messages.bindings.outgoing import regrouped
 
 

@@ -8,10 +8,9 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.pipeline.inference.conftest import VALUES, summary
 
 from signalbook.pipeline.inference.schemas import ENOUGH, RULES_BY_STRICTNESS, ObjectFamilies, Rules, schema
-
-from .conftest import VALUES, summary
 
 INTEGER = {"type": "integer"}
 BOTH = {"a": INTEGER, "b": INTEGER}

@@ -6,10 +6,9 @@ from typing import Any
 
 import jsonschema
 import pytest
+from tests.pipeline.inference.conftest import summary
 
 from signalbook.pipeline.inference.schemas import Rules, schema
-
-from .conftest import summary
 
 RULES = Rules(required=2, enum=2, enough=4)
 CARD: dict[str, Any] = {"type": "card", "number": "1"}

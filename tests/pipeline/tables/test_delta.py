@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
+from tests.pipeline.shelf import ORDER, XID, Shelf
 
 from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit.committing import complete_unfinished
@@ -24,8 +25,6 @@ from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.registry import open_tables
-
-from ..shelf import ORDER, XID, Shelf
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT}

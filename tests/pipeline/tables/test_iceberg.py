@@ -10,14 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
+from tests.pipeline.shelf import ORDER, Shelf
 
 from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 from signalbook.pipeline.tables.naming import home
-
-from ..shelf import ORDER, Shelf
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT, "b": TEXT}

@@ -7,11 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.shelf import ORDER, Shelf
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.parquet import COLUMNS
-
-from ..shelf import ORDER, Shelf
 
 INT, TEXT = pa.int32(), pa.string()
 

@@ -9,15 +9,24 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.brokers.program import Broker
+from tests.pipeline.shelf import ORDER, Shelf, rest_choice
+from tests.pipeline.tables.passage import (
+    Answer,
+    Deliver,
+    Fate,
+    Passage,
+    lost,
+    never_came,
+    passage,
+    sent_twice,
+    timed_out,
+)
 
 from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import OUTPUT_KEY, IcebergTables
-
-from ..shelf import ORDER, Shelf, rest_choice
-from .passage import Answer, Deliver, Fate, Passage, lost, never_came, passage, sent_twice, timed_out
 
 INT = pa.int32()
 COLUMNS = {"a": INT}

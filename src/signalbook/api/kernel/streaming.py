@@ -26,7 +26,7 @@ from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 
 _LARGE: Final = 1 << 20
-"""Bytes from which an response begins before it is complete."""
+"""Bytes from which a response begins before it is complete."""
 _PART: Final = 1 << 16
 CONTENT_TYPE: Final = "text/event-stream"
 _HEADERS: Final = [

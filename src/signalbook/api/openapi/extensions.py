@@ -33,12 +33,13 @@ _FARTHEST: Final = 2**63 - 1
 _CONDITIONS: Final = (IF_MATCH, IF_NONE_MATCH)
 _PIPELINES: Final = "pipelines"
 _PREFIX: Final = "Pipeline."
+_PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
 _REPORT: Final = f"{_PREFIX}Report"
 _PUBLISHED: Final = {
     "BatchReport": "Report",
     "DefinitionCounts": "OfMessage",
-    "ViolationCount": "Violation",
-    "ViolationExample": "Example",
+    "ReportedViolation": "Violation",
+    "ReportedExample": "Example",
 }
 """Names in the document, where those of the classes are others."""
 _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
@@ -148,9 +149,6 @@ def _filter() -> JSONObject:
         "sql": TEXT,
     }
     return {**_object(dialects), "minProperties": 1, "maxProperties": 1}
-
-
-_PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
 
 
 def pipeline_paths() -> JSONObject:

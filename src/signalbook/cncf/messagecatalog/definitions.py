@@ -313,7 +313,7 @@ def relation_findings(posted: Posted, known: Collection[str]) -> Iterator[Findin
 
 
 def criteria(format: str, definition: JSONObject) -> JSON:
-    """What identifies the message, the same in all versions (B-6): of CloudEvents the type, of others nothing told."""
+    """What identifies the message, the same in all versions (B-6): of CloudEvents the type, of others nothing."""
     attributes = definition.get("attributes") if format == CLOUDEVENTS else None
     return literal(attributes.get("type")) if isinstance(attributes, dict) else None
 

@@ -36,7 +36,7 @@ BESIDE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A document of the first draft: bytes, and their content type if one was told."""
+    """A document of the first draft: bytes, and their content type if one was stated."""
 
     body: bytes
     contenttype: str | None

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import ProtocolBinding
-from signalbook.messages.bindings.incoming import invalid_binary
+from signalbook.messages.bindings.options import invalid_binary
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent
 from signalbook.messages.definitions.properties import Property, PropertyError
 from signalbook.messages.message import Message

@@ -14,8 +14,13 @@ from urllib.parse import parse_qsl
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import ProtocolBinding
-from signalbook.messages.bindings.incoming import grouped, header_attribute, invalid_binary
-from signalbook.messages.bindings.options import header_property, named_section
+from signalbook.messages.bindings.options import (
+    grouped,
+    header_attribute,
+    header_property,
+    invalid_binary,
+    named_section,
+)
 from signalbook.messages.bindings.outgoing import escape_header, regrouped
 from signalbook.messages.cloudevents import (
     REQUIRED,

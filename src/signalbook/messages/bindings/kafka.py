@@ -13,12 +13,15 @@ from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import ProtocolBinding
-from signalbook.messages.bindings.incoming import grouped, invalid_binary, readable, single_value
 from signalbook.messages.bindings.options import (
+    grouped,
     header_property,
+    invalid_binary,
     named_section,
     number_property,
     place_property,
+    readable,
+    single_value,
     text_property,
 )
 from signalbook.messages.bindings.outgoing import regrouped

@@ -15,13 +15,16 @@ from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import ProtocolBinding
-from signalbook.messages.bindings.incoming import grouped, implied_format, readable, single_value
 from signalbook.messages.bindings.options import (
     flag_property,
+    grouped,
     header_property,
+    implied_format,
     named_section,
     number_property,
     place_property,
+    readable,
+    single_value,
     text_property,
 )
 from signalbook.messages.bindings.outgoing import regrouped

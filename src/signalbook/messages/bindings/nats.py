@@ -12,8 +12,15 @@ from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import ProtocolBinding
-from signalbook.messages.bindings.incoming import grouped, header_attribute, implied_format
-from signalbook.messages.bindings.options import header_property, named_section, place_property, text_property
+from signalbook.messages.bindings.options import (
+    grouped,
+    header_attribute,
+    header_property,
+    implied_format,
+    named_section,
+    place_property,
+    text_property,
+)
 from signalbook.messages.bindings.outgoing import escape_header, regrouped
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent, attribute_text
 from signalbook.messages.definitions.properties import Property

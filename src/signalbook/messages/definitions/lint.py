@@ -226,8 +226,8 @@ def review(
 ) -> list[Finding]:
     """All findings about a raw definition in ``group``, or in an ``endpoint`` (F-7 to F-34, H-6, H-8).
 
-    Those of severity ``error`` break a MUST. A base that leads back is one here: whoever writes it is told (F-16); one
-    that is missing is not (F-17).
+    Those of severity ``error`` break a MUST. A base that leads back is one here, since whoever writes it can
+    mend it (F-16); one that is missing is not (F-17).
     """
     found = materialise(raw, bases)
     findings = [_firm(finding) for finding in found.findings] + lint(found.definition)
@@ -237,7 +237,7 @@ def review(
 def review_borrowed(
     raw: Mapping[str, JSON], group: Mapping[str, JSON], bases: Bases, *, endpoint: bool = False
 ) -> list[Finding]:
-    """What a group that borrows a message has against it; what is wrong with the message is told at its home (F-8)."""
+    """Findings about a message in a group that borrows it; its own are for the group it is defined in (F-8)."""
     definition = materialise(raw, bases).definition
     return [] if malformed(definition) else _membership(group, definition, endpoint)
 

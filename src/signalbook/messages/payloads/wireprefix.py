@@ -1,6 +1,6 @@
 """The prefix that Confluent's serializers put before a payload: a zero byte and the number of the schema that wrote it.
 
-Which schema has the number is told by a label of its Version. Nothing in a message says that there is such a prefix, so
+A label of a schema's Version holds its number. Nothing in a message says that there is such a prefix, so
 a policy has to (``wire_prefix``).
 """
 

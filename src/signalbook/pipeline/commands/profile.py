@@ -21,7 +21,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 from signalbook.pipeline.tables.naming import TableName
-from signalbook.pipeline.tables.reading import OutputTables
+from signalbook.pipeline.tables.reading import LandedTables
 from signalbook.values import JSONObject
 
 
@@ -100,7 +100,7 @@ def profile(
     With a ``registry`` they are held to what it declares now. Raises ``PipelineError`` for a folder that is no output
     of the pipeline, and a definition without a table in it.
     """
-    lake = OutputTables.of(output)
+    lake = LandedTables.of(output)
     chosen = lake.chosen(definitions)
     declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, progress)
     progress("starting Spark")

@@ -26,7 +26,7 @@ _INDEX: Final = re.compile(r"(?<=/)\d+(?=/|$)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViolationExample:
+class RejectedExample:
     """One message that was rejected: where it was read, what was said of it, and how its bytes begin."""
 
     source: str
@@ -36,7 +36,7 @@ class ViolationExample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ViolationCount:
+class CountedViolation:
     """Something wrong with ``messages`` messages meant for ``definition`` (an xid; empty if that is in doubt).
 
     ``path`` is that of the findings, with ``*`` for the indices of arrays.
@@ -46,7 +46,7 @@ class ViolationCount:
     path: str
     rule: str
     messages: int
-    example: ViolationExample
+    example: RejectedExample
 
     def to_json(self) -> JSONObject:
         """As reports have it."""
@@ -57,7 +57,7 @@ class ViolationCount:
 class Violations:
     """Counts of violations. ``others`` are those of kinds that are not held any more."""
 
-    found: dict[str, ViolationCount] = field(default_factory=dict)
+    found: dict[str, CountedViolation] = field(default_factory=dict)
     others: int = 0
 
     @property
@@ -77,13 +77,13 @@ class Violations:
             if key in self.found:
                 self._count(key, 1)
                 continue
-            example = ViolationExample(
+            example = RejectedExample(
                 source=_text(source),
                 position=position,
                 message=_text(finding.message),
                 excerpt=_text(original[:_EXCERPT].decode(errors="replace")),
             )
-            self._hold(key, ViolationCount(definition=definition, path=path, rule=rule, messages=1, example=example))
+            self._hold(key, CountedViolation(definition=definition, path=path, rule=rule, messages=1, example=example))
 
     def add(self, other: Violations) -> None:
         """Add the counts of ``other``; an example that was there first stays."""
@@ -94,7 +94,7 @@ class Violations:
                 self._hold(key, violation)
         self.others += other.others
 
-    def top(self) -> list[ViolationCount]:
+    def top(self) -> list[CountedViolation]:
         """Those counted most, first: ``TOP`` for each definition, ``MOST`` altogether."""
         per_definition: Counter[str] = Counter()
         kept = []
@@ -114,7 +114,7 @@ class Violations:
         known = self.found[key]
         self.found[key] = replace(known, messages=known.messages + messages)
 
-    def _hold(self, key: str, violation: ViolationCount) -> None:
+    def _hold(self, key: str, violation: CountedViolation) -> None:
         self.found[key] = violation
         if len(self.found) > HELD:
             self.trim()

@@ -110,14 +110,14 @@ def _text(value: str) -> str:
 
 
 @dataclass(frozen=True)
-class OutputTables:
+class LandedTables:
     """The tables of an output folder, in one format."""
 
     output: Path
     table_format: TableFormat
 
     @classmethod
-    def of(cls, output: Path) -> OutputTables:
+    def of(cls, output: Path) -> LandedTables:
         """The lake in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
         journal = Journal.existing(output.absolute())
         table_format = journal.table_format()
@@ -188,7 +188,7 @@ def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
 
     Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
     """
-    lake = OutputTables.of(output)
+    lake = LandedTables.of(output)
     return lake.frame(session, lake.chosen([definition])[definition])
 
 
@@ -198,7 +198,7 @@ def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") 
     Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
     Raises ``PipelineError``.
     """
-    lake = OutputTables.of(output)
+    lake = LandedTables.of(output)
     return [
         {
             "definition": xid,

@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection and in the transaction that ``storage.migrate`` opened."""
+"""What Alembic runs: the migrations, on the connection and in the transaction that ``storage.store`` opened."""
 
 from __future__ import annotations
 

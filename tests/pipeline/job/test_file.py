@@ -11,7 +11,7 @@ from signalbook.errors import SignalbookError
 from signalbook.pipeline.job.file import job_options, read
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
-PAGE = Path(__file__).parents[2] / "docs" / "pipeline.md"
+PAGE = Path(__file__).parents[3] / "docs" / "pipeline.md"
 
 TOML = """
 registry = "http://localhost:8080"

@@ -9,6 +9,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.shelf import NOON, Shelf
 
 from signalbook.messages import Policy
 from signalbook.pipeline.commit.committing import Withdrawn, complete_unfinished, land
@@ -18,8 +19,6 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS
-
-from .shelf import NOON, Shelf
 
 COLUMNS = {"a": pa.int32()}
 

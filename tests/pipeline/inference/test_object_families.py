@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.pipeline.inference.conftest import summary
 
 from signalbook.pipeline.inference.schemas import ENOUGH, ObjectFamilies
-
-from .conftest import summary
 
 USER = {"id": 1, "login": "x", "name": "n", "url": "u"}
 

@@ -20,11 +20,10 @@ from nats.js import JetStreamContext
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
+from tests.pipeline.commands.following import all_once, dying_at, follow
 
 from signalbook.pipeline import Job, PipelineError, run
 from signalbook.pipeline.commands.stream import MicroBatches
-
-from .following import all_once, dying_at, follow
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 PATIENCE = 300

@@ -16,13 +16,12 @@ from tests.brokers.amqp.receiver import SocketStream
 from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
+from tests.pipeline.commands.following import all_once, dying_at, follow, until
 
 from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
 from signalbook.pipeline import Job, PipelineError
 from signalbook.pipeline.commands.stream import MicroBatches
-
-from .following import all_once, dying_at, follow, until
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 PATIENT = {"timeout": "300"}

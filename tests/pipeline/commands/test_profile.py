@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.pipeline.conftest import Parcels
 
 from signalbook.pipeline import Job, PipelineError, profile, run, status
 from signalbook.pipeline.commands.profile import ColumnProfile, Profile
 from signalbook.pipeline.commit.journal import TableFormat
-
-from .conftest import Parcels
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"

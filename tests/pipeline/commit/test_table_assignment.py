@@ -9,13 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
+from tests.pipeline.shelf import KINDS, NOON, ORDER, XID, Shelf
 
 from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, definition_of, table_name
-
-from .shelf import KINDS, NOON, ORDER, XID, Shelf
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 SECOND = ORDER.numbered(2)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.shelf import KINDS, NOON, ORDER, XID, Shelf
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
@@ -20,8 +21,6 @@ from signalbook.pipeline.commit.committing import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.tables.naming import TableName
-
-from .shelf import KINDS, NOON, ORDER, XID, Shelf
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 

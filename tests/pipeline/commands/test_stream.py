@@ -23,15 +23,14 @@ import pytest
 from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 from tests.brokers.program import Broker
-from tests.pipeline.test_running import rows
+from tests.pipeline.commands.following import all_once, dying_at, follow, places
+from tests.pipeline.commands.test_run import rows
+from tests.pipeline.conftest import CONNECTORS
+from tests.pipeline.shelf import rest_choice
 
 from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
 from signalbook.pipeline.commands import stream as stream_command
 from signalbook.pipeline.commit.journal import Journal
-
-from ..conftest import CONNECTORS
-from ..shelf import rest_choice
-from .following import all_once, dying_at, follow, places
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 STRUCTURED = [("content-type", b"application/cloudevents+json")]

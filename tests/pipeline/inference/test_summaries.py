@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.pipeline.inference.conftest import VALUES, summary
 
 from signalbook.pipeline.inference.summaries import (
     DEEPEST,
@@ -17,8 +18,6 @@ from signalbook.pipeline.inference.summaries import (
     MemoryBudget,
     ValueSummary,
 )
-
-from .conftest import VALUES, summary
 
 
 @given(st.lists(VALUES, max_size=6), st.lists(VALUES, max_size=6))

@@ -24,12 +24,11 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
+from tests.pipeline.commands.following import all_once, dying_at, follow, places, until
 
 from signalbook.messages import Policy
 from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream
 from signalbook.pipeline.commands.stream import MicroBatches
-
-from .following import all_once, dying_at, follow, places, until
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 PATIENCE = 300

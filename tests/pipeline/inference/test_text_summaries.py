@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.pipeline.inference.conftest import summary
 
 from signalbook.pipeline.inference.summaries import MOST_TEXTS, MemoryBudget, TextSummary
-
-from .conftest import summary
 
 
 @pytest.mark.parametrize(

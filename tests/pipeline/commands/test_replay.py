@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.test_running import rows
+from tests.pipeline.commands.test_run import rows
 
 from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress, replay, run

@@ -11,10 +11,9 @@ from pathlib import Path
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.conftest import CONNECTORS
 
 from signalbook.pipeline.job.session import open_session
-
-from .conftest import CONNECTORS
 
 PROGRAM = """
 import sys

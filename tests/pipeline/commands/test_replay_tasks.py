@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.test_letters import NOW, Given, event, sidelined
+from tests.pipeline.landing.test_deadletters import NOW, Given, event, sidelined
 
 from signalbook.messages import Message, Policy
 from signalbook.pipeline.commands.replay import WANTED, rewrite

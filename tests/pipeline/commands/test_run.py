@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from tests.brokers.program import Broker
+from tests.pipeline.shelf import rest_choice
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Job, PipelineError, Progress, run
@@ -27,8 +28,6 @@ from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
-
-from .shelf import rest_choice
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"

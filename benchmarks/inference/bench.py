@@ -1,9 +1,9 @@
-"""The figures of drafting: how much of a held-back half drafts of real streams accept.
+"""The figures of inference: how much of a held-back half the definitions inferred from real streams accept.
 
 The summaries, rules and the trial are those of ``signalbook pipeline infer``, in this process. Each stream is cut in
 halves as there, and in twelve other ways.
 
-    python -m benchmarks.drafting.bench [--output FILE]
+    python -m benchmarks.inference.bench [--output FILE]
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from benchmarks.drafting.streams import streams
+from benchmarks.inference.streams import streams
 from benchmarks.registry.bench import machine
 
 from signalbook.messages import Message, Policy
@@ -28,7 +28,7 @@ from signalbook.pipeline.inference.observations import Observations, kind_header
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.snapshot import Snapshot
 
-RESULTS = Path(__file__).parents[1] / "results" / "drafting.json"
+RESULTS = Path(__file__).parents[1] / "results" / "inference.json"
 ACCEPT = 0.99
 CUTS = 12
 
@@ -72,7 +72,7 @@ def share(accepted: int, tried: int) -> float:
 
 
 def chosen(messages: list[Message], second: list[bool], header: str) -> tuple[int, Trial]:
-    """The first rules whose draft of the first half accepts enough of the second, or the last ones, as in ``infer``."""
+    """The first rules whose definitions of the first half accept enough of the second, or the last, as in ``infer``."""
     first = Observations()
     for message, held in zip(messages, second, strict=True):
         if not held:
@@ -87,9 +87,9 @@ def chosen(messages: list[Message], second: list[bool], header: str) -> tuple[in
 
 
 def attempt(first: Observations, held_back: list[Message], rules: Rules, header: str) -> Trial:
-    """Held-back messages, held to a draft by these rules."""
-    draft = definitions.document(first, "bench", rules, header)
-    contract = Snapshot.of_documents([("the draft", draft)]).compile(Policy())
+    """Held-back messages, held to definitions inferred by these rules."""
+    document = definitions.document(first, "bench", rules, header)
+    contract = Snapshot.of_documents([("the inferred definitions", document)]).compile(Policy())
     found = Trial()
     for message in held_back:
         unseen = [name for key, name in kinds(message, header).items() if key not in first.kinds]

@@ -10,13 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
+from tests.pipeline.shelf import KINDS, ORDER, XID, Shelf
 
 from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.pipeline.tables.reading import read, view_name, views
-
-from .shelf import KINDS, ORDER, XID, Shelf
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 AT = datetime(2026, 1, 2, 3, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""What columns know of a payload is what the payload was, but for what rebuilding.py says is lost."""
+"""What columns know of a payload is what the payload was, but for what ``landing/rows.py`` says is lost."""
 
 from __future__ import annotations
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.pipeline.shelf import rest_choice
 
 from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables import iceberg_catalogs
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
 from signalbook.pipeline.tables.iceberg_catalogs import connect
-
-from ..shelf import rest_choice
 
 
 def chosen(output: Path, **properties: str) -> Path:
