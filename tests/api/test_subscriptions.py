@@ -409,6 +409,24 @@ def test_the_specifications_own_vectors(client: Client, shared_data: Path) -> No
         assert filters.parse(stored)(event) is (vector["result"] is True and "error" not in vector), vector["name"]
 
 
+@pytest.mark.parametrize(
+    ("sql", "matches"),
+    [
+        ("source LIKE '/h%'", True),
+        ("type = 'a.c'", False),
+        ("EXISTS stage", False),
+        ("stage = 'dev'", False),
+        ("type IN ('a.b', 'c') AND NOT EXISTS subject", True),
+    ],
+)
+def test_filters_of_our_own(client: Client, sql: str, matches: bool) -> None:
+    """D-29: as above, where the specification's vectors are not there."""
+    made = create(client, filters=[{"sql": sql}])
+    stored = client.get(f"/subscriptions/{made['id']}").json()["filters"]
+    event = {"specversion": "1.0", "id": "1", "source": "/here", "type": "a.b"}
+    assert filters.parse(stored)(event) is matches
+
+
 def test_large_bodies_are_not_read(client: Client) -> None:
     answer = client.send("POST", "/subscriptions", content=b" " * 70_000)
     assert answer.status_code == 400

@@ -137,7 +137,7 @@ class MQTTClient:
         return found
 
     def acknowledge(self, messages: Iterable[MQTTMessage]) -> None:
-        """Have the broker forget messages. Those it is not told of come again, with the next connection."""
+        """Have the broker forget messages. Those that are not acknowledged come again, with the next connection."""
         for message in messages:
             if message.qos:
                 self._check(self._client.ack(message.mid, message.qos))
@@ -197,7 +197,10 @@ class MQTTClient:
             self._work(min(left, _STEP), done)
 
     def _work(self, seconds: float, done: Callable[[], bool] = lambda: False) -> None:
-        code = self._client.loop(seconds)
+        try:
+            code = self._client.loop(seconds)
+        except OSError as error:
+            raise BrokerUnavailable(str(error)) from None
         if not done():  # a broker may answer and hang up at once
             self._check(code)
 

@@ -1,7 +1,7 @@
 """A client of NATS and JetStream: connections, messages with headers, requests, streams.
 
 It trusts a server with little: TLS is begun because the caller says so, not because the server does; other servers
-that it tells of are not followed; lines and messages have their limits.
+that it names are not followed; lines and messages have their limits.
 """
 
 from __future__ import annotations

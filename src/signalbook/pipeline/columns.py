@@ -1,8 +1,8 @@
 """Every column the pipeline writes: what is added to a payload, how a payload's shape becomes columns, dead letters.
 
 A landed table has the context attributes of the CloudEvent as ``ce_*``, the members of the payload under their own
-names, and under a leading underscore what the pipeline knows of the message: where it came from and by which word of
-the registry it is here.
+names, and under a leading underscore what the pipeline knows of the message: where it came from, and which definition
+of which snapshot it conforms to.
 """
 
 from __future__ import annotations

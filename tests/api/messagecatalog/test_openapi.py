@@ -106,3 +106,12 @@ def test_answers_are_as_the_document_says(exchange: Any, book: Client, operation
     schema = schema_of(response, drafts)
     if schema is not None:
         jsonschema_rs.Draft7Validator(schema, validate_formats=False).validate(answer.json())
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=" ".join)
+def test_statuses_without_the_document(exchange: tuple[str, str, str], book: Client) -> None:
+    """C-28 to C-36: the statuses, where the document is not there."""
+    book.put(f"{ROOT}/g", _GROUP)
+    book.send("POST", f"{ROOT}/g/messagedefinitions", json=_BODY)
+    answer = EXCHANGES[exchange](book)
+    assert answer.status_code == int(exchange[2]), answer.text

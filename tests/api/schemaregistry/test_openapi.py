@@ -115,3 +115,14 @@ def test_any_request(url: str, shared_data: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "1"}  # the same requests each time, with the seed above
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize(("method", "path", "status"), EXCHANGES)
+def test_each_exchange_without_the_document(filled: Schemas, method: str, path: str, status: str) -> None:
+    """A-33 to A-43b: the statuses, where the document is not there."""
+    answer = EXCHANGES[method, path, status](filled)
+    assert str(answer.status_code) == status, answer.text
+    if status == "404":
+        assert answer.headers["Content-Type"] == "application/problem+json"
+    if status == "204":
+        assert answer.content == b""

@@ -242,20 +242,20 @@ def test_a_long_line_is_walked_once() -> None:
 
 
 @pytest.fixture
-def registry(store: Store) -> Registry:
+def comparing(store: Store) -> Registry:
     """Files that are checked, on each database."""
     found = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
     found.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
     return found
 
 
-def versions(registry: Registry, *schemas: JSON, rule: str | None = None, format: str = AVRO) -> None:
+def versions(comparing: Registry, *schemas: JSON, rule: str | None = None, format: str = AVRO) -> None:
     body = {str(i): {"file": schema, "format": format} for i, schema in enumerate(schemas, 1)}
-    registry.put(F1, {"versions": body, **({"meta": {"compatibility": rule}} if rule else {})})
+    comparing.put(F1, {"versions": body, **({"meta": {"compatibility": rule}} if rule else {})})
 
 
-def outcomes(registry: Registry) -> list[JSON]:
-    return [row.attributes.get("compatibilityvalidated") for row in registry.versions().values()]
+def outcomes(comparing: Registry) -> list[JSON]:
+    return [row.attributes.get("compatibilityvalidated") for row in comparing.versions().values()]
 
 
 @pytest.mark.parametrize(
@@ -269,83 +269,83 @@ def outcomes(registry: Registry) -> list[JSON]:
         (PLAIN, {"type": "string"}, ""),
     ],
 )
-def test_rules(registry: Registry, old: JSON, new: JSON, rules: str) -> None:
+def test_rules(comparing: Registry, old: JSON, new: JSON, rules: str) -> None:
     """G-26, G-27, G-30, R257: backward, forward, full."""
     for rule in ("backward", "forward", "full"):
-        versions(registry, old, rule=rule)
+        versions(comparing, old, rule=rule)
         if rule in rules.split():
-            registry.post(F1, {"file": new, "format": AVRO})
-            assert outcomes(registry) == [True, True]
+            comparing.post(F1, {"file": new, "format": AVRO})
+            assert outcomes(comparing) == [True, True]
         else:
-            error = registry.refused("POST", F1, {"file": new, "format": AVRO})
+            error = comparing.refused("POST", F1, {"file": new, "format": AVRO})
             assert (error.code, error.subject, error.arguments) == ("compatibility_violation", F1, {"compat": rule})
-        registry.delete(F1)
+        comparing.delete(F1)
 
 
-def test_every_difference_is_told(registry: Registry) -> None:
+def test_every_difference_is_told(comparing: Registry) -> None:
     """G-28, R258: path, rule, and what is there on both sides; the offending Versions by id."""
-    versions(registry, PLAIN, rule="Backward")
+    versions(comparing, PLAIN, rule="Backward")
     body = {**DEMANDING, "fields": [{"name": "a", "type": "string"}, *DEMANDING["fields"][1:]]}
-    error = registry.refused("POST", F1, {"file": body, "format": AVRO})
+    error = comparing.refused("POST", F1, {"file": body, "format": AVRO})
     assert error.detail == "Versions that do not fit: 2 (after 1)"
     assert {fault.path.partition("#")[0] for fault in error.faults} == {f"{F1}/versions/2"}
     assert len(error.faults) == 2
     assert all('Version "1"' in fault.message and (fault.old or fault.new) for fault in error.faults)
 
 
-def test_transitive(registry: Registry) -> None:
+def test_transitive(comparing: Registry) -> None:
     """G-27: each fits the one before, the last does not fit the first."""
     middle = record({"name": "b", "type": "int", "default": 0})
     last = record({"name": "b", "type": "int"})
-    versions(registry, PLAIN, middle, rule="backward_transitive")
-    error = registry.refused("POST", F1, {"file": last, "format": AVRO})
+    versions(comparing, PLAIN, middle, rule="backward_transitive")
+    error = comparing.refused("POST", F1, {"file": last, "format": AVRO})
     assert error.detail == "Versions that do not fit: 3 (after 1)"
-    registry.patch(f"{F1}/meta", {"compatibility": "backward"})
-    registry.post(F1, {"file": last, "format": AVRO})
+    comparing.patch(f"{F1}/meta", {"compatibility": "backward"})
+    comparing.post(F1, {"file": last, "format": AVRO})
 
 
-def test_setting_a_rule_checks_all(registry: Registry) -> None:
+def test_setting_a_rule_checks_all(comparing: Registry) -> None:
     """G-28, R258, R216 step 9."""
-    versions(registry, PLAIN, DEMANDING, {**DEMANDING, "doc": "the same"})
-    assert outcomes(registry) == [None, None, None]
-    assert registry.refused("PATCH", f"{F1}/meta", {"compatibility": "backward"}).code == "compatibility_violation"
-    before = {name: row.epoch for name, row in registry.versions().items()}
-    registry.patch(f"{F1}/meta", {"compatibility": "forward"})
-    assert outcomes(registry) == [True, True, True]
-    assert {name: row.epoch for name, row in registry.versions().items()} == before  # G-22
-    registry.patch(f"{F1}/meta", {"compatibility": None})
-    assert outcomes(registry) == [None, None, None]
+    versions(comparing, PLAIN, DEMANDING, {**DEMANDING, "doc": "the same"})
+    assert outcomes(comparing) == [None, None, None]
+    assert comparing.refused("PATCH", f"{F1}/meta", {"compatibility": "backward"}).code == "compatibility_violation"
+    before = {name: row.epoch for name, row in comparing.versions().items()}
+    comparing.patch(f"{F1}/meta", {"compatibility": "forward"})
+    assert outcomes(comparing) == [True, True, True]
+    assert {name: row.epoch for name, row in comparing.versions().items()} == before  # G-22
+    comparing.patch(f"{F1}/meta", {"compatibility": None})
+    assert outcomes(comparing) == [None, None, None]
 
 
-def test_deleting_from_the_middle(registry: Registry) -> None:
+def test_deleting_from_the_middle(comparing: Registry) -> None:
     """G-31, R235: the Version behind it becomes a root, or follows the one before in an ordered mode."""
-    registry.configure(
+    comparing.configure(
         "modelsource",
         model_of(validateformat=True, validatecompatibility=True, versionmode="createdat", singleversionroot=True),
     )
     middle, last = record({"name": "b", "type": "int", "default": 0}), record({"name": "b", "type": "int"})
     for schema in (PLAIN, middle, last):
-        registry.post(F1, {"file": schema, "format": AVRO})
-    registry.patch(f"{F1}/meta", {"compatibility": "backward"})
-    error = registry.refused("DELETE", f"{F1}/versions/2")
+        comparing.post(F1, {"file": schema, "format": AVRO})
+    comparing.patch(f"{F1}/meta", {"compatibility": "backward"})
+    error = comparing.refused("DELETE", f"{F1}/versions/2")
     assert (error.code, error.detail) == ("compatibility_violation", "Versions that do not fit: 3 (after 1)")
-    registry.delete(f"{F1}/versions/3")
-    assert outcomes(registry) == [True, True]
+    comparing.delete(f"{F1}/versions/3")
+    assert outcomes(comparing) == [True, True]
 
 
-def test_another_ancestor(registry: Registry) -> None:
+def test_another_ancestor(comparing: Registry) -> None:
     """R257: lineage is by ancestorid."""
-    versions(registry, PLAIN, LONG, OPTIONAL)
-    registry.patch(F1, {"versions": {"3": {"ancestorid": "1"}}, "meta": {"compatibility": "backward"}})
-    error = registry.refused("PATCH", f"{F1}/versions/3", {"ancestorid": "2"})
+    versions(comparing, PLAIN, LONG, OPTIONAL)
+    comparing.patch(F1, {"versions": {"3": {"ancestorid": "1"}}, "meta": {"compatibility": "backward"}})
+    error = comparing.refused("PATCH", f"{F1}/versions/3", {"ancestorid": "2"})
     assert error.detail == "Versions that do not fit: 3 (after 2)"
 
 
-def test_a_touched_version_keeps_its_outcome(registry: Registry) -> None:
+def test_a_touched_version_keeps_its_outcome(comparing: Registry) -> None:
     """R256."""
-    versions(registry, PLAIN, OPTIONAL, rule="full_transitive")
-    registry.patch(f"{F1}/versions/1", {"name": "n"})
-    assert outcomes(registry) == [True, True]
+    versions(comparing, PLAIN, OPTIONAL, rule="full_transitive")
+    comparing.patch(f"{F1}/versions/1", {"name": "n"})
+    assert outcomes(comparing) == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -356,63 +356,63 @@ def test_a_touched_version_keeps_its_outcome(registry: Registry) -> None:
         ({"format": None}, "has no format"),
     ],
 )
-def test_what_cannot_be_compared(registry: Registry, change: JSONObject, told: str) -> None:
+def test_what_cannot_be_compared(comparing: Registry, change: JSONObject, told: str) -> None:
     """R254, G-20, G-21: the outcome of the Version behind it is false too, with a reason."""
-    versions(registry, PLAIN, OPTIONAL, rule="backward")
-    registry.patch(f"{F1}/versions/1", change)
-    row = registry.versions()["2"].attributes
+    versions(comparing, PLAIN, OPTIONAL, rule="backward")
+    comparing.patch(f"{F1}/versions/1", change)
+    row = comparing.versions()["2"].attributes
     assert row["compatibilityvalidated"] is False
     assert told in row["compatibilityvalidatedreason"]
-    registry.patch(f"{F1}/versions/1", {"file": PLAIN, "format": AVRO})
-    assert outcomes(registry) == [True, True]
+    comparing.patch(f"{F1}/versions/1", {"file": PLAIN, "format": AVRO})
+    assert outcomes(comparing) == [True, True]
 
 
-def test_versions_of_different_formats(registry: Registry) -> None:
+def test_versions_of_different_formats(comparing: Registry) -> None:
     """G-4: without matchversions formats may differ, but one is no successor of the other."""
-    versions(registry, PLAIN, rule="forward")
-    error = registry.refused("POST", F1, {"file": {}, "format": "JsonSchema/draft-07"})
+    versions(comparing, PLAIN, rule="forward")
+    error = comparing.refused("POST", F1, {"file": {}, "format": "JsonSchema/draft-07"})
     assert [(fault.rule, fault.old, fault.new) for fault in error.faults] == [("format", AVRO, "JsonSchema/draft-07")]
-    registry.post(F1, {"file": OPTIONAL, "format": "avro/1.12.0"})
+    comparing.post(F1, {"file": OPTIONAL, "format": "avro/1.12.0"})
 
 
-def test_too_many_comparisons(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_comparisons(comparing: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that asks for more than a server should do gets no answer, and no wrong one."""
     monkeypatch.setattr(validation, "MAX_PAIRS", 3)
-    monkeypatch.setattr(validation, "_known", {})
+    monkeypatch.setattr(validation, "_compatible_pairs", {})
     schemas = [record({"name": f"many{i}", "type": "int", "default": 0}) for i in range(4)]
-    versions(registry, *schemas, rule="full_transitive")
-    assert outcomes(registry) == [True, True, True, False]
-    registry.patch(f"{F1}/versions/4", {"name": "again"})
-    assert outcomes(registry) == [True, True, True, True]  # what is known need not be asked twice
+    versions(comparing, *schemas, rule="full_transitive")
+    assert outcomes(comparing) == [True, True, True, False]
+    comparing.patch(f"{F1}/versions/4", {"name": "again"})
+    assert outcomes(comparing) == [True, True, True, True]  # what is known need not be asked twice
 
 
-def test_rules_switched_off(registry: Registry) -> None:
+def test_rules_switched_off(comparing: Registry) -> None:
     """G-25, G-29, R118, R257."""
-    registry.configure("capabilities", {"compatibilities": {"avro*": ["Backward"]}}, "PATCH")
-    versions(registry, PLAIN, rule="forward")
-    assert outcomes(registry) == [False]
-    registry.patch(f"{F1}/meta", {"compatibility": "BACKWARD"})
-    assert outcomes(registry) == [True]
+    comparing.configure("capabilities", {"compatibilities": {"avro*": ["Backward"]}}, "PATCH")
+    versions(comparing, PLAIN, rule="forward")
+    assert outcomes(comparing) == [False]
+    comparing.patch(f"{F1}/meta", {"compatibility": "BACKWARD"})
+    assert outcomes(comparing) == [True]
 
 
 def test_strict(make: Make) -> None:
     """G-29, R258: compatibility_unknown."""
-    registry = make(validateformat=True, validatecompatibility=True, strictvalidation=True)
-    registry.configure("capabilities", {"compatibilities": {}}, "PATCH")
+    comparing = make(validateformat=True, validatecompatibility=True, strictvalidation=True)
+    comparing.configure("capabilities", {"compatibilities": {}}, "PATCH")
     body = {"file": PLAIN, "format": AVRO, "meta": {"compatibility": "full"}}
-    error = registry.refused("PUT", F1, body)
+    error = comparing.refused("PUT", F1, body)
     assert (error.code, error.arguments) == ("compatibility_unknown", {"compat": "full", "format": AVRO})
 
 
-def test_references_to_other_schemas(registry: Registry) -> None:
+def test_references_to_other_schemas(comparing: Registry) -> None:
     """G-16: by xid, to what the same request brings, in any order."""
     point, line = {"type": "integer"}, {"$ref": "/dirs/d1/files/point"}
     files = {
         "line": {"meta": {"compatibility": "backward"}, "versions": versions_of(line, {**line, "title": "t"})},
         "point": {"versions": versions_of(point)},
     }
-    registry.post("/", {"dirs": {"d1": {"files": files}}})
-    assert [row.attributes["compatibilityvalidated"] for row in registry.versions("/dirs/d1/files/line").values()] == [
+    comparing.post("/", {"dirs": {"d1": {"files": files}}})
+    assert [row.attributes["compatibilityvalidated"] for row in comparing.versions("/dirs/d1/files/line").values()] == [
         True,
         True,
     ]
@@ -428,14 +428,14 @@ def versions_of(*schemas: JSON) -> JSONObject:
 )
 def test_a_model_that_asks_for_validation(store: Store, turned: JSONObject, expected: JSON) -> None:
     """R99, R100, R253, R256: what is stored gets its outcomes, and loses them with the model's demand."""
-    registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
-    registry.configure("modelsource", model_of())
-    versions(registry, PLAIN, OPTIONAL, rule="full")
-    registry.configure("modelsource", model_of(**turned))
-    assert [row.attributes["formatvalidated"] for row in registry.versions().values()] == [True, True]
-    assert outcomes(registry) == [expected, expected]
-    registry.configure("modelsource", model_of())
-    assert not any("validated" in name for row in registry.versions().values() for name in row.attributes)
+    comparing = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    comparing.configure("modelsource", model_of())
+    versions(comparing, PLAIN, OPTIONAL, rule="full")
+    comparing.configure("modelsource", model_of(**turned))
+    assert [row.attributes["formatvalidated"] for row in comparing.versions().values()] == [True, True]
+    assert outcomes(comparing) == [expected, expected]
+    comparing.configure("modelsource", model_of())
+    assert not any("validated" in name for row in comparing.versions().values() for name in row.attributes)
 
 
 @pytest.mark.parametrize(
@@ -449,18 +449,18 @@ def test_a_model_that_stored_documents_are_against(
     store: Store, schemas: tuple[JSON, ...], rule: str | None, fault: str
 ) -> None:
     """R70, G-24."""
-    registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
-    registry.configure("modelsource", model_of())
-    versions(registry, *schemas, rule=rule)
-    before = registry.everything()
+    comparing = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
+    comparing.configure("modelsource", model_of())
+    versions(comparing, *schemas, rule=rule)
+    before = comparing.everything()
     with pytest.raises(RegistryError) as caught:
-        registry.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
+        comparing.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
     assert caught.value.code == "model_compliance_error"
     assert caught.value.faults[0].path.startswith(fault)
-    assert registry.everything() == before
+    assert comparing.everything() == before
 
 
-def random_write(registry: Registry, dice: random.Random) -> str:
+def random_write(comparing: Registry, dice: random.Random) -> str:
     """Some write to F1; the error's code and detail, or nothing."""
     schemas = (PLAIN, OPTIONAL, DEMANDING, LONG, {"type": "string"})
     body: JSONObject = {"file": dice.choice(schemas), "format": AVRO}
@@ -477,7 +477,7 @@ def random_write(registry: Registry, dice: random.Random) -> str:
         ("PATCH", f"{F1}/meta", {"compatibility": dice.choice(["backward", "forward", "full", None])}),
     ]
     try:
-        registry.send(*dice.choice(writes))
+        comparing.send(*dice.choice(writes))
     except RegistryError as error:
         return f"{error.code} {error.detail}"
     return ""
@@ -491,9 +491,9 @@ def test_some_versions_say_the_same_as_all(make: Make, monkeypatch: pytest.Monke
     told: list[list[JSON]] = []
     for few in (0, 10**9):
         monkeypatch.setattr(load, "FEW", few)
-        registry, dice = make(**aspects), random.Random(seed)
-        versions(registry, PLAIN, OPTIONAL, rule="backward")
-        answers: list[JSON] = [random_write(registry, dice) for _ in range(60)]
-        rows = registry.versions().items()
+        comparing, dice = make(**aspects), random.Random(seed)
+        versions(comparing, PLAIN, OPTIONAL, rule="backward")
+        answers: list[JSON] = [random_write(comparing, dice) for _ in range(60)]
+        rows = comparing.versions().items()
         told.append([*answers, *((name, row.ancestorid, row.attributes) for name, row in rows)])
     assert told[0] == told[1]

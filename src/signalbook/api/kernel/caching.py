@@ -25,6 +25,12 @@ _TAG_BYTES: Final = 16
 
 Headers = Iterable[tuple[bytes, bytes]]
 
+_KEPT_BYTES: Final = 64 << 20
+"""Of the responses that a server process keeps, of all its APIs together."""
+_LARGEST: Final = 1 << 20
+_HEADER_BYTES: Final = 4096
+"""What a response counts for beside its body."""
+
 
 def with_etag(response: Response) -> Response:
     """``response`` to a read with its ``ETag`` and, unless it says otherwise itself, the rule to ask again.
@@ -80,13 +86,6 @@ def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
         return False
     tag = etag.encode("ascii")
     return value.strip() == b"*" or tag in (value.replace(b"W/" + tag, b"") if strong else value)
-
-
-_KEPT_BYTES: Final = 64 << 20
-"""Of the responses that a server process keeps, of all its APIs together."""
-_LARGEST: Final = 1 << 20
-_HEADER_BYTES: Final = 4096
-"""What a response counts for beside its body."""
 
 
 class CachedResponses:

@@ -17,6 +17,9 @@ from signalbook.storage.base import StorageBusy
 
 T = TypeVar("T")
 
+_MOST: Final = 128
+"""Writes in one transaction: the first of them waits for the last."""
+
 
 class Workers:
     """The threads of one server process. ``timeout`` is how many seconds work may wait for its turn."""
@@ -41,9 +44,6 @@ class Workers:
 
 
 Batch = TypeVar("Batch")
-
-_MOST: Final = 128
-"""Writes in one transaction: the first of them waits for the last."""
 
 
 class Commits(Generic[Batch]):

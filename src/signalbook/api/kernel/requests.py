@@ -20,6 +20,7 @@ _DIGITS: Final = 18
 """Of a length: no number is made of more."""
 _ZEROS: Final = 99
 """That a number may begin with: ``int`` refuses to read thousands of digits."""
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 
 
 class HTTPRequest:
@@ -111,9 +112,6 @@ async def _received(receive: Receive, limit: int, subject: str) -> bytes:
 def _too_long(limit: int, subject: str) -> RegistryError:
     detail = f"the body is larger than the {limit} bytes this server takes (setting max_body_bytes)"
     return RegistryError("bad_request", subject=subject, error_detail=detail)
-
-
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 
 
 def base_url(scope: Scope, settings: Settings) -> str:

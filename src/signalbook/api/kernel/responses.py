@@ -18,6 +18,14 @@ Header = tuple[str, str]
 
 _BODILESS: Final = (204, 304)
 _OF_THE_UNMODIFIED: Final = ("ETag", "Cache-Control", "Content-Location", "Vary")
+OCTETS: Final = "application/octet-stream"
+# A browser shall neither guess at them nor run them as part of this site (R317).
+UNTRUSTED: Final[tuple[Header, ...]] = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "sandbox; default-src 'none'"),
+)
+_MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
+_UNSAFE: Final = re.compile(r"[^!#$&-~]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,21 +80,9 @@ def _wire_name(name: str) -> bytes:
     return name.lower().encode("ascii")
 
 
-OCTETS: Final = "application/octet-stream"
-# A browser shall neither guess at them nor run them as part of this site (R317).
-UNTRUSTED: Final[tuple[Header, ...]] = (
-    ("X-Content-Type-Options", "nosniff"),
-    ("Content-Security-Policy", "sandbox; default-src 'none'"),
-)
-_MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
-
-
 def media_type(contenttype: str | None) -> str | None:
     """A stored content type as a header: what cannot be one is shown as no more than bytes. None stays None."""
     return contenttype if contenttype is None or _MEDIA_TYPE.fullmatch(contenttype) else OCTETS
-
-
-_UNSAFE: Final = re.compile(r"[^!#$&-~]")
 
 
 def encode(text: str) -> str:

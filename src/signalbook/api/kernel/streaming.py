@@ -26,8 +26,17 @@ from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 
 _LARGE: Final = 1 << 20
-"""Bytes from which an response begins before it is complete."""
+"""Bytes from which a response begins before it is complete."""
 _PART: Final = 1 << 16
+CONTENT_TYPE: Final = "text/event-stream"
+_HEADERS: Final = [
+    (b"content-type", f"{CONTENT_TYPE}; charset=utf-8".encode("ascii")),
+    (b"cache-control", b"no-store"),
+    # A proxy that collects responses before it passes them on would keep every event to itself.
+    (b"x-accel-buffering", b"no"),
+]
+_SIGN_OF_LIFE: Final = 15.0
+_RETRY_MILLISECONDS: Final = 1000
 
 
 class Abandoned(Exception):
@@ -169,17 +178,6 @@ def _parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-CONTENT_TYPE: Final = "text/event-stream"
-_HEADERS: Final = [
-    (b"content-type", f"{CONTENT_TYPE}; charset=utf-8".encode("ascii")),
-    (b"cache-control", b"no-store"),
-    # A proxy that collects responses before it passes them on would keep every event to itself.
-    (b"x-accel-buffering", b"no"),
-]
-_SIGN_OF_LIFE: Final = 15.0
-_RETRY_MILLISECONDS: Final = 1000
 
 
 class EventPage(Protocol):

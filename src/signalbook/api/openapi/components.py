@@ -23,6 +23,41 @@ _SCALARS: Final[dict[str, JSONObject]] = {
     "xidtype": {"type": "string", "pattern": "^/"},
 }
 """By the model's types; all others are text, whose rules are stricter than the formats of JSON Schema can say."""
+JSON_BODY: Final = "application/json"
+TEXT: Final[JSONObject] = {"type": "string"}
+_FLAG: Final[JSONObject] = {"type": "string", "maxLength": 0}
+_LIST: Final[JSONObject] = {"type": "array", "items": TEXT}
+PARAMETERS: Final[dict[str, JSONObject]] = {
+    "binary": {"description": "Show inlined documents as base64.", "schema": _FLAG},
+    "collections": {"description": "Show nothing but the nested collections, with all beneath them.", "schema": _FLAG},
+    "doc": {"description": "Document view: nothing twice, URLs relative to the response.", "schema": _FLAG},
+    "epoch": {"description": "Delete only if this is the entity's epoch.", "schema": {"type": "integer", "minimum": 0}},
+    "filter": {"description": "Show only what matches: PATH=VALUE, comma for and, repeated for or.", "schema": _LIST},
+    "ignore": {"description": "What to ignore in the body.", "schema": _LIST},
+    "inline": {"description": "What to show beneath the entity: paths of names, * for all.", "schema": _LIST},
+    "setdefaultversionid": {"description": "The Version that becomes the default one.", "schema": TEXT},
+    "sort": {"description": "Attribute to sort by, with =desc for descending order.", "schema": TEXT},
+    "specversion": {"description": "The version of the specification asked for.", "schema": TEXT},
+}
+"""The flags of the specification that may be switched on (core/spec.md "Request Flags")."""
+LIMIT: Final[JSONObject] = {"description": "The most entities on a page.", "schema": {"type": "integer", "minimum": 1}}
+IF_MATCH: Final = "If-Match"
+IF_NONE_MATCH: Final = "If-None-Match"
+_HEADERS: Final = {
+    "ETag": "Changes whenever the response does.",
+    "Cache-Control": "Keep it, but ask again.",
+    "Location": "Where the new entity is.",
+    "Content-Location": "The Version that was created.",
+    "Content-Disposition": "The id of the Resource.",
+    "Link": "The root of the registry, rel=xregistry-root; of a page the next one, rel=next.",
+}
+_ERRORS: Final = {
+    400: "The request is wrong; nothing has changed.",
+    404: "There is no such entity or path.",
+    406: "The response would be too large.",
+    412: "A condition of the request does not hold; nothing has changed.",
+    503: "The server is busy; try again.",
+}
 
 
 def reference(name: str) -> JSONObject:
@@ -132,45 +167,6 @@ def _type(attribute: Attribute, *, written: bool) -> JSONObject:
 
 def _item(attribute: Attribute, *, written: bool) -> JSONObject:
     return _value(attribute.item, written=written) if attribute.item is not None else {}
-
-
-JSON_BODY: Final = "application/json"
-TEXT: Final[JSONObject] = {"type": "string"}
-_FLAG: Final[JSONObject] = {"type": "string", "maxLength": 0}
-_LIST: Final[JSONObject] = {"type": "array", "items": TEXT}
-
-PARAMETERS: Final[dict[str, JSONObject]] = {
-    "binary": {"description": "Show inlined documents as base64.", "schema": _FLAG},
-    "collections": {"description": "Show nothing but the nested collections, with all beneath them.", "schema": _FLAG},
-    "doc": {"description": "Document view: nothing twice, URLs relative to the response.", "schema": _FLAG},
-    "epoch": {"description": "Delete only if this is the entity's epoch.", "schema": {"type": "integer", "minimum": 0}},
-    "filter": {"description": "Show only what matches: PATH=VALUE, comma for and, repeated for or.", "schema": _LIST},
-    "ignore": {"description": "What to ignore in the body.", "schema": _LIST},
-    "inline": {"description": "What to show beneath the entity: paths of names, * for all.", "schema": _LIST},
-    "setdefaultversionid": {"description": "The Version that becomes the default one.", "schema": TEXT},
-    "sort": {"description": "Attribute to sort by, with =desc for descending order.", "schema": TEXT},
-    "specversion": {"description": "The version of the specification asked for.", "schema": TEXT},
-}
-"""The flags of the specification that may be switched on (core/spec.md "Request Flags")."""
-LIMIT: Final[JSONObject] = {"description": "The most entities on a page.", "schema": {"type": "integer", "minimum": 1}}
-IF_MATCH: Final = "If-Match"
-IF_NONE_MATCH: Final = "If-None-Match"
-
-_HEADERS: Final = {
-    "ETag": "Changes whenever the response does.",
-    "Cache-Control": "Keep it, but ask again.",
-    "Location": "Where the new entity is.",
-    "Content-Location": "The Version that was created.",
-    "Content-Disposition": "The id of the Resource.",
-    "Link": "The root of the registry, rel=xregistry-root; of a page the next one, rel=next.",
-}
-_ERRORS: Final = {
-    400: "The request is wrong; nothing has changed.",
-    404: "There is no such entity or path.",
-    406: "The response would be too large.",
-    412: "A condition of the request does not hold; nothing has changed.",
-    503: "The server is busy; try again.",
-}
 
 
 def query(name: str, rule: JSONObject) -> JSONObject:

@@ -31,6 +31,19 @@ _SHOWN, _INPUT, _FILTER = "Subscription", "Subscription.input", "Filter"
 _TEXT: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
 _FARTHEST: Final = 2**63 - 1
 _CONDITIONS: Final = (IF_MATCH, IF_NONE_MATCH)
+_PIPELINES: Final = "pipelines"
+_PREFIX: Final = "Pipeline."
+_PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
+_REPORT: Final = f"{_PREFIX}Report"
+_PUBLISHED: Final = {
+    "BatchReport": "Report",
+    "DefinitionCounts": "OfMessage",
+    "ReportedViolation": "Violation",
+    "ReportedExample": "Example",
+}
+"""Names in the document, where those of the classes are others."""
+_NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
+_CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
 
 
 def subscription_paths() -> JSONObject:
@@ -136,21 +149,6 @@ def _filter() -> JSONObject:
         "sql": TEXT,
     }
     return {**_object(dialects), "minProperties": 1, "maxProperties": 1}
-
-
-_PIPELINES: Final = "pipelines"
-_PREFIX: Final = "Pipeline."
-_PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
-_REPORT: Final = f"{_PREFIX}Report"
-_PUBLISHED: Final = {
-    "BatchReport": "Report",
-    "DefinitionCounts": "OfMessage",
-    "ReportedViolation": "Violation",
-    "ReportedExample": "Example",
-}
-"""Names in the document, where those of the classes are others."""
-_NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
-_CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
 
 
 def pipeline_paths() -> JSONObject:

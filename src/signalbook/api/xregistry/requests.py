@@ -44,6 +44,20 @@ ALWAYS_THERE: Final = (".xregistry", "openapi.json")
 """Those that the capability ``available`` says nothing about."""
 
 _DOCUMENTED: Final = frozenset({Kind.RESOURCE, Kind.VERSION})
+_MAX_PARAMETERS: Final = 1000
+_ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "specversion")
+_TEXTS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
+_PAGING: Final = ("cursor", "limit")
+HEADER_PREFIX: Final = "xregistry-"
+"""What the header names start with, in lower case."""
+NULL: Final = "null"
+"""The value that deletes an attribute (R162)."""
+_NAVIGATION: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
+NEVER_HEADERS: Final = frozenset({"meta", "versions", "contenttype"})
+_INTEGER: Final = re.compile(r"-?[0-9]{1,40}", re.ASCII)
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
+WRITES: Final = frozenset(method.value for method in Method)
+_ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.META, Kind.VERSIONS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,12 +125,6 @@ def check_path(path: RegistryPath, model: Model) -> None:
 def _is_nested(parts: tuple[str, ...]) -> bool:
     """Whether what follows a Resource is its meta, its Versions or one of these."""
     return parts[4:] == ("meta",) or parts[4] == "versions"
-
-
-_MAX_PARAMETERS: Final = 1000
-_ONCE: Final = ("cursor", "epoch", "limit", "setdefaultversionid", "sort", "specversion")
-_TEXTS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion")
-_PAGING: Final = ("cursor", "limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,17 +223,6 @@ def _epoch(value: str, subject: str) -> int:
     raise RegistryError("bad_request", subject=subject, error_detail=detail)
 
 
-HEADER_PREFIX: Final = "xregistry-"
-"""What the header names start with, in lower case."""
-NULL: Final = "null"
-"""The value that deletes an attribute (R162)."""
-
-_NAVIGATION: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
-NEVER_HEADERS: Final = frozenset({"meta", "versions", "contenttype"})
-_INTEGER: Final = re.compile(r"-?[0-9]{1,40}", re.ASCII)
-_DECIMAL: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?", re.ASCII)
-
-
 def read_headers(headers: Iterable[tuple[str, str]], type: ResourceType, *, subject: str) -> JSONObject:
     """The attributes that a write in document form brings in ``headers`` (names in lower case).
 
@@ -297,10 +294,6 @@ def _typed_value(text: str, attribute: Attribute | None) -> JSON:
     if kind == "decimal" and _DECIMAL.fullmatch(text):
         return float(text)
     return text
-
-
-WRITES: Final = frozenset(method.value for method in Method)
-_ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RESOURCES, Kind.META, Kind.VERSIONS})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ _MAX_FINDINGS: Final = 100
 
 
 def check_compliance(reader: Reader, model: Model) -> None:
-    """Raise ``model_compliance_error`` naming what does not fit (the first hundred faults).
+    """Raise ``model_compliance_error`` naming what does not fit (the first hundred findings).
 
     Documents where there may be none are ``hasdocument_violation`` (R96); a sticky default where ``maxversions`` is
     1 is ``setdefaultversionsticky_false`` (R94).
@@ -42,7 +42,7 @@ def check_compliance(reader: Reader, model: Model) -> None:
 
 
 def compliance_refusal(findings: Collection[Finding]) -> RegistryError:
-    """``model_compliance_error`` for these faults, naming the entities they are in."""
+    """``model_compliance_error`` with these findings, naming the entities they are in."""
     listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
     return RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
 
@@ -102,9 +102,9 @@ def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -
     _check_sticky(row, kind)
     if row.xref is None:
         yield from _attributes(row, kind.metaattributes, {"defaultversionsticky": row.defaultversionsticky})
-    constraints, faults = group.narrowed(owner.attributes.get("constraints"))
-    for fault in faults:
-        yield _finding(owner.xid, fault.code, fault.message, fault.path)
+    constraints, wrong = group.narrowed(owner.attributes.get("constraints"))
+    for found in wrong:
+        yield _finding(owner.xid, found.code, found.message, found.path)
     count, roots, first, mismatched = 0, 0, None, set[str]()
     for version in versions:
         _check_document(version, kind)
@@ -129,8 +129,8 @@ def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None)
     """``beside`` are values that are attributes to the model and columns to the store."""
     stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
     stored |= beside or {}
-    for fault in rules.check(stored).findings:
-        yield _finding(row.xid, fault.code, fault.message, fault.path)
+    for found in rules.check(stored).findings:
+        yield _finding(row.xid, found.code, found.message, found.path)
 
 
 def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
@@ -152,8 +152,8 @@ def _check_document(row: Row, kind: ResourceType) -> None:
 
 
 def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Finding]:
-    kept = {row.xid for row in known}
-    yield from (_finding(row.xid, "type", message) for row in rows if row.xid not in kept)
+    xids = {row.xid for row in known}
+    yield from (_finding(row.xid, "type", message) for row in rows if row.xid not in xids)
 
 
 def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
@@ -181,7 +181,7 @@ def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
             for row in writer.children([root.key], plural):
                 yield from _migrate_group(writer, root, row, before, context)
     if context.problems.errors:
-        raise compliance_refusal(context.problems.faults)
+        raise compliance_refusal(context.problems.findings)
 
 
 def fill_defaults(copy: WorkingCopy, rules: AttributeSet, now: datetime) -> None:

@@ -298,7 +298,9 @@ class _IntentReader:
                 rest[name] = value
         return Intent(
             mode=self.mode,
-            body=None if only_maps else self.kept(self.target, _without(rest, self.model.groups), "registryid"),
+            body=None
+            if only_maps
+            else self.without_ignored(self.target, _without(rest, self.model.groups), "registryid"),
             groups=tuple(groups),
             processed=tuple(g.xid for g in groups) if only_maps else (),
         )
@@ -323,7 +325,7 @@ class _IntentReader:
             xid=xid,
             type=kind,
             mode=self.mode,
-            body=None if only_maps else self.kept(xid, _without(rest, kind.resources), f"{kind.singular}id"),
+            body=None if only_maps else self.without_ignored(xid, _without(rest, kind.resources), f"{kind.singular}id"),
             resources=tuple(resources),
         )
 
@@ -372,19 +374,19 @@ class _IntentReader:
             type=kind,
             group=group,
             mode=WriteMode.MERGE if document is not None else self.mode,
-            attributes=None if attributes is None else self.kept(xid, attributes, own),
+            attributes=None if attributes is None else self.without_ignored(xid, attributes, own),
             document=document,
-            meta=None if meta is None else self.kept(xid, meta, own, *_DEFAULT),
-            versions=tuple(self.kept_version(xid, version, ids) for version in versions),
+            meta=None if meta is None else self.without_ignored(xid, meta, own, *_DEFAULT),
+            versions=tuple(self.version_without_ignored(xid, version, ids) for version in versions),
             explicit=explicit,
         )
 
-    def kept_version(self, resource: Xid, version: VersionIntent, ids: tuple[str, ...]) -> VersionIntent:
-        """``version`` with what is ``kept`` of its body."""
-        body = self.kept(resource, version.body, *ids)
+    def version_without_ignored(self, resource: Xid, version: VersionIntent, ids: tuple[str, ...]) -> VersionIntent:
+        """``version`` with what is ``without_ignored`` of its body."""
+        body = self.without_ignored(resource, version.body, *ids)
         return version if body is version.body else replace(version, body=body)
 
-    def kept(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
+    def without_ignored(self, xid: Xid, body: JSONObject, *names: str) -> JSONObject:
         """``body`` without what ``ignore`` names (R205, R206); of ``names`` the ids only if ``xid`` is the target.
 
         Every ``<RESOURCE>id`` in the request for one Resource is that Resource's own, its meta's and Versions' too.

@@ -42,12 +42,12 @@ class Problems:
         return True
 
     @property
-    def faults(self) -> tuple[Finding, ...]:
-        """The faults of all errors, each with the entity it is in."""
-        return tuple(finding for error in self.errors for finding in _findings(error))
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all errors, each with the entity it is in."""
+        return tuple(finding for error in self.errors for finding in _findings_of(error))
 
     def raise_any(self) -> None:
-        """Raise what was found, if anything: the first error, with the faults of all."""
+        """Raise what was found, if anything: the first error, with the findings of all."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
@@ -56,16 +56,16 @@ class Problems:
                 first.code,
                 subject=first.subject,
                 detail=first.detail,
-                faults=self.faults,
+                faults=self.findings,
                 **first.arguments,
             )
 
 
-def _findings(error: RegistryError) -> list[Finding]:
-    """The faults of one error, each path led by the entity it is in."""
+def _findings_of(error: RegistryError) -> list[Finding]:
+    """The findings of one error, each path led by the entity it is in."""
     if not error.faults:
         return [Finding(path=error.subject, rule=error.code, message=error.title)]
-    return [replace(fault, path=_located(error.subject, fault.path)) for fault in error.faults]
+    return [replace(finding, path=_located(error.subject, finding.path)) for finding in error.faults]
 
 
 def _located(subject: str, path: str) -> str:

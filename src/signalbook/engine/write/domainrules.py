@@ -1,4 +1,4 @@
-"""What definitions of messages and endpoints keep to beyond their model, looked at whenever one is written.
+"""Rules of messages and endpoints beyond their model, looked at whenever one is written.
 
 The rules themselves are in ``messages/`` (domain.md sections F and H); here is what they need to know of the registry:
 groups, base messages, schemas, message groups. They hold for types whose model says ``modelcompatiblewith`` the
@@ -165,12 +165,12 @@ class _DomainCheck:
         if changed:
             yield from lint_endpoint(group.attributes)
         if changed or group.collections:
-            places = {xid: place for place, xid in self._referred(group)}
-            for place, xid in self._referred(group):
+            referred = {xid: path for path, xid in self._referred(group)}
+            for path, xid in self._referred(group):
                 if changed and self._group(xid) is None and xid not in self._tree.groups:
                     text = f"there is no group {xid} in this registry"
-                    yield Finding(path=place, rule="unknown_group", message=text, severity="warning")
-            yield from lint_messageids(islice(self._ids([group.xid, *places]), _MAX_MESSAGEIDS))
+                    yield Finding(path=path, rule="unknown_group", message=text, severity="warning")
+            yield from lint_messageids(islice(self._ids([group.xid, *referred]), _MAX_MESSAGEIDS))
 
     def _referred(self, group: OwnerCopy) -> Iterator[tuple[str, Xid]]:
         """The groups of this registry that an endpoint refers to, each with where it does."""

@@ -83,13 +83,13 @@ def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> Versio
     return max(leaves or versions.values(), key=_by_createdat)
 
 
-def surplus(versions: Versions, mode: str, limit: int, keep: str | None) -> list[str]:
-    """Ids to delete, the oldest first, so that ``limit`` Versions stay; never ``keep`` (R93)."""
+def surplus(versions: Versions, mode: str, limit: int, protected: str | None) -> list[str]:
+    """Ids to delete, the oldest first, so that ``limit`` Versions stay; never ``protected`` (R93)."""
     excess = len(versions) - limit
     if mode in ORDERED:
         ordered = sorted(versions.values(), key=ORDERED[mode])
-        return [v.id for v in ordered if v.id != keep][:excess]
-    return _oldest_roots({vid: v for vid, v in versions.items() if vid != keep}, excess)
+        return [v.id for v in ordered if v.id != protected][:excess]
+    return _oldest_roots({vid: v for vid, v in versions.items() if vid != protected}, excess)
 
 
 def _oldest_roots(candidates: Versions, count: int) -> list[str]:

@@ -27,12 +27,12 @@ from signalbook.values import JSON, Finding, JSONObject
 
 VersionsById = Mapping[str, VersionCopy]
 
-MAX_FAULTS: Final = 100
+MAX_DIFFERENCES: Final = 100
 MAX_PAIRS: Final = 10_000
 """Comparisons for one Resource in one request: others wait for it to end."""
 _MAX_KNOWN: Final = 10_000
 # Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
-_known: Final[dict[tuple[str | None, ...], None]] = {}
+_compatible_pairs: Final[dict[tuple[str | None, ...], None]] = {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,13 +40,13 @@ class Comparisons:
     """What comes of comparing a Resource's Versions.
 
     ``reasons`` has every Version looked at: None if it is compatible, else why that could not be found out. ``broken``
-    names the offending Versions, each with the ancestors it does not fit, ``faults`` every difference (at most
-    ``MAX_FAULTS``); ``compared`` counts the comparisons made.
+    names the offending Versions, each with the ancestors it does not fit, ``findings`` every difference (at most
+    ``MAX_DIFFERENCES``); ``compared`` counts the comparisons made.
     """
 
     reasons: dict[str, str | None] = field(default_factory=dict)
     broken: dict[str, list[str]] = field(default_factory=dict)
-    faults: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     compared: int = 0
 
     def error(self, resource: ResourceCopy, rule: str) -> RegistryError:
@@ -57,7 +57,7 @@ class Comparisons:
             subject=str(resource.xid),
             compat=rule,
             detail=f"Versions that do not fit: {listed}",
-            faults=self.faults,
+            faults=self.findings,
         )
 
 
@@ -190,7 +190,7 @@ def _compare(
     # By digest and not by Version: the same two documents need not be compared again, whoever has them.
     new, old = _names(version), _names(ancestor)
     pair = (*new, *old, rule.casefold().removesuffix("_transitive"))
-    if pair in _known:
+    if pair in _compatible_pairs:
         return None
     if comparisons.compared >= MAX_PAIRS:
         return f"more than {MAX_PAIRS} comparisons in one request"
@@ -212,9 +212,9 @@ def _compare(
     if found:
         comparisons.broken.setdefault(version.id, []).append(ancestor.id)
         against = f'Version "{ancestor.id}"'
-        comparisons.faults += [
+        comparisons.findings += [
             finding(direction, difference, document=str(version.xid), against=against)
-            for direction, difference in found[: MAX_FAULTS - len(comparisons.faults)]
+            for direction, difference in found[: MAX_DIFFERENCES - len(comparisons.findings)]
         ]
     elif not asked:  # what another document says may change, and the pair is known by two digests alone
         _remember(pair)
@@ -226,9 +226,9 @@ def _names(version: VersionCopy) -> tuple[str | None, str]:
 
 
 def _remember(pair: tuple[str | None, ...]) -> None:
-    while len(_known) >= _MAX_KNOWN:
-        _known.pop(next(iter(_known)), None)
-    _known[pair] = None
+    while len(_compatible_pairs) >= _MAX_KNOWN:
+        _compatible_pairs.pop(next(iter(_compatible_pairs)), None)
+    _compatible_pairs[pair] = None
 
 
 _FORMAT: Final = VALIDATION[:2]
@@ -291,7 +291,7 @@ def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Con
             reason = comparisons.reasons[version.id]
             if reason is not None and type.strictvalidation:
                 raise _unknown(resource, version, rule, reason)
-            _set(version, _COMPATIBILITY, _said("compatibilityvalidated", reason))
+            _set(version, _COMPATIBILITY, _validated("compatibilityvalidated", reason))
         elif version.before is not None:  # nothing it was found by has changed
             known = version.before.attributes
             _set(version, _COMPATIBILITY, {name: known[name] for name in _COMPATIBILITY if name in known})
@@ -321,17 +321,17 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
     if version.attributes.get(f"{type.singular}url") is not None:
         if type.strictvalidation:
             raise RegistryError("format_external", subject=str(version.xid))
-        return _said("formatvalidated", "the document is stored outside of the registry")
+        return _validated("formatvalidated", "the document is stored outside of the registry")
     reader = formats.find(name) if _offered(name, context) else None
     if reader is None:
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
-        return _said("formatvalidated", f'the format "{name}" is not supported')
+        return _validated("formatvalidated", f'the format "{name}" is not supported')
     content = schema_text(context.documents.read(version.document), name)
-    faults = [finding for finding in reader.check(content, name) if finding.severity == "error"]
-    if faults:
-        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
-    return _said("formatvalidated", None)
+    errors = [finding for finding in reader.check(content, name) if finding.severity == "error"]
+    if errors:
+        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
+    return _validated("formatvalidated", None)
 
 
 def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
@@ -375,7 +375,7 @@ def _unknown(resource: ResourceCopy, version: VersionCopy, rule: str, reason: st
     return RegistryError("compatibility_unknown", subject=str(resource.xid), detail=reason, compat=rule, format=name)
 
 
-def _said(name: str, reason: str | None) -> JSONObject:
+def _validated(name: str, reason: str | None) -> JSONObject:
     """The outcome of a check: it held, or could not be made for this reason."""
     return {name: True} if reason is None else {name: False, f"{name}reason": reason}
 
@@ -383,5 +383,5 @@ def _said(name: str, reason: str | None) -> JSONObject:
 def _set(version: VersionCopy, names: tuple[str, ...], outcome: JSONObject) -> None:
     """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
     if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
-        kept = {name: value for name, value in version.attributes.items() if name not in names}
-        version.attributes = kept | outcome
+        others = {name: value for name, value in version.attributes.items() if name not in names}
+        version.attributes = others | outcome

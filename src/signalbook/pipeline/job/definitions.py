@@ -57,7 +57,7 @@ class Definitions:
             seen = self._clue()
             if seen != self._seen:
                 before, self._snapshot = self._snapshot, self._read()
-                self._seen = seen
+                self._seen = seen  # only now: what could not be read is tried again for the next batch
                 if self._snapshot.fingerprint != before.fingerprint:
                     self._notify(f"new definitions: {self._snapshot.fingerprint[:12]}")
             if self._said:
@@ -91,6 +91,7 @@ class Definitions:
 
     def _read(self) -> Snapshot:
         snapshot = Snapshot.load(self._registry, self._groups).check(self._policy)
+        # checked before it is kept: a stream that restarts without its registry must not start from what cannot be used
         fresh = self._kept.with_suffix(".new")
         fresh.write_bytes(snapshot.to_json())
         fresh.replace(self._kept)

@@ -71,13 +71,13 @@ class DeadLetterBatch(MessageBatch):
 
 
 class DeadLetterSource:
-    """Turns dead letters into the messages they were."""
+    """Makes the messages again that dead letters were."""
 
     name = "dead-letters"
     cloudevents_json = False
 
     def message(self, frame: MessageBatch, index: int) -> Message:
-        """The message of a ``DeadLetterBatch``. Raises ``Unreadable`` for a record that somebody else wrote."""
+        """The message of a ``DeadLetterBatch``. Raises ``UnreadableMessage`` for a record that somebody else wrote."""
         assert isinstance(frame, DeadLetterBatch)
         body = frame.records.column("body")[index].as_py()
         try:

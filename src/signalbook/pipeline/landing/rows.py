@@ -1,4 +1,8 @@
-"""From accepted messages of one definition to rows of its table, and from rejected ones to dead letters."""
+"""From accepted messages of one definition to rows of its table, and from landed rows back to attributes and payloads.
+
+Lost on the way are members that no schema declared, whether an optional member was absent or null, spellings of numbers
+and times, and what is finer than a microsecond.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ class Bookkeeping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedRow:
-    """An accepted message on its way to its table, with no more of it than that takes.
+    """An accepted message that waits to become a row, with no more of it than that takes.
 
     ``data`` is the decoded payload; where the table can decode ``payload`` itself it is ``UNSET``, since decoded JSON
     takes several times the room. ``shared``: the message is accepted for other definitions too.

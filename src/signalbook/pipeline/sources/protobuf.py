@@ -49,10 +49,10 @@ BATCH: Final = ProtobufEvents(name="cloudevents-protobuf-batch", tag=_EVENTS)
 
 
 def _batches(path: str, file: Bytes, tag: bytes) -> Iterator[MessageBatch]:
-    offset, rest, fault = 0, b"", ""
-    while not fault and (piece := file.read(max(BLOCK, len(rest)))):
+    offset, rest, problem = 0, b"", ""
+    while not problem and (piece := file.read(max(BLOCK, len(rest)))):
         data = rest + piece
-        bounds, end, fault = _cut(data, tag)
+        bounds, end, problem = _cut(data, tag)
         if bounds:
             yield _batch(path, data[:end], bounds, offset)
         offset += end
@@ -60,7 +60,7 @@ def _batches(path: str, file: Bytes, tag: bytes) -> Iterator[MessageBatch]:
     if rest:
         # what follows has no boundaries that could be found again
         rest = _to_end(path, file, rest, offset)
-        yield one_message(path, rest, offset, error=fault or "the file ends inside of an event: it is cut off")
+        yield one_message(path, rest, offset, error=problem or "the file ends inside of an event: it is cut off")
 
 
 def _cut(data: bytes, tag: bytes) -> tuple[list[tuple[int, int, int]], int, str]:
