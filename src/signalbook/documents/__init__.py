@@ -2,6 +2,16 @@
 
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.folders import FolderFile, files_for, place
+from signalbook.documents.importing import (
+    ImportPlan,
+    Upload,
+    aim,
+    attributes,
+    compare,
+    entities,
+    extend_model,
+    target_of,
+)
 from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.reading import (
     MAX_BYTES,
@@ -13,7 +23,6 @@ from signalbook.documents.reading import (
     read_limited,
 )
 from signalbook.documents.sources import SourceDocument, merge, parse_source, read_folder, read_source
-from signalbook.documents.uploads import ImportPlan, Upload, aim, attributes, compare, entities, extend_model, target_of
 from signalbook.documents.writing import indent, write_document
 
 __all__ = [

@@ -22,7 +22,7 @@ from signalbook.documents.entityrepairs import (
     mend_timestamps,
 )
 from signalbook.documents.errors import DocumentError, Repair
-from signalbook.documents.uploads import collections, is_model, target_of
+from signalbook.documents.importing import collections, is_model, target_of
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid
 

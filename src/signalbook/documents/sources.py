@@ -14,9 +14,9 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from signalbook.documents.errors import DocumentError, Repair
+from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import modernise
 from signalbook.documents.reading import MAX_BYTES, files_of, parse_document, read_bytes
-from signalbook.documents.uploads import aim, collections, entities
 from signalbook.values import JSON, MAX_DEPTH, JSONObject
 from signalbook.xid import Kind
 

@@ -18,8 +18,9 @@ from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.notices import RecentlySeen
 from signalbook.replication.opening import copying, link, open_source
-from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
+from signalbook.replication.replicating import Replication, keep_up, repeat
 from signalbook.replication.report import CopyReport, NotCopied
+from signalbook.replication.state import FOLDER, StateInDatabase
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import KeyValueStore, StorageError
 from signalbook.uris import is_address, without_user

@@ -14,9 +14,9 @@ import pytest
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.events.delivery import dispatcher
+from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.deliveries import SinkOpener
 from signalbook.events.delivery.dispatcher import Dispatcher
-from signalbook.events.delivery.queue import Backoff
 from signalbook.events.feed import Head
 from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore

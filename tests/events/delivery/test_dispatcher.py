@@ -11,7 +11,7 @@ import pytest
 
 from signalbook.engine.write.commands import Command, Method
 from signalbook.events.delivery import dispatcher
-from signalbook.events.delivery.queue import Backoff
+from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.sinks.base import Consent
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.interest import NOTHING
-from signalbook.events.delivery.queue import KEPT_ON_FAILURE, MAX_BATCH, Backoff, DeliveryQueue, Phase
+from signalbook.events.delivery.queue import KEPT_ON_FAILURE, MAX_BATCH, DeliveryQueue, Phase
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import GONE, DeliveryState

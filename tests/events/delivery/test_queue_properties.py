@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.interest import NOTHING
-from signalbook.events.delivery.queue import Backoff, DeliveryQueue, Phase
+from signalbook.events.delivery.queue import DeliveryQueue, Phase
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import GONE, SUSPENDED, DeliveryState

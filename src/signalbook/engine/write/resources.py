@@ -1,146 +1,26 @@
-"""One Resource: the steps of core/spec.md "Resource Processing Algorithm" (R216), its meta and its cross reference."""
+"""One Resource: the steps of core/spec.md "Resource Processing Algorithm" (R216), and its cross reference."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Final
 
-from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
-from signalbook.engine.write.context import Context
-from signalbook.engine.write.lineage import ORDERED, assign, cycle, newest, rank, surplus, unknown_ancestor
-from signalbook.engine.write.processing import (
-    COMMON,
+from signalbook.engine.write.attributes import (
     GroupConstraints,
     check_epoch,
     check_id,
-    checked,
-    combine,
-    invalid,
-    update,
     write_version,
 )
+from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
+from signalbook.engine.write.context import Context
+from signalbook.engine.write.defaultversion import Choice, flagged, kept_choice, settle_default, write_meta
+from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
 from signalbook.engine.write.validation import check_compatibility, check_formats, check_matching, check_roots, recheck
 from signalbook.engine.write.workingcopies import ResourceCopy
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid, XidError
-
-_STICKY: Final = "defaultversionsticky"
-_HANDLED: Final = COMMON | {"xref", "readonly", "defaultversionid", "defaultversionurl"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What a request wants of the default Version: ``wanted`` is a versionid, or None for the newest one."""
-
-    sticky: bool
-    wanted: str | None = None
-
-
-def default_sticky(type: ResourceType) -> bool:
-    """What ``defaultversionsticky`` is when nobody says: false, unless the model pins it (R232)."""
-    return bool(type.metaattributes[_STICKY].default)
-
-
-def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
-    """Create or update meta's attributes (R223); returns what its body says of the default Version.
-
-    Without a meta in the request nothing changes but a default that is gone.
-    """
-    body = intent.meta
-    if body is None:
-        if resource.defaultversionid is None:  # a new Resource takes the model's defaults
-            resource.attributes = _plain(resource, {}, intent, context)
-            return Choice(sticky=default_sticky(intent.type))
-        return kept_choice(resource, intent.type)
-    check_id(body, intent.type.singular, resource.xid.id, resource.xid / "meta")
-    update(resource, body, context)
-    choice = _choice(resource, body, intent)
-    resource.attributes = _plain(resource, {**body, _STICKY: choice.sticky}, intent, context)
-    return choice
-
-
-def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, context: Context) -> None:
-    """Make the default what was chosen (R225-R231). Raises ``unknown_id``, ``setdefaultversionsticky_false``."""
-    if choice.sticky and type.maxversions == 1:
-        raise RegistryError("setdefaultversionsticky_false", subject=str(resource.xid))
-    wanted = choice.wanted if choice.sticky else None
-    if wanted is None:
-        wanted = newest(resource.versions, type.versionmode, resource.inner).id
-    elif wanted not in resource.versions:
-        raise RegistryError("unknown_id", subject=str(resource.xid), singular="version", id=wanted)
-    if (resource.defaultversionid, resource.sticky) != (wanted, choice.sticky):
-        resource.defaultversionid, resource.sticky = wanted, choice.sticky
-        resource.touch(context.now)
-
-
-def kept_choice(resource: ResourceCopy, type: ResourceType) -> Choice:
-    """The choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
-    if resource.sticky and resource.defaultversionid in resource.versions:
-        return Choice(sticky=True, wanted=resource.defaultversionid)
-    return Choice(sticky=resource.sticky and default_sticky(type))
-
-
-def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
-    """``choice`` as the ``setdefaultversionid`` flag overrides it (R209); ``request`` is the new Version (R210).
-
-    Raises ``defaultversionid_request``.
-    """
-    flag = context.flags.setdefaultversionid
-    if flag is None:
-        return choice
-    if flag == "request":
-        flag = next(iter(resource.created), None)  # there is one at most: see writing._check_default_flag
-        if flag is None:
-            raise RegistryError("defaultversionid_request", subject=str(resource.xid))
-    chosen = Choice(sticky=False) if flag == "null" else Choice(sticky=True, wanted=flag)
-    checked({_STICKY: chosen.sticky}, intent.type.metaattributes, resource.xid / "meta")
-    return chosen
-
-
-def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) -> Choice:
-    wanted = body.get("defaultversionid")
-    if wanted is not None and not isinstance(wanted, str):
-        raise invalid(resource.xid / "meta", "defaultversionid", "it needs to be a versionid")
-    if intent.mode is WriteMode.REPLACE or resource.defaultversionid is None:
-        implied = intent.mode is WriteMode.MERGE and _STICKY not in body and wanted is not None
-        return Choice(sticky=_sticky(body, intent.type, implied), wanted=wanted)
-    if _STICKY not in body:
-        if "defaultversionid" in body:  # R227
-            return Choice(sticky=wanted is not None, wanted=wanted)
-        return kept_choice(resource, intent.type)
-    if "defaultversionid" not in body and resource.defaultversionid in resource.versions:  # R229, GAP 1: keep it
-        wanted = resource.defaultversionid
-    return Choice(sticky=_sticky(body, intent.type), wanted=wanted)
-
-
-def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON:
-    """The value asked for, unchecked: the attribute check reports what is no boolean."""
-    given = body.get(_STICKY)
-    return (implied or default_sticky(type)) if given is None else given
-
-
-def _plain(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
-    """Meta's plain attributes, checked."""
-    values = combine(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
-    result = checked(values, intent.type.metaattributes, resource.xid / "meta")
-    result.pop(_STICKY, None)
-    if _readonly(resource, body, intent.mode, admin=context.admin):
-        result["readonly"] = True
-    return result
-
-
-def _readonly(resource: ResourceCopy, body: JSONObject, mode: WriteMode, *, admin: bool) -> bool:
-    """``readonly`` is an attribute like others to an admin; from anyone else it is ignored, and stays (R261)."""
-    if not admin or (mode is WriteMode.MERGE and "readonly" not in body):
-        return resource.readonly
-    given = body.get("readonly")
-    if given not in (None, True, False):
-        raise invalid(resource.xid / "meta", "readonly", "it needs to be true or false")
-    return bool(given)
-
 
 _DERIVED: Final = frozenset({"self", "shortself", "xid", "metaurl", "versionsurl", "versionscount"})
 

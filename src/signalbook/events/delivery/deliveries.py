@@ -10,8 +10,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from signalbook.engine.engine import Engine, Session
+from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.dispatcher import Dispatcher, SubscriptionSource
-from signalbook.events.delivery.queue import Backoff
 from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy

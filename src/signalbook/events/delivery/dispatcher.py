@@ -15,10 +15,11 @@ from typing import Final, NamedTuple, Protocol
 
 from signalbook.engine.engine import Engine, HistoryPruned, Session
 from signalbook.errors import SignalbookError
+from signalbook.events.delivery.backoff import Backoff, resumed
 from signalbook.events.delivery.executor import AttemptExecutor, OpenSink
 from signalbook.events.delivery.interest import NOTHING, interest
 from signalbook.events.delivery.lease import DELIVERY_LEASE, LEASE_SECONDS, Lease
-from signalbook.events.delivery.queue import Backoff, DeliveryQueue, DeliveryQueues, Phase, resumed
+from signalbook.events.delivery.queue import DeliveryQueue, DeliveryQueues, Phase
 from signalbook.events.dialects import of_source
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start

@@ -14,7 +14,8 @@ from queue import SimpleQueue
 from typing import Final
 
 from signalbook import values
-from signalbook.events.delivery.queue import Backoff, DeliveryQueue, DeliveryQueues, Phase
+from signalbook.events.delivery.backoff import Backoff
+from signalbook.events.delivery.queue import DeliveryQueue, DeliveryQueues, Phase
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import RETRYING

@@ -1,86 +1,22 @@
-"""Delivery queues: what waits for each sink, what an attempt does to a delivery's state, and which queue gets an event.
-
-The changes of a state are pure functions; queues are guarded by one lock, as their docstrings say.
-"""
+"""Delivery queues: what waits for each sink, and which queue gets an event; guarded by one lock."""
 
 from __future__ import annotations
 
-import random
 import threading
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from enum import Enum, auto
 from typing import Final
 
+from signalbook.events.delivery.backoff import Backoff, delivered, failed
 from signalbook.events.delivery.interest import Interest, InterestIndex
 from signalbook.events.dialects import EventDialect
-from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
+from signalbook.events.sinks.base import DeliveryError, Sink
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState, Record
-from signalbook.values import JSONObject, format_timestamp, parse_timestamp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """When to try again: after ``first`` seconds, then twice as many each time, ``longest`` at most.
-
-    Each wait is cut by up to half at random, so that sinks which failed together do not come back together. A sink that
-    took nothing for ``give_up`` seconds and ``attempts`` attempts is suspended.
-    """
-
-    first: float = 1.0
-    longest: float = 300.0
-    give_up: float = 86_400.0
-    attempts: int = 8
-
-    def wait(self, failures: int, chance: Callable[[], float] = random.random) -> float:
-        """Seconds to wait after so many failures in a row, from 1."""
-        whole = min(self.longest, self.first * 2.0 ** min(failures - 1, 30))
-        return whole * (1 - chance() / 2)
-
-
-def delivered(state: DeliveryState, count: int, now: datetime) -> DeliveryState:
-    """``count`` events were taken."""
-    stamp = format_timestamp(now)
-    fresh = replace(state, delivered=state.delivered + count, lastattempt=stamp, state=ACTIVE, next="")
-    if not count:
-        return fresh
-    return replace(fresh, lastdelivery=stamp, failures=0, failing="", lasterror="")
-
-
-def failed(state: DeliveryState, error: DeliveryError, now: datetime, backoff: Backoff) -> tuple[DeliveryState, float]:
-    """What is left was not taken: the state, and the seconds to wait before the next attempt."""
-    stamp = format_timestamp(now)
-    if isinstance(error, NotYet):
-        wait = error.retry_after or 0.0
-        return replace(state, next=_later(now, wait)), wait
-    told = replace(state, lasterror=str(error), lastattempt=stamp)
-    if error.gone:
-        return replace(told, state=GONE, failures=state.failures + 1, next=""), 0.0
-    if error.rejected:
-        return replace(told, rejected=state.rejected + 1, state=ACTIVE, next=""), 0.0
-    told = replace(told, failures=state.failures + 1, failing=state.failing or stamp)
-    if _over(told, now, backoff):
-        return replace(told, state=SUSPENDED, next=""), 0.0
-    wait = max(backoff.wait(told.failures), error.retry_after or 0.0)
-    return replace(told, state=RETRYING, next=_later(now, wait)), wait
-
-
-def resumed(state: DeliveryState) -> DeliveryState:
-    """The subscription was updated: it begins anew where it stopped."""
-    return replace(state, state=ACTIVE, failures=0, failing="", next="")
-
-
-def _over(state: DeliveryState, now: datetime, backoff: Backoff) -> bool:
-    since = parse_timestamp(state.failing)
-    return state.failures >= backoff.attempts and now - since >= timedelta(seconds=backoff.give_up)
-
-
-def _later(now: datetime, seconds: float) -> str:
-    return format_timestamp(now + timedelta(seconds=seconds))
-
+from signalbook.storage.base import DeliveryState, Record
+from signalbook.values import JSONObject
 
 MAX_BATCH: Final = 64
 """Events handed to a sink in one go: what a kill may have delivered again, at most, beside the last second."""

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.queue import resumed
+from signalbook.events.delivery.backoff import resumed
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, secret_binding
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter

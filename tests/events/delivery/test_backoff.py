@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.events.delivery.queue import Backoff, delivered, failed, resumed
+from signalbook.events.delivery.backoff import Backoff, delivered, failed, resumed
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 
