@@ -178,7 +178,7 @@ def test_the_dialect_is_found_out(trio: list[Server]) -> None:
     for path in (*DOORS, ""):
         with open_source(one.url + path, timeout=PATIENCE) as source:
             assert source.url == one.url + path
-    with pytest.raises(LinkError, match="is no registry"), open_source(f"{one.url}/health", timeout=PATIENCE):
+    with pytest.raises(LinkError, match="is no known registry"), open_source(f"{one.url}/health", timeout=PATIENCE):
         pass
     with pytest.raises(ClientError, match="cannot reach"), open_source("http://127.0.0.1:9", timeout=PATIENCE):
         pass
