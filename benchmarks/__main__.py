@@ -12,9 +12,9 @@ HERE = Path(__file__).parent
 def main() -> None:
     """Run all of them, one after the other: they need the whole machine."""
     for bench in sorted(HERE.glob("*/bench.py")):
-        room = bench.parent.name
-        print(f"== {room}: results/{room}.json", flush=True)
-        subprocess.run([sys.executable, "-m", f"benchmarks.{room}.bench"], check=True, cwd=HERE.parent)
+        subject = bench.parent.name
+        print(f"== {subject}: results/{subject}.json", flush=True)
+        subprocess.run([sys.executable, "-m", f"benchmarks.{subject}.bench"], check=True, cwd=HERE.parent)
 
 
 if __name__ == "__main__":

@@ -146,7 +146,7 @@ def _dialect(source: str, root: str) -> EventDialect:
     """The dialect of an API, named by its URL or by its path below the root."""
     found = of_source(root + source if source.startswith("/") else source, root)
     if found is None:
-        detail = f'"source" is {root}/ or one of {", ".join(root + door for door in API_PATHS)}, not "{source}"'
+        detail = f'"source" is {root}/ or one of {", ".join(root + path for path in API_PATHS)}, not "{source}"'
         raise RegistryError("bad_request", subject=PATH, error_detail=detail)
     return found
 

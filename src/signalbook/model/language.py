@@ -123,7 +123,7 @@ def compile_typemap(given: Mapping[str, DocumentType]) -> Callable[[str], Docume
 
 
 VERSION_MODES: Final = ("manual", "createdat", "modifiedat", "semver")
-# Paths of the API itself and of doors to come: a Group type of such a name could not be reached.
+# Paths of the API itself and of APIs to come: a Group type of such a name could not be reached.
 _RESERVED_GROUPS: Final = frozenset(
     {
         *("capabilitiesoffered", "check", "compat", "events", "export", "health", "metrics", "pipelines"),

@@ -157,8 +157,8 @@ class _Reading:
     def _source(self) -> str:
         source = self._text("source")
         if source and of_source(source, self._root) is None:
-            doors = ", ".join(f"{self._root}{door}" for door in ("/", *API_PATHS))
-            self._wrong("/source", "unknown", f"no events are from there; sources are {doors}")
+            known = ", ".join(f"{self._root}{path}" for path in ("/", *API_PATHS))
+            self._wrong("/source", "unknown", f"no events are from there; sources are {known}")
         return source
 
     def _types(self) -> tuple[str, ...]:
