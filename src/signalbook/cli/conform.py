@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from signalbook.conformance import Case, CaseResult, ConformanceSession, Summary
 
 HELP: Final = (
-    "Hold the xRegistry server at URL to the specification, 1.0-rc4.\n\n"
+    "Check the xRegistry server at URL against the specification, 1.0-rc4.\n\n"
     "By default nothing is written. With --tier write every case makes Groups of its own, and deletes them when it is "
     "done; with --allow-model-changes the server's model gets types to test with for the time of the run, and its "
     "model and capabilities are changed and put back. Ends with 1 if the server fails what the specification demands "

@@ -148,7 +148,7 @@ def check(
     endpoint: EndpointOption = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Hold every message to the definitions, report what is refused."""
+    """Check every message against the definitions and report what is refused."""
     from signalbook.cli.producing import KnownDefinitions, messages_in, read
     from signalbook.messages import validate_outbound
 

@@ -20,7 +20,7 @@ from signalbook.values import dump_json
 if TYPE_CHECKING:
     from signalbook.pipeline import Progress, Report
 RUN: Final = (
-    "Hold messages to their definitions and land them as tables.\n\n"
+    "Check messages against their definitions and land them as tables.\n\n"
     "Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A "
     "second run of the same input with the same batch id changes nothing."
 )
@@ -102,7 +102,9 @@ JarsOption = Annotated[
     ),
 ]
 MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
-app: Final = typer.Typer(help="Hold streams of messages to their definitions, on Spark.", no_args_is_help=True)
+app: Final = typer.Typer(
+    help="Check streams of messages against their definitions and land them, on Spark.", no_args_is_help=True
+)
 
 
 def job_settings(

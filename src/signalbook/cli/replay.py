@@ -20,7 +20,7 @@ REPLAY: Final = (
     "its new reason if that changed."
 )
 BACKTEST: Final = (
-    "Hold landed messages and dead letters to a candidate, before it is in force.\n\n"
+    "Judge landed messages and dead letters by a candidate, before it is in force.\n\n"
     "Reports how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if "
     "more than --allow messages would be rejected. Nothing is written."
 )

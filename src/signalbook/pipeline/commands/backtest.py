@@ -249,7 +249,7 @@ class _Comparing:
         self._tomorrow = tomorrow
 
     def landed(self, xid: str, path: str) -> None:
-        """Hold the rows of a table to its definition, as it is and as it may be."""
+        """Judge the rows of a table by its definition, as it is and as it may be."""
         here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
@@ -265,7 +265,7 @@ class _Comparing:
                     self._count(bool(now), bool(then), partial(_example, xid, self._plan.by, row, then))
 
     def dead_letters(self, path: str) -> None:
-        """Hold dead letters to both contracts, as a run would."""
+        """Judge dead letters by both contracts, as a run would."""
         source = DeadLetterSource()
         for first, rows in read_dead_letters(path):
             mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
@@ -429,7 +429,7 @@ Files = list[tuple[str, str]]
 
 
 def backtest(job: BacktestJob, progress: Callable[[str], None] = lambda _: None) -> Backtest:
-    """Hold landed messages and dead letters to a candidate; ``progress`` is called with what is being done.
+    """Judge landed messages and dead letters by a candidate; ``progress`` is called with what is being done.
 
     Nothing is written anywhere. Raises ``PipelineError`` and what reading definitions raises.
     """

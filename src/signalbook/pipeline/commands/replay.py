@@ -192,7 +192,7 @@ _SOURCE: Final = "dead-letters"
 
 
 def replay(job: ReplayJob, progress: ShowProgress = lambda _: None) -> Replay:
-    """Hold the dead letters of an output folder to the definitions of today, and land those that conform by now.
+    """Judge the dead letters of an output folder by the definitions of today, and land those that conform by now.
 
     Raises ``PipelineError`` and what reading definitions raises. A replay that was killed is completed by whatever
     works on the folder next, or was never begun.

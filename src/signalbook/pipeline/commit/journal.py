@@ -78,7 +78,7 @@ class JournalEntry:
     offsets: str = ""
 
     def check(self) -> None:
-        """Hold the counts to the rows in files. Raises ``PipelineError``."""
+        """Compare the counts with the rows in files. Raises ``PipelineError``."""
         dead = sum(file.rows for file in self.files if file.table == DEAD_LETTERS)
         landed = sum(file.rows for file in self.files) - dead
         gone = sum(file.rows for file in self.removed)

@@ -200,7 +200,7 @@ class Tally:
         self.violations.add(other.violations)
 
     def check(self, *, landed_rows: int, dead_letter_rows: int) -> None:
-        """Hold the counts to the rows that lie in files. Raises ``PipelineError`` unless they agree."""
+        """Compare the counts with the rows that lie in files. Raises ``PipelineError`` unless they agree."""
         landed = landed_rows + dead_letter_rows + self.dropped
         if self.read != landed or landed_rows != self.landed.total() or dead_letter_rows != self.dead_lettered:
             raise PipelineError(
