@@ -7,20 +7,26 @@ first, then ``landing/tasks.py`` (what Spark's workers do), ``commit/`` (how tab
 ``columns.py`` (what is written).
 """
 
-from signalbook.pipeline.commands.backtest import Backtest, backtest
-from signalbook.pipeline.commands.compact import Compaction, compact
-from signalbook.pipeline.commands.infer import InferenceJob, InferredDefinitions, infer
-from signalbook.pipeline.commands.profile import Profile, profile
-from signalbook.pipeline.commands.replay import Replay, replay
-from signalbook.pipeline.commands.run import run
-from signalbook.pipeline.commands.status import Status, StreamState, status
-from signalbook.pipeline.commands.stream import stream
-from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.file import JobOptions, ReportOptions, job_options
-from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter, Job, Progress, ReplayJob, StreamJob
-from signalbook.pipeline.reports.report import Report
-from signalbook.pipeline.reports.upload import exposition, reporting
-from signalbook.pipeline.tables.reading import read, views
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from signalbook.pipeline.commands.backtest import Backtest, backtest
+    from signalbook.pipeline.commands.compact import Compaction, compact
+    from signalbook.pipeline.commands.infer import InferenceJob, InferredDefinitions, infer
+    from signalbook.pipeline.commands.profile import Profile, profile
+    from signalbook.pipeline.commands.replay import Replay, replay
+    from signalbook.pipeline.commands.run import run
+    from signalbook.pipeline.commands.status import Status, StreamState, status
+    from signalbook.pipeline.commands.stream import stream
+    from signalbook.pipeline.errors import PipelineError
+    from signalbook.pipeline.job.file import JobOptions, ReportOptions, job_options
+    from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter, Job, Progress, ReplayJob, StreamJob
+    from signalbook.pipeline.reports.report import Report
+    from signalbook.pipeline.reports.upload import exposition, reporting
+    from signalbook.pipeline.tables.reading import read, views
 
 __all__ = [
     "Backtest",
@@ -55,3 +61,54 @@ __all__ = [
     "stream",
     "views",
 ]
+
+# Loaded when first asked for: a worker of Spark, or a command that only reads definitions, needs few of the packages
+# that all commands together do (pyiceberg alone takes as long to load as a small batch to land).
+_MODULES: Final = {
+    "Backtest": "commands.backtest",
+    "backtest": "commands.backtest",
+    "Compaction": "commands.compact",
+    "compact": "commands.compact",
+    "InferenceJob": "commands.infer",
+    "InferredDefinitions": "commands.infer",
+    "infer": "commands.infer",
+    "Profile": "commands.profile",
+    "profile": "commands.profile",
+    "Replay": "commands.replay",
+    "replay": "commands.replay",
+    "run": "commands.run",
+    "Status": "commands.status",
+    "StreamState": "commands.status",
+    "status": "commands.status",
+    "stream": "commands.stream",
+    "PipelineError": "errors",
+    "JobOptions": "job.file",
+    "ReportOptions": "job.file",
+    "job_options": "job.file",
+    "BacktestJob": "job.jobs",
+    "DeadLetterFilter": "job.jobs",
+    "Job": "job.jobs",
+    "Progress": "job.jobs",
+    "ReplayJob": "job.jobs",
+    "StreamJob": "job.jobs",
+    "Report": "reports.report",
+    "exposition": "reports.upload",
+    "reporting": "reports.upload",
+    "read": "tables.reading",
+    "views": "tables.reading",
+}
+_EXTRA: Final = frozenset({"pandas", "prometheus_client", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})
+
+
+def __getattr__(name: str) -> Any:
+    """A name of ``__all__``. Raises ``PipelineError`` where a package of the extra ``pipeline`` is missing."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA:
+            raise
+        from signalbook.pipeline.errors import PipelineError as Missing
+
+        raise Missing(f"the pipeline needs {error.name}: pip install 'signalbook[pipeline]'") from None
