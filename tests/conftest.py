@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.others import OTHERS, OURS, own_parameters, require_own_test, skip_without
+from tests.others import OTHERS, OURS, own_parameters, purpose, require_own_test, skip_without
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -25,6 +25,7 @@ from signalbook.storage.schema import TABLES
 pytest_plugins = ["tests.brokers.fixtures"]
 
 _INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _databases = count(1)
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
@@ -32,6 +33,10 @@ _databases = count(1)
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("signalbook", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("signalbook")
+# Java lives for seconds here: code that is compiled well, and a collector with threads of its own, cost more processor
+# time than they save.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
 # A shell lets what it runs in the background ignore interrupts, and so all that the tests start, of which some are to
 # be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -69,7 +74,7 @@ def sample_file(request: pytest.FixtureRequest) -> Callable[[str], Path]:
             return own
         found, same = OTHERS / "xregistry-samples" / name, own_parameters(request.node)
         assert same or request.node.get_closest_marker("others"), "no document of our own is tested"
-        skip_without(found, f"{request.node.originalname} with xRegistry's sample", f"the same test, {same}")
+        skip_without(found, f"{purpose(request.node)} with xRegistry's sample", f"the same test, {same}")
         return found
 
     return find

@@ -29,6 +29,14 @@ def require_own_test(item: pytest.Item, marker: pytest.Mark) -> str:
     return ours
 
 
+def purpose(item: pytest.Item) -> str:
+    """What a test is for, by its name and the first line of its docstring."""
+    function = getattr(item, "function", None)
+    name = getattr(function, "__name__", item.name).removeprefix("test_").replace("_", " ")
+    words = (getattr(function, "__doc__", None) or "").strip().partition("\n")[0]
+    return f"{name} ({words.rstrip('.')})" if words else name
+
+
 def own_parameters(item: pytest.Item) -> list[str]:
     """The documents in ``tests/data/samples`` that the test of ``item`` is run with, apart from this time."""
     names = sorted({path.name.partition(".")[0] for path in (OURS / "samples").iterdir()})

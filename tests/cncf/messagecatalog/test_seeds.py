@@ -108,9 +108,7 @@ def test_samples_are_right_once_they_are_repaired(shared_data: Path, name: str, 
 
 TYPE = '"type" : { "value" : "workshop.opened", "required" : true'
 TEXTS = [
-    pytest.param(
-        '"attributes" : { "specversion" : "1.0", "type" : "workshop.opened", }', {}, id="L-1 comma at end"
-    ),
+    pytest.param('"attributes" : { "specversion" : "1.0", "type" : "workshop.opened", }', {}, id="L-1 comma at end"),
     pytest.param(
         """"attributes" : { "type" : "workshop.opened", "subject" : "/{hall}/{bench}"
         "datacontenttype" : "application/json" }""",
