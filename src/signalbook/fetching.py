@@ -113,18 +113,6 @@ def _public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not any(address in tunnel for tunnel in _TUNNELS)
 
 
-class Fetcher:
-    """Fetches for one server; safe to use from several threads."""
-
-    def __init__(self, allowed: AllowList, limits: Limits | None = None) -> None:
-        self._allowed = allowed
-        self._limits = limits or Limits()
-
-    def errand(self) -> Errand:
-        """A round of fetches with limits of its own."""
-        return Errand(self._allowed, self._limits)
-
-
 class Deadline:
     """The time that is left for some work, however many steps it takes. For one thread."""
 
@@ -164,9 +152,9 @@ def connect(address: str, port: int, deadline: Deadline) -> httpcore.NetworkStre
 
 
 class Errand:
-    """Fetches that together keep to one set of limits. For one thread."""
+    """Fetches that together keep to one set of ``limits``. For one thread."""
 
-    def __init__(self, allowed: AllowList, limits: Limits) -> None:
+    def __init__(self, allowed: AllowList, limits: Limits = Limits()) -> None:
         self._allowed = allowed
         self._limits = limits
         self._left = limits.max_bytes
