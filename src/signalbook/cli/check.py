@@ -81,7 +81,6 @@ def run(
             "--against",
             metavar="XID|FILE",
             help="SOURCE is a schema, to follow this schema of the registry, or the one in this file.",
-            show_default=False,
         ),
     ] = None,
     compatibility: Annotated[
@@ -90,7 +89,6 @@ def run(
             "--compatibility",
             case_sensitive=False,
             help="The rule to judge by; by default the schema's own, between files backward.",
-            show_default=False,
         ),
     ] = None,
     format: Annotated[
@@ -99,7 +97,6 @@ def run(
             "--format",
             metavar="NAME/VERSION",
             help="Format of the schema; by default what the file or the registry says.",
-            show_default=False,
         ),
     ] = "",
     lenient: Annotated[bool, typer.Option("--lenient", help="Read documents as import --lenient does.")] = False,

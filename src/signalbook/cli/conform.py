@@ -35,7 +35,7 @@ class Tier(StrEnum):
 
 
 def run(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The root of the registry.", show_default=False)] = "",
+    url: Annotated[str, typer.Argument(metavar="URL", help="The root of the registry.")] = "",
     tier: Annotated[Tier, typer.Option("--tier", help="Only read, or write too.")] = Tier.READ,
     allow_model_changes: Annotated[
         bool,

@@ -46,12 +46,10 @@ def run(
     server: ServerOption = None,
     db: DbOption = None,
     out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.", show_default=False),
+        str | None, typer.Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.")
     ] = None,
     format: Annotated[
-        DocumentFormat | None,
-        typer.Option("--format", help="json or yaml, whatever the name says.", show_default=False),
+        DocumentFormat | None, typer.Option("--format", help="json or yaml, whatever the name says.")
     ] = None,
 ) -> None:
     """Fetch the document piece by piece, and write it as it comes."""

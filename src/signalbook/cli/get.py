@@ -25,21 +25,13 @@ HELP: Final = (
 def run(
     xid: Annotated[str, typer.Argument(metavar="XID", help="An entity or collection, such as /schemagroups.")] = "/",
     filter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.", show_default=False
-        ),
+        list[str] | None, typer.Option("--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.")
     ] = None,
     sort: Annotated[
-        str | None,
-        typer.Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.", show_default=False),
+        str | None, typer.Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Show no more members.", show_default=False)
-    ] = None,
-    inline: Annotated[
-        str | None, typer.Option("--inline", metavar="PATHS", help="What to show inside, or *.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show no more members.")] = None,
+    inline: Annotated[str | None, typer.Option("--inline", metavar="PATHS", help="What to show inside, or *.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Collections as JSON too, an object by id.")] = False,
     server: ServerOption = None,
     db: DbOption = None,

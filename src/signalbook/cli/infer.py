@@ -36,10 +36,9 @@ class Taken(SignalbookError):
 
 def run(
     input: Annotated[
-        list[str],
-        typer.Option("--input", metavar="PATH", help="File, folder or glob; may be given again.", show_default=False),
+        list[str], typer.Option("--input", metavar="PATH", help="File, folder or glob; may be given again.")
     ],
-    group: Annotated[str, typer.Option("--group", metavar="ID", help="Id of the groups to infer.", show_default=False)],
+    group: Annotated[str, typer.Option("--group", metavar="ID", help="Id of the groups to infer.")],
     input_format: Annotated[
         str,
         typer.Option(
@@ -48,16 +47,12 @@ def run(
             help="What the input holds, such as cloudevents-jsonl, cloudevents-avro, http-jsonl.",
         ),
     ] = "cloudevents-jsonl",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.")] = None,
     server: Annotated[
-        str | None,
-        typer.Option("--server", metavar="URL", help="Put it into the registry at this URL.", show_default=False),
+        str | None, typer.Option("--server", metavar="URL", help="Put it into the registry at this URL.")
     ] = None,
     db: Annotated[
-        str | None,
-        typer.Option("--db", metavar="URL", help="Put it into the registry in this database.", show_default=False),
+        str | None, typer.Option("--db", metavar="URL", help="Put it into the registry in this database.")
     ] = None,
     accept: Annotated[
         float, typer.Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")

@@ -33,9 +33,7 @@ CHECK: Final = (
 app: Final = typer.Typer(help="Make messages of definitions, and check them before they are sent.")
 RegistryOption = Annotated[str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 NameArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
-EndpointOption = Annotated[
-    str, typer.Option("--endpoint", metavar="XID", help="The endpoint it is for.", show_default=False)
-]
+EndpointOption = Annotated[str, typer.Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
 
 
 class MessageForm(StrEnum):
@@ -73,26 +71,17 @@ def build(
     assign: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A placeholder, an attribute, or the path of a property; repeatable.",
-            show_default=False,
+            "--set", metavar="NAME=VALUE", help="A placeholder, an attribute, or the path of a property; repeatable."
         ),
     ] = None,
     data: Annotated[
-        str,
-        typer.Option(
-            "--data", metavar="FILE", help="The data in JSON, or the XML; - is standard input.", show_default=False
-        ),
+        str, typer.Option("--data", metavar="FILE", help="The data in JSON, or the XML; - is standard input.")
     ] = "",
     payload: Annotated[
-        str,
-        typer.Option("--payload", metavar="FILE", help="The payload itself, in its own format.", show_default=False),
+        str, typer.Option("--payload", metavar="FILE", help="The payload itself, in its own format.")
     ] = "",
     endpoint: EndpointOption = "",
-    protocol: Annotated[
-        str, typer.Option("--protocol", metavar="NAME", help="The protocol it is for.", show_default=False)
-    ] = "",
+    protocol: Annotated[str, typer.Option("--protocol", metavar="NAME", help="The protocol it is for.")] = "",
     form: Annotated[
         MessageForm | None,
         typer.Option(
@@ -141,9 +130,7 @@ def check(
     registry: RegistryOption,
     group: Annotated[
         list[str] | None,
-        typer.Option(
-            "--group", metavar="XID", help="Only this message group or endpoint; repeatable.", show_default=False
-        ),
+        typer.Option("--group", metavar="XID", help="Only this message group or endpoint; repeatable."),
     ] = None,
     endpoint: EndpointOption = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

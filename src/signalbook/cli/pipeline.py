@@ -48,12 +48,10 @@ class Partition(StrEnum):
 
 
 JobOption = Annotated[
-    Path | None,
-    typer.Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.", show_default=False),
+    Path | None, typer.Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
 RegistryOption = Annotated[
-    str | None,
-    typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False),
+    str | None, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")
 ]
 GroupOption = replay.GroupOption
 InputFormatOption = Annotated[
@@ -65,7 +63,7 @@ InputFormatOption = Annotated[
         show_default="cloudevents-jsonl, or what the URL says",
     ),
 ]
-OutputOption = Annotated[str | None, typer.Option("--output", metavar="DIR", help="Where to land.", show_default=False)]
+OutputOption = Annotated[str | None, typer.Option("--output", metavar="DIR", help="Where to land.")]
 TableFormatOption = Annotated[
     TableFormat | None, typer.Option("--table-format", help="Kind of tables.", show_default="iceberg")
 ]
@@ -87,7 +85,6 @@ OptionOption = Annotated[
         "--option",
         metavar="NAME=VALUE",
         help="An option of the source; ${NAME} in a value is an environment variable; may be given again.",
-        show_default=False,
     ),
 ]
 PolicyOption = replay.PolicyOption
@@ -98,7 +95,6 @@ JarsOption = Annotated[
         metavar="PATH",
         envvar="SIGNALBOOK_JARS",
         help="JAR files of Spark's connectors, or a folder of them, instead of fetching them.",
-        show_default=False,
     ),
 ]
 MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
@@ -140,7 +136,6 @@ def run_stream(
             "--input",
             metavar="URL",
             help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
-            show_default=False,
         ),
     ] = None,
     output: OutputOption = None,
@@ -272,7 +267,6 @@ def run(
             "--input",
             metavar="PATH|URL",
             help="File, folder, glob or URL such as kafka://HOST:PORT/TOPIC; may be given again.",
-            show_default=False,
         ),
     ] = None,
     output: OutputOption = None,

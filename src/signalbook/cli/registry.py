@@ -19,17 +19,10 @@ if TYPE_CHECKING:
     from signalbook.engine.engine import Engine
 
 
-ServerOption = Annotated[
-    str | None, typer.Option("--server", metavar="URL", help="The registry at this URL.", show_default=False)
-]
+ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help="The registry at this URL.")]
 DbOption = Annotated[
     str | None,
-    typer.Option(
-        "--db",
-        metavar="URL",
-        help=f"The registry in this database (default {settings.Settings.db}).",
-        show_default=False,
-    ),
+    typer.Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db})."),
 ]
 _SQLITE_FILE: Final = "sqlite:///"
 

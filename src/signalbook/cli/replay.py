@@ -24,15 +24,11 @@ BACKTEST: Final = (
     "Reports how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if "
     "more than --allow messages would be rejected. Nothing is written."
 )
-RegistryOption = Annotated[
-    str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False)
-]
-OutputArgument = Annotated[Path, typer.Argument(metavar="OUTPUT", help="The output folder.", show_default=False)]
+RegistryOption = Annotated[str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
+OutputArgument = Annotated[Path, typer.Argument(metavar="OUTPUT", help="The output folder.")]
 GroupOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--group", metavar="XID", help="Only this message group or endpoint; may be given again.", show_default=False
-    ),
+    typer.Option("--group", metavar="XID", help="Only this message group or endpoint; may be given again."),
 ]
 PolicyOption = Annotated[
     list[str] | None,
@@ -40,7 +36,6 @@ PolicyOption = Annotated[
         "--policy",
         metavar="[XID:]NAME=VALUE",
         help="What to do where definitions leave a choice, for all or for a group or definition; may be given again.",
-        show_default=False,
     ),
 ]
 _SHOWN: Final = 20
@@ -53,35 +48,18 @@ def replay(
     group: GroupOption = None,
     reason: Annotated[
         list[str] | None,
-        typer.Option(
-            "--reason",
-            metavar="REASON",
-            help="Only dead letters for this reason; may be given again.",
-            show_default=False,
-        ),
+        typer.Option("--reason", metavar="REASON", help="Only dead letters for this reason; may be given again."),
     ] = None,
     definition: Annotated[
         list[str] | None,
-        typer.Option(
-            "--definition",
-            metavar="XID",
-            help="Only dead letters meant for this; may be given again.",
-            show_default=False,
-        ),
+        typer.Option("--definition", metavar="XID", help="Only dead letters meant for this; may be given again."),
     ] = None,
     batch: Annotated[
         list[str] | None,
-        typer.Option(
-            "--batch", metavar="ID", help="Only dead letters of this batch; may be given again.", show_default=False
-        ),
+        typer.Option("--batch", metavar="ID", help="Only dead letters of this batch; may be given again."),
     ] = None,
     since: Annotated[
-        datetime | None,
-        typer.Option(
-            "--since",
-            help="Only dead letters of batches since then, in UTC.",
-            show_default=False,
-        ),
+        datetime | None, typer.Option("--since", help="Only dead letters of batches since then, in UTC.")
     ] = None,
     version: Annotated[
         list[str] | None,
@@ -89,7 +67,6 @@ def replay(
             "--version",
             metavar="XID",
             help="A Version of a schema or message to use instead of the default one; may be given again.",
-            show_default=False,
         ),
     ] = None,
     policy: PolicyOption = None,
@@ -134,12 +111,10 @@ def backtest(
             "--candidate",
             metavar="FILE|XID",
             help="A registry document, a schema document (with --definition), or a Version in the registry.",
-            show_default=False,
         ),
     ],
     definition: Annotated[
-        list[str] | None,
-        typer.Option("--definition", metavar="XID", help="Only messages meant for this; again.", show_default=False),
+        list[str] | None, typer.Option("--definition", metavar="XID", help="Only messages meant for this; again.")
     ] = None,
     group: GroupOption = None,
     by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names producers.")] = "ce_source",

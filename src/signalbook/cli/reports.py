@@ -22,10 +22,7 @@ METRICS: Final = (
     "To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port."
 )
 ReportToOption = Annotated[
-    str | None,
-    typer.Option(
-        "--report-to", metavar="URL", help="Send the reports of batches to this registry.", show_default=False
-    ),
+    str | None, typer.Option("--report-to", metavar="URL", help="Send the reports of batches to this registry.")
 ]
 PipelineOption = Annotated[
     str | None,
@@ -42,7 +39,6 @@ MetricsFileOption = Annotated[
         "--metrics-file",
         metavar="FILE",
         help="Replace this file by metrics after each batch; for node_exporter it ends in .prom.",
-        show_default=False,
     ),
 ]
 MetricsPortOption = Annotated[
@@ -85,7 +81,7 @@ def violations(found: list[JSONObject]) -> Table:
 
 
 def metrics(
-    output: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.", show_default=False)],
+    output: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
     pipeline: PipelineOption = None,
 ) -> None:
     """Print metrics."""

@@ -44,7 +44,7 @@ def _help(name: str, default: Any) -> str:
 
 
 def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
-    option = typer.Option(flag, help=text, show_default=False)
+    option = typer.Option(flag, help=text)
     kind = list[str] if type is tuple else type
     annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -39,31 +39,25 @@ ServerOption = Annotated[
         "--server",
         metavar="URL",
         help="The registry at this URL; without it the one that the settings host and port name.",
-        show_default=False,
     ),
 ]
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The subscription's id.", show_default=False)]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The subscription's id.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app: Final = typer.Typer(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
 
 
 def subscribe(
-    sink: Annotated[str, typer.Argument(metavar="SINK", help="Where events go.", show_default=False)],
-    protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="NAME", help="Such as HTTP or MQTT3.", show_default=False)
-    ] = None,
+    sink: Annotated[str, typer.Argument(metavar="SINK", help="Where events go.")],
+    protocol: Annotated[str | None, typer.Option("--protocol", metavar="NAME", help="Such as HTTP or MQTT3.")] = None,
     source: Annotated[
-        str | None,
-        typer.Option("--source", metavar="URL", help="The API whose events are wanted.", show_default=False),
+        str | None, typer.Option("--source", metavar="URL", help="The API whose events are wanted.")
     ] = None,
     type: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Only events of this type; repeatable.", show_default=False),
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only events of this type; repeatable.")
     ] = None,
     subject: Annotated[
-        str | None,
-        typer.Option("--subject", metavar="PREFIX", help="Only subjects that begin so.", show_default=False),
+        str | None, typer.Option("--subject", metavar="PREFIX", help="Only subjects that begin so.")
     ] = None,
     filter: Annotated[
         list[str] | None,
@@ -72,26 +66,16 @@ def subscribe(
             "-f",
             metavar="SQL|JSON",
             help="Only what matches: CloudEvents SQL or a filter; repeatable, all have to.",
-            show_default=False,
         ),
     ] = None,
     setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--setting", metavar="NAME=VALUE", help="A setting of the protocol; repeatable.", show_default=False
-        ),
+        list[str] | None, typer.Option("--setting", metavar="NAME=VALUE", help="A setting of the protocol; repeatable.")
     ] = None,
     credential: Annotated[
-        Path | None,
-        typer.Option(
-            "--credential", metavar="FILE", help="File with the credential for the sink, JSON.", show_default=False
-        ),
+        Path | None, typer.Option("--credential", metavar="FILE", help="File with the credential for the sink, JSON.")
     ] = None,
     after: Annotated[
-        int | None,
-        typer.Option(
-            "--after", metavar="POSITION", min=0, help="Begin behind this event, not now.", show_default=False
-        ),
+        int | None, typer.Option("--after", metavar="POSITION", min=0, help="Begin behind this event, not now.")
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
@@ -138,9 +122,7 @@ def show(id: IdArgument, server: ServerOption = None) -> None:
 
 @app.command("create")
 def create(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A subscription in JSON; - is standard input.", show_default=False)
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A subscription in JSON; - is standard input.")],
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:

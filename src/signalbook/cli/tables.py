@@ -34,29 +34,21 @@ VIEWS: Final = (
     "columns changed in a way that no table can follow."
 )
 _MIB: Final = 1024 * 1024
-OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)]
+OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The output folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
 DefinitionOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
-    ),
+    typer.Option("--definition", metavar="XID", help="Only this message definition; may be given again."),
 ]
 
 
 def status(
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", metavar="DIR", help="The output folder.")] = None,
     registry: Annotated[
-        str | None,
-        typer.Option(
-            "--registry", metavar="URL", help="What was reported to this registry instead.", show_default=False
-        ),
+        str | None, typer.Option("--registry", metavar="URL", help="What was reported to this registry instead.")
     ] = None,
     name: Annotated[
-        str | None,
-        typer.Option("--pipeline", metavar="NAME", help="There, all reports of this one.", show_default=False),
+        str | None, typer.Option("--pipeline", metavar="NAME", help="There, all reports of this one.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -113,18 +105,11 @@ def profile(
     output: OutputOption,
     definition: Annotated[
         list[str] | None,
-        typer.Option(
-            "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
-        ),
+        typer.Option("--definition", metavar="XID", help="Only this message definition; may be given again."),
     ] = None,
     registry: Annotated[
         str | None,
-        typer.Option(
-            "--registry",
-            metavar="URL|FILE|DIR",
-            help="Show where these definitions differ from the tables.",
-            show_default=False,
-        ),
+        typer.Option("--registry", metavar="URL|FILE|DIR", help="Show where these definitions differ from the tables."),
     ] = None,
     master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
     as_json: JsonOption = False,
