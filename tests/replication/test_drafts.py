@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from signalbook.client import ClientError
-from signalbook.replication.link import Scope
-from signalbook.replication.opening import LinkError, RegistryDialect, copying, link, open_source, open_target
+from signalbook.replication.link import RegistryDialect, Scope
+from signalbook.replication.opening import LinkError, copying, link, open_source, open_target
 from signalbook.replication.replicating import Replication
 from signalbook.replication.report import CopyReport
 from signalbook.replication.state import StateInMemory

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.cli.files import read_file
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSONObject, dump_json
 from signalbook.verdict import Verdict
-from signalbook.xid import Kind, Xid, XidError
+from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -161,10 +162,7 @@ def _is_file(against: str) -> bool:
 
 
 def _resource(text: str) -> Xid:
-    try:
-        xid = Xid.parse(text)
-    except XidError as error:
-        raise typer.BadParameter(f"{text!r} is no file and no xid: {error}", param_hint="--against") from None
+    xid = read_xid(text, "--against", "no file and ")
     if xid.kind is not Kind.RESOURCE:
         raise typer.BadParameter(f"{text!r} names no schema, such as /schemagroups/g/schemas/s", param_hint="--against")
     return xid
@@ -182,20 +180,7 @@ def _same_kind(source: str, old: Path) -> bool:
 
 
 def _schema(source: str, format: str) -> SchemaFile:
-    import sys
-
-    from signalbook.cli.importing import STANDARD_INPUT
-    from signalbook.documents import DocumentError, read_limited
-
-    if source == STANDARD_INPUT:
-        content = read_limited(sys.stdin.buffer, name="standard input")
-    else:
-        try:
-            with Path(source).open("rb") as file:
-                content = read_limited(file, name=source)
-        except OSError as error:
-            raise DocumentError(f"{source}: cannot be read: {error.strerror}") from None
-    return SchemaFile(name=source, content=content, stated=format)
+    return SchemaFile(name=source, content=read_file(source), stated=format)
 
 
 def _has_no_model(source: SourceDocument) -> bool:

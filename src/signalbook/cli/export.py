@@ -12,9 +12,9 @@ import typer
 
 from signalbook.cli.console import say, working
 from signalbook.cli.files import write_folder, write_pieces
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Xid, XidError
+from signalbook.xid import ROOT, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
@@ -53,10 +53,7 @@ def run(
     ] = None,
 ) -> None:
     """Fetch the document piece by piece, and write it as it comes."""
-    try:
-        target = Xid.parse(xid)
-    except XidError as error:
-        raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
+    target = read_xid(xid, "XID")
     yaml = format is DocumentFormat.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
         if out is not None and (out.endswith("/") or Path(out).is_dir()):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli.console import plain
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
-from signalbook.values import JSONObject, dump_json
-from signalbook.xid import Xid, XidError
+from signalbook.cli.console import plain, print_json
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 
 if TYPE_CHECKING:
     from signalbook.client import ReadFlags
@@ -37,22 +34,15 @@ def run(
     db: DbOption = None,
 ) -> None:
     """Read, and print to standard output."""
-    try:
-        target = Xid.parse(xid)
-    except XidError as error:
-        raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
+    target = read_xid(xid, "XID")
     flags: ReadFlags = {"filter": filter or (), "inline": (inline,) if inline else ()}
     if sort is not None:
         flags["sort"] = sort
     with open_registry(server, db, create=False) as registry:
         if not target.is_collection:
-            _print(registry.get(target, **flags))
+            print_json(registry.get(target, **flags))
         elif json or inline:
-            _print(dict(registry.items(target, limit=limit, **flags)))
+            print_json(dict(registry.items(target, limit=limit, **flags)))
         else:
             for name, member in registry.items(target, limit=limit, **flags):
                 typer.echo("\t".join((name, member.get("modifiedat", ""), plain(member.get("name", "")))).rstrip())
-
-
-def _print(value: JSONObject) -> None:
-    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")

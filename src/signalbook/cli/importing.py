@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signalbook.cli.console import console, say
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.cli.files import STANDARD_INPUT, read_file
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, dump_json
-from signalbook.xid import ROOT, Kind, Xid, XidError
+from signalbook.xid import ROOT, Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
@@ -34,7 +34,6 @@ _LENIENT: Final = (
 )
 _SHOWN: Final = 20
 """Up to so many documents have a line each."""
-STANDARD_INPUT: Final = "-"
 EVENTS: Final = "builtin:events"
 """The definitions of the registry's own change events, which come with the program."""
 _TIMEOUT: Final = 30.0
@@ -69,7 +68,7 @@ def run(
 ) -> None:
     """Read everything first, so that a broken file stops the import before it begins."""
 
-    target = _target(to)
+    target = None if to is None else read_xid(to, "--to")
     sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
     if not as_json:
         for source in sources:
@@ -83,13 +82,6 @@ def run(
             done = _import_all(registry, sources, ignore or (), target, verb="" if as_json else "imported")
     if as_json:
         typer.echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
-
-
-def _target(to: str | None) -> Xid | None:
-    try:
-        return None if to is None else Xid.parse(to)
-    except XidError as error:
-        raise typer.BadParameter(f"{to!r} is no xid: {error}", param_hint="--to") from None
 
 
 def _owners_first(source: SourceDocument) -> tuple[bool, int]:
@@ -144,11 +136,10 @@ def _failure(source: SourceDocument, error: SignalbookError, done: int, total: i
 def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
     from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
-    from signalbook.documents import merge, parse_source, read_folder, read_limited, read_source
+    from signalbook.documents import merge, parse_source, read_folder, read_source
 
     if source == STANDARD_INPUT:
-        data = read_limited(sys.stdin.buffer, name="standard input")
-        yield _adopted(parse_source(data, name="standard input", lenient=lenient))
+        yield _adopted(parse_source(read_file(source), name="standard input", lenient=lenient))
     elif source.startswith("builtin:"):
         yield _builtin(source)
     elif source.lower().startswith(("http://", "https://")):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli.console import console, plain, say, working
+from signalbook.cli.console import console, counts_table, plain, say, working
 from signalbook.cli.registry import open_registry
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
@@ -126,13 +126,8 @@ def _write(out: Path | None, inferred: InferredDefinitions) -> None:
 
 
 def _show(inferred: InferredDefinitions) -> None:
-    from rich.table import Table
-
     screen = console()
-    table = Table("definition", title="Inferred", title_justify="left")
-    table.add_column("messages", justify="right")
-    for name, count in list(inferred.messages.items())[:_SHOWN]:
-        table.add_row(name, f"{count:,}")
+    table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_SHOWN])
     if len(inferred.messages) > _SHOWN:
         table.add_row(f"… and {len(inferred.messages) - _SHOWN} more", "")
     screen.print(table)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signalbook.cli.console import plain
+from signalbook.cli.files import read_file
 from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
@@ -99,7 +100,6 @@ def build(
         as_record,
         as_request,
         data_in,
-        read,
     )
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
@@ -114,7 +114,7 @@ def build(
     definition = known.definition(message)
     target = known.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
     settings = AssignedInputs.sort(given, definition, target)
-    content = read(payload) if payload else data_in(read(data), definition) if data else UNSET
+    content = read_file(payload) if payload else data_in(read_file(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
     chosen = form or (MessageForm.EVENT if outbound.event is not None and not target else MessageForm.MESSAGE)
     if chosen is MessageForm.EVENT:
@@ -136,7 +136,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check every message against the definitions and report what is refused."""
-    from signalbook.cli.producing import KnownDefinitions, messages_in, read
+    from signalbook.cli.producing import KnownDefinitions, messages_in
     from signalbook.messages import validate_outbound
 
     known = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
@@ -144,7 +144,7 @@ def check(
     checked = 0
     refused: list[tuple[str, Rejected]] = []
     for name in files:
-        for place, found in messages_in(name, read(name)):
+        for place, found in messages_in(name, read_file(name)):
             checked += 1
             refused += [(place, refusal) for refusal in validate_outbound(found, known.contract, target)]
     if as_json:

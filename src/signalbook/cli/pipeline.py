@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from signalbook.cli import infer, replay, reports, tables
-from signalbook.cli.console import console
+from signalbook.cli.console import console, counts_table
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -358,11 +358,8 @@ def _show(report: Report) -> None:
         messages.add_row(f"… and {len(busiest) - _SHOWN} more: --json lists all", "", "")
     screen.print(messages)
     if result["reasons"]:
-        reasons = Table("reason", title="Dead letters", title_justify="left")
-        reasons.add_column("messages", justify="right")
-        for reason, count in sorted(result["reasons"].items(), key=lambda row: -row[1]):
-            reasons.add_row(reason, f"{count:,}")
-        screen.print(reasons)
+        reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
+        screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
         screen.print(reports.violations(result["violations"]))
     screen.print(

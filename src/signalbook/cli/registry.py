@@ -12,6 +12,7 @@ import typer
 
 from signalbook import settings
 from signalbook.errors import SignalbookError
+from signalbook.xid import Xid, XidError
 
 if TYPE_CHECKING:
     from signalbook.client import Client
@@ -73,3 +74,11 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
         yield Engine(store, settings=given)
     finally:
         store.close()
+
+
+def read_xid(text: str, option: str, other: str = "") -> Xid:
+    """The xid given with ``option``, which might have been an ``other`` thing. Raises ``typer.BadParameter``."""
+    try:
+        return Xid.parse(text)
+    except XidError as error:
+        raise typer.BadParameter(f"{text!r} is {other}no xid: {error}", param_hint=option) from None

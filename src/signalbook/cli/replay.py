@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from signalbook.cli.console import plain, working
+from signalbook.cli.console import counts_table, plain, working
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -154,17 +154,12 @@ def backtest(
 
 def _compare(found: Backtest) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     screen = Console(highlight=False)
     for title, changes in (("Would be rejected", found.broken), ("Would land after all", found.mended)):
         for name, counts in (("producer", changes.producers), ("rule", changes.rules)):
             if counts:
-                table = Table(name, title=title, title_justify="left")
-                table.add_column("messages", justify="right")
-                for text, count in counts.most_common(_SHOWN):
-                    table.add_row(plain(text), f"{count:,}")
-                screen.print(table)
+                screen.print(counts_table(name, title, counts.most_common(_SHOWN)))
         for example in changes.examples:
             said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
             screen.print(plain(f"{example.id} of {example.producer}: {said}"), soft_wrap=True, markup=False)
@@ -184,7 +179,6 @@ def _stage(now: Progress) -> str:
 
 def _show(found: Replay) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     screen = Console(highlight=False)
     result = found.to_json()
@@ -194,11 +188,7 @@ def _show(found: Replay) -> None:
         ("Still here", "reason", result["reasons"]),
     ):
         if counts:
-            table = Table(name, title=title, title_justify="left")
-            table.add_column("messages", justify="right")
-            for text, count in counts.items():
-                table.add_row(plain(text), f"{count:,}")
-            screen.print(table)
+            screen.print(counts_table(name, title, counts.items()))
     screen.print(
         f"{result['replayed']:,} dead letters: {result['landed']:,} {moved}, {result['dead_lettered']:,} stay, "
         f"{result['changed']:,} of them for another reason, {result['dropped']:,} dropped",

@@ -6,8 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from enum import StrEnum
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -18,13 +17,13 @@ from signalbook import settings
 from signalbook.cli.console import console, say
 from signalbook.cli.registry import open_engine
 from signalbook.errors import SignalbookError
+from signalbook.replication.link import RegistryDialect, Scope
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
     from signalbook.client.registry import ReadableRegistry
     from signalbook.replication.local import LocalRegistry
     from signalbook.replication.opening import CopyTarget
-    from signalbook.replication.opening import RegistryDialect as Spoken
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import CopyReport
 
@@ -35,15 +34,6 @@ HELP: Final = (
     "is deleted at the target only if it came from there, and what the target has of its own stays as it is."
 )
 _SHOWN: Final = 20
-
-
-class DialectName(StrEnum):
-    """What registries speak, as ``replication.opening`` has it: the command line is shown without loading that."""
-
-    XREGISTRY = "xregistry"
-    SCHEMAREGISTRY = "schemaregistry"
-    MESSAGECATALOG = "messagecatalog"
-    MESSAGECATALOG_0_1 = "messagecatalog-0.1"
 
 
 def run(
@@ -77,15 +67,14 @@ def run(
         bool, typer.Option("--model", help="Extend the target's model by the types it does not have.")
     ] = False,
     from_dialect: Annotated[
-        DialectName | None, typer.Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
+        RegistryDialect | None, typer.Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
     ] = None,
     to_dialect: Annotated[
-        DialectName | None, typer.Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
+        RegistryDialect | None, typer.Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> int:
     """Open both, link them, copy."""
-    from signalbook.replication.link import Scope
     from signalbook.replication.opening import copying, link
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import CopyReport
@@ -122,28 +111,20 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
             repeat(work, partial(time.sleep, every), threading.Event(), _failed)
 
 
-@contextmanager
-def _source(where: str, dialect: DialectName | None) -> Iterator[ReadableRegistry]:
+def _source(where: str, dialect: RegistryDialect | None) -> AbstractContextManager[ReadableRegistry]:
     from signalbook.replication.opening import open_source
 
     if _is_remote(where):
-        with open_source(where, timeout=_timeout(), dialect=_spoken(dialect)) as registry:
-            yield registry
-        return
-    with _local(where, create=False) as registry:
-        yield registry
+        return open_source(where, timeout=_timeout(), dialect=dialect)
+    return _local(where, create=False)
 
 
-@contextmanager
-def _target(where: str, dialect: DialectName | None, source: str) -> Iterator[CopyTarget]:
+def _target(where: str, dialect: RegistryDialect | None, source: str) -> AbstractContextManager[CopyTarget]:
     from signalbook.replication.opening import open_target
 
     if _is_remote(where):
-        with open_target(where, timeout=_timeout(), dialect=_spoken(dialect), source=source) as registry:
-            yield registry
-        return
-    with _local(where, create=True) as registry:
-        yield registry
+        return open_target(where, timeout=_timeout(), dialect=dialect, source=source)
+    return _local(where, create=True)
 
 
 @contextmanager
@@ -153,12 +134,6 @@ def _local(where: str, *, create: bool) -> Iterator[LocalRegistry]:
     given = settings.load({"db": where}, environ=os.environ)
     with open_engine(given, create=create) as engine:
         yield LocalRegistry(engine, given.base_url)
-
-
-def _spoken(dialect: DialectName | None) -> Spoken | None:
-    from signalbook.replication.opening import RegistryDialect as Spoken
-
-    return None if dialect is None else Spoken(dialect.value)
 
 
 def _timeout() -> float:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from signalbook import settings
-from signalbook.cli.console import plain
+from signalbook.cli.console import plain, print_json
 from signalbook.errors import SignalbookError
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
 if TYPE_CHECKING:
     from signalbook.client.client import Subscriptions
@@ -94,10 +94,7 @@ def subscribe(
     }
     with _open(server) as subscriptions:
         made = subscriptions.add({name: value for name, value in wanted.items() if value})
-    if json:
-        _print(made)
-    else:
-        typer.echo(made["id"])
+    _show_created(made, json)
 
 
 @app.command("list")
@@ -105,7 +102,7 @@ def list_(server: ServerOption = None, json: JsonOption = False) -> None:
     """Show all subscriptions, a line each: id, state, events delivered, sink, last error."""
     with _open(server) as subscriptions:
         if json:
-            _print(list(subscriptions))
+            print_json(list(subscriptions))
             return
         for one in subscriptions:
             state = one.get("status", {})
@@ -117,7 +114,7 @@ def list_(server: ServerOption = None, json: JsonOption = False) -> None:
 def show(id: IdArgument, server: ServerOption = None) -> None:
     """Show a subscription and the status of its deliveries as JSON."""
     with _open(server) as subscriptions:
-        _print(subscriptions.get(id))
+        print_json(subscriptions.get(id))
 
 
 @app.command("create")
@@ -130,10 +127,7 @@ def create(
     document = _document(file)
     with _open(server) as subscriptions:
         made = subscriptions.add(document)
-    if json:
-        _print(made)
-    else:
-        typer.echo(made["id"])
+    _show_created(made, json)
 
 
 @app.command("resume")
@@ -148,6 +142,13 @@ def delete(id: IdArgument, server: ServerOption = None) -> None:
     """End a subscription."""
     with _open(server) as subscriptions:
         subscriptions.delete(id)
+
+
+def _show_created(made: JSONObject, json: bool) -> None:
+    if json:
+        print_json(made)
+    else:
+        typer.echo(made["id"])
 
 
 @contextmanager
@@ -205,7 +206,3 @@ def _document(path: Path) -> JSONObject:
     if not isinstance(found, dict):
         raise SignalbookError(f"{path}: this is no JSON object")
     return found
-
-
-def _print(value: JSON) -> None:
-    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Self
 
 from signalbook.cncf.ids import compose, message_path, schema_path
@@ -196,3 +197,12 @@ def within(uri: str, authority: str) -> bool:
     """Whether ``uri`` is that of an ``authority``, or something under it."""
     top = authority.rstrip("/")
     return uri.rstrip("/") == top or uri.startswith(f"{top}/" if "://" in top else (f"{top}/", f"{top}:"))
+
+
+class RegistryDialect(StrEnum):
+    """What registries speak."""
+
+    XREGISTRY = "xregistry"
+    SCHEMAREGISTRY = "schemaregistry"
+    MESSAGECATALOG = "messagecatalog"
+    MESSAGECATALOG_0_1 = "messagecatalog-0.1"
