@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from signalbook import __version__
+from signalbook import __version__, settings
 from signalbook.cli import (
     check,
     conform,
@@ -19,7 +21,6 @@ from signalbook.cli import (
     message,
     pipeline,
     replicate,
-    serve,
     subscriptions,
 )
 from signalbook.cli.console import fail
@@ -31,6 +32,11 @@ _MISUSED: Final = 2
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 
+_SERVE: Final = (
+    "Run the registry server.\n\n"
+    "Every option is also a variable in the environment (--base-url: SIGNALBOOK_BASE_URL) and a line in "
+    'signalbook.toml (base_url = "...").'
+)
 _DEMO: Final = (
     "Show the main job on real input.\n\n"
     "Starts a registry, loads definitions of real and made-up messages, replays deliveries with a known number of "
@@ -70,7 +76,43 @@ def _common(
     """Options before the command."""
 
 
-app.command("serve", help=serve.HELP)(serve.serve)
+def serve(**given: Any) -> None:
+    """Serve with the settings in ``given``, the environment and the configuration file."""
+    from signalbook.server import run
+
+    config: Path | None = given.pop("config", None)
+    run(settings.load(given, environ=os.environ, config=config))
+
+
+def _serve_parameters() -> list[inspect.Parameter]:
+    table = [
+        _parameter(row.name, settings.option_for(row.name), type(row.default), _setting_help(row.name, row.default))
+        for row in fields(settings.Settings)
+    ]
+    text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
+    return [*table, _parameter("config", "--config", Path, text)]
+
+
+def _setting_help(name: str, default: Any) -> str:
+    text = settings.help_for(name)
+    if isinstance(default, tuple):
+        return f"{text} May be given again."
+    return text if default == "" else f"{text} Default: {default}."
+
+
+def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
+    option = typer.Option(flag, help=text)
+    kind = list[str] if type is tuple else type
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+# What the command line reads instead of ``**given``.
+serve.__signature__ = inspect.Signature(_serve_parameters())  # type: ignore[attr-defined]
+serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _serve_parameters()}
+
+
+app.command("serve", help=_SERVE)(serve)
 app.command("import", help=importing.HELP)(importing.run)
 app.command("export", help=export.HELP)(export.run)
 app.command("get", help=get.HELP)(get.run)

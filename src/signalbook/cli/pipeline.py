@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from signalbook.cli import infer, replay, reports, tables
-from signalbook.cli.console import console, counts_table
-from signalbook.values import dump_json
+from signalbook.cli import infer, replay, tables
+from signalbook.cli.console import console, counts_table, plain
+from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
-    from signalbook.pipeline import Progress, Report
+    from rich.table import Table
+
+    from signalbook.pipeline import Progress, Report, ReportOptions
 RUN: Final = (
     "Check messages against their definitions and land them as tables.\n\n"
     "Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A "
@@ -30,6 +32,7 @@ STREAM: Final = (
     "it ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work."
 )
 _SHOWN: Final = 40
+_SHOWN_VIOLATIONS: Final = 10
 
 
 class TableFormat(StrEnum):
@@ -98,9 +101,58 @@ JarsOption = Annotated[
     ),
 ]
 MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
+ReportToOption = Annotated[
+    str | None, typer.Option("--report-to", metavar="URL", help="Send the reports of batches to this registry.")
+]
+PipelineOption = tables.PipelineOption
+MetricsFileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-file",
+        metavar="FILE",
+        help="Replace this file by metrics after each batch; for node_exporter it ends in .prom.",
+    ),
+]
+MetricsPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve metrics at this port.", show_default="none"
+    ),
+]
+MetricsHostOption = Annotated[
+    str | None,
+    typer.Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
+]
 app: Final = typer.Typer(
     help="Check streams of messages against their definitions and land them, on Spark.", no_args_is_help=True
 )
+
+
+def report_options(found: ReportOptions, **given: str | int | None) -> ReportOptions:
+    """What a job file says, but for what options say otherwise."""
+    import msgspec
+
+    return msgspec.structs.replace(found, **{name: value for name, value in given.items() if value is not None})
+
+
+def say(words: str) -> None:
+    """What people should know while a batch or a stream goes on."""
+    typer.echo(f"signalbook: {plain(words)}", err=True)
+
+
+def _violations(found: list[JSONObject]) -> Table:
+    """The violations of a report, those met most."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table("definition", "path", "rule", title="Violations", title_justify="left")
+    table.add_column("messages", justify="right")
+    table.add_column("for example", overflow="fold")
+    for each in found[:_SHOWN_VIOLATIONS]:
+        example = each["example"]
+        where = f"{example['source'].rpartition('/')[2]}:{example['position']}: {example['message']}"
+        table.add_row(*map(Text, (each["definition"], each["path"], each["rule"], f"{each['messages']:,}", where)))
+    return table
 
 
 def job_settings(
@@ -158,11 +210,11 @@ def run_stream(
     policy: PolicyOption = None,
     jars: JarsOption = None,
     master: MasterOption = None,
-    report_to: reports.ReportToOption = None,
-    pipeline_name: reports.PipelineOption = None,
-    metrics_file: reports.MetricsFileOption = None,
-    metrics_port: reports.MetricsPortOption = None,
-    metrics_host: reports.MetricsHostOption = None,
+    report_to: ReportToOption = None,
+    pipeline_name: PipelineOption = None,
+    metrics_file: MetricsFileOption = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result of each batch as one JSON object.")] = False,
 ) -> None:
     """Land a stream; what people should know goes to standard error, the result of each batch to standard output."""
@@ -185,7 +237,7 @@ def run_stream(
     )
     timing = {"name": name, "interval": interval, "max_messages": max_messages}
     options = pipeline.job_options(job, given, **timing)
-    audience = reports.audience(
+    reporting = report_options(
         options.report,
         to=report_to,
         name=pipeline_name,
@@ -194,13 +246,13 @@ def run_stream(
         metrics_host=metrics_host,
     )
     wanted = options.streaming(once=once)
-    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, audience, reports.say) as committed:
+    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, say) as committed:
 
         def done(report: Report) -> None:
             typer.echo(_line(report, as_json))
             committed()
 
-        pipeline.stream(wanted, stop=stop, notify=reports.say, done=done)
+        pipeline.stream(wanted, stop=stop, notify=say, done=done)
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:
@@ -248,7 +300,7 @@ app.command("status", help=tables.STATUS)(tables.status)
 app.command("profile", help=tables.PROFILE)(tables.profile)
 
 
-app.command("metrics", help=reports.METRICS)(reports.metrics)
+app.command("metrics", help=tables.METRICS)(tables.metrics)
 
 
 app.command("compact", help=tables.COMPACT)(tables.compact)
@@ -283,9 +335,9 @@ def run(
     policy: PolicyOption = None,
     jars: JarsOption = None,
     master: MasterOption = None,
-    report_to: reports.ReportToOption = None,
-    name: reports.PipelineOption = None,
-    metrics_file: reports.MetricsFileOption = None,
+    report_to: ReportToOption = None,
+    name: PipelineOption = None,
+    metrics_file: MetricsFileOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Run one batch; progress goes to standard error, the result to standard output."""
@@ -309,8 +361,8 @@ def run(
     )
     options = pipeline.job_options(job, given)
     wanted = options.job()
-    audience = reports.audience(options.report, to=report_to, name=name, metrics_file=metrics_file)
-    with pipeline.reporting(wanted.output, audience, reports.say) as committed, _shown_progress() as progress:
+    reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
+    with pipeline.reporting(wanted.output, reporting, say) as committed, _shown_progress() as progress:
         report = pipeline.run(wanted, progress=progress)
         committed()
     if as_json:
@@ -361,7 +413,7 @@ def _show(report: Report) -> None:
         reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
         screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
-        screen.print(reports.violations(result["violations"]))
+        screen.print(_violations(result["violations"]))
     screen.print(
         f"{result['read']:,} read = {result['landed']:,} landed + {result['dead_lettered']:,} dead letters + "
         f"{result['dropped']:,} dropped, in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",
