@@ -16,7 +16,7 @@ from signalbook.client.registry import aimed
 from signalbook.client.responses import BadResponse, Document, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
 from signalbook.documents import Upload
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import JSON, JSONObject
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT
 
@@ -31,43 +31,6 @@ class Events:
     events: tuple[JSONObject, ...]
     position: int
     more: bool
-
-
-def _read_feed(transport: Transport, after: int, limit: int | None) -> Events:
-    """As ``Client.events``."""
-    query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
-    answer = transport.send("GET", _EVENTS, query=query)
-    try:
-        events = parse_json(answer.content)
-    except JSONError as error:
-        raise BadResponse(f"{answer.url}: this is no change feed ({error})") from None
-    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
-        raise BadResponse(f"{answer.url}: this is no change feed: it answers without a batch of events")
-    following = answer.links.get("next", {}).get("url")
-    _last_event = after if not events else _number(str(events[-1].get("id", "")), answer)
-    position = _last_event if following is None else _after(following, answer)
-    return Events(events=tuple(events), position=max(after, position), more=following is not None)
-
-
-def _last_event(transport: Transport) -> int:
-    """As ``Client.last_event``."""
-    answer = transport.send("GET", _EVENTS, query={"limit": "1"})
-    link = answer.links.get("last", {}).get("url")
-    if link is None:
-        raise BadResponse(f"{answer.url}: the change feed does not say where it ends")
-    return _after(link, answer)
-
-
-def _wait_for_event(transport: Transport, after: int, seconds: float) -> bool:
-    """As ``Client.wait_for_event``."""
-    deadline = time.monotonic() + seconds
-    headers = {"Accept": _STREAM}
-    lines = transport.lines(_EVENTS, query={"after": str(after)}, headers=headers, timeout=seconds)
-    try:
-        with closing(lines):
-            return any(line.startswith("data:") for line in _until(deadline, lines))
-    except httpx.ReadTimeout:
-        return False
 
 
 def _until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
@@ -114,9 +77,7 @@ class Pipelines:
 
     def add(self, name: str, report: JSONObject) -> JSONObject:
         """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
-        headers = {"Content-Type": "application/json"}
-        path = f"{_pipeline_path(name)}/reports"
-        return json_object(self._transport.send("POST", path, content=dump_json(report), headers=headers))
+        return json_object(self._transport.send("POST", f"{_pipeline_path(name)}/reports", json=report))
 
     def delete(self, name: str) -> None:
         """Forget one and its reports."""
@@ -132,7 +93,6 @@ def _pipeline_path(name: str) -> str:
 
 
 _SUBSCRIPTIONS: Final = "/subscriptions"
-_HEADERS: Final = {"Content-Type": "application/json"}
 
 
 class SubscriptionOptions(TypedDict, total=False):
@@ -167,7 +127,7 @@ class Subscriptions:
 
     def add(self, document: JSONObject) -> JSONObject:
         """Create the subscription that a document says. Returns it as it is now."""
-        return json_object(self._transport.send("POST", _SUBSCRIPTIONS, content=dump_json(document), headers=_HEADERS))
+        return json_object(self._transport.send("POST", _SUBSCRIPTIONS, json=document))
 
     def get(self, id: str) -> JSONObject:
         """One of them."""
@@ -175,9 +135,7 @@ class Subscriptions:
 
     def replace(self, id: str, document: JSONObject) -> JSONObject:
         """Replace one, keeping its secrets if it leaves them out; what was given up is tried again."""
-        return json_object(
-            self._transport.send("PUT", _subscription_path(id), content=dump_json(document), headers=_HEADERS)
-        )
+        return json_object(self._transport.send("PUT", _subscription_path(id), json=document))
 
     def delete(self, id: str) -> None:
         """Delete one: nothing more is delivered."""
@@ -269,9 +227,7 @@ class Client:
 
     def delete_members(self, collection: Target, ids: Iterable[str]) -> None:
         """Delete these members of a collection, as far as they are there; no others."""
-        body = dump_json({name: {} for name in ids})
-        headers = {"Content-Type": "application/json"}
-        self._transport.send("DELETE", transport.path_of(collection), content=body, headers=headers)
+        self._transport.send("DELETE", transport.path_of(collection), json={name: {} for name in ids})
 
     # Documents, as bytes
 
@@ -363,15 +319,34 @@ class Client:
 
         Not every server has a change feed: then ``NotFound``.
         """
-        return _read_feed(self._transport, after, limit)
+        query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
+        answer = self._transport.send("GET", _EVENTS, query=query)
+        events = json_objects(answer, "change events")
+        following = answer.links.get("next", {}).get("url")
+        # A page with a successor reaches to where that begins, which may be behind its last event.
+        last = after if not events else _number(str(events[-1].get("id", "")), answer)
+        position = last if following is None else _after(following, answer)
+        return Events(events=tuple(events), position=max(after, position), more=following is not None)
 
     def last_event(self) -> int:
         """The position behind all changes there are: where to follow from for who has read the registry itself."""
-        return _last_event(self._transport)
+        answer = self._transport.send("GET", _EVENTS, query={"limit": "1"})
+        link = answer.links.get("last", {}).get("url")
+        if link is None:
+            raise BadResponse(f"{answer.url}: the change feed does not say where it ends")
+        return _after(link, answer)
 
     def wait_for_event(self, after: int, seconds: float) -> bool:
         """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
-        return _wait_for_event(self._transport, after, seconds)
+        deadline = time.monotonic() + seconds
+        lines = self._transport.lines(
+            _EVENTS, query={"after": str(after)}, headers={"Accept": _STREAM}, timeout=seconds
+        )
+        try:
+            with closing(lines):
+                return any(line.startswith("data:") for line in _until(deadline, lines))
+        except httpx.ReadTimeout:
+            return False
 
     @property
     def pipelines(self) -> Pipelines:
@@ -404,16 +379,12 @@ class Client:
         """
         query = transport.write_query(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
         headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in (attributes or {}).items()}
-        if content is None and body is not None:
-            content_type: str | None = "application/json"
-            sent: bytes | None = dump_json(body)
-        else:
-            content_type, sent = contenttype, content
-        headers |= {} if content_type is None else {"Content-Type": content_type}
+        if contenttype is not None:
+            headers["Content-Type"] = contenttype
         url = "/check" + transport.path_of(target, details=content is None)
-        return Verdict.from_json(
-            json_object(self._transport.send(method, url, query=query, content=sent, headers=headers))
-        )
+        json = body if content is None else None
+        answer = self._transport.send(method, url, query=query, content=content, json=json, headers=headers)
+        return Verdict.from_json(json_object(answer))
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
         """Whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
@@ -423,9 +394,7 @@ class Client:
     # Below: from requests to answers
 
     def _object(self, method: str, path: str, *, query: Query | None = None, body: JSON = None) -> JSONObject:
-        content = None if body is None else dump_json(body)
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        return json_object(self._transport.send(method, path, query=query, content=content, headers=headers))
+        return json_object(self._transport.send(method, path, query=query, json=body))
 
     def _write_document(
         self, method: str, target: Target, content: bytes, contenttype: str | None, attributes: Mapping[str, str | None]

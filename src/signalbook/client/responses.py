@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import httpx
 
 from signalbook.errors import SignalbookError, describe
-from signalbook.values import Finding, JSONError, JSONObject, parse_json
+from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 _LONGEST_PAUSE: Final = 10.0
 _MAX_DEPTH: Final = 128
@@ -94,10 +94,7 @@ def checked(answer: httpx.Response) -> httpx.Response:
 
 def json_object(answer: httpx.Response) -> JSONObject:
     """The JSON object in ``answer``. Raises ``BadResponse``."""
-    try:
-        value = parse_json(answer.content, max_depth=_MAX_DEPTH)
-    except JSONError as error:
-        raise BadResponse(f"{answer.url}: this is no registry: it answers without JSON ({error})") from None
+    value = _json(answer, "this is no registry")
     if not isinstance(value, dict):
         raise BadResponse(f"{answer.url}: this is no registry: it answers without a JSON object")
     return value
@@ -105,13 +102,17 @@ def json_object(answer: httpx.Response) -> JSONObject:
 
 def json_objects(answer: httpx.Response, what: str) -> list[JSONObject]:
     """The JSON objects listed in ``answer``; ``what`` they are is said in errors. Raises ``BadResponse``."""
-    try:
-        found = parse_json(answer.content, max_depth=_MAX_DEPTH)
-    except JSONError as error:
-        raise BadResponse(f"{answer.url}: these are no {what} ({error})") from None
+    found = _json(answer, f"these are no {what}")
     if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
         raise BadResponse(f"{answer.url}: these are no {what}: it answers without a list of objects")
     return found
+
+
+def _json(answer: httpx.Response, problem: str) -> JSON:
+    try:
+        return parse_json(answer.content, max_depth=_MAX_DEPTH)
+    except JSONError as error:
+        raise BadResponse(f"{answer.url}: {problem}: it answers without JSON ({error})") from None
 
 
 def unreachable(base_url: str, error: httpx.HTTPError) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
@@ -14,13 +15,14 @@ import httpx
 from signalbook import __version__
 from signalbook.client.responses import BadResponse, ClientError, Unreachable, checked, retry_after, unreachable
 from signalbook.uris import is_address, user_of, without_user
+from signalbook.values import JSON, dump_json
 from signalbook.xid import Kind, Xid, XidError
 
 _SHOWN: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)
 
 
 class ResponseCache:
-    """Answers to GET by URL, up to ``limit`` bytes of them; those used longest ago go first."""
+    """Responses to GET by URL, up to ``limit`` bytes of them; those used longest ago go first."""
 
     def __init__(self, *, limit: int = 16 << 20) -> None:
         self._limit = limit
@@ -164,9 +166,15 @@ class Transport:
         *,
         query: Query | None = None,
         content: bytes | None = None,
+        json: JSON = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """The answer to one request, of 2xx or 303. ``url`` is absolute, or a path below the root."""
+        """The response to one request, of 2xx or 303. ``url`` is absolute, or a path below the root.
+
+        The body is ``content`` or, unless that is None, ``json`` as JSON.
+        """
+        if json is not None:
+            content, headers = dump_json(json), {**(headers or {}), "Content-Type": "application/json"}
         target = self.base_url + url if url.startswith("/") else url
         target = f"{target}?{query_string(query)}" if query else target
         request = self._http.build_request(method, target, content=content, headers=headers)
@@ -180,30 +188,28 @@ class Transport:
 
     def stream(self, url: str, *, query: Query | None = None) -> Iterator[bytes]:
         """The body of the answer to one GET as it comes, of any size. What follows a lost connection is an error."""
-        target = f"{self.base_url}{url}" + (f"?{query_string(query)}" if query else "")
-        try:
-            with self._http.stream("GET", target) as answer:
-                if not answer.is_success:
-                    answer.read()
-                checked(answer)
-                yield from answer.iter_bytes()
-        except httpx.HTTPError as error:
-            raise Unreachable(unreachable(self.base_url, error)) from None
+        with self._open(url, query or {}) as answer:
+            yield from answer.iter_bytes()
 
     def lines(
         self, url: str, *, query: Query, headers: Mapping[str, str], timeout: float
     ) -> Generator[str, None, None]:
         """The lines of a stream without end. Raises ``httpx.ReadTimeout`` when none comes for ``timeout`` seconds."""
-        target = f"{self.base_url}{url}?{query_string(query)}"
+        with self._open(url, query, endless=True, headers=headers, timeout=timeout) as answer:
+            yield from answer.iter_lines()
+
+    @contextmanager
+    def _open(self, url: str, query: Query, *, endless: bool = False, **more: Any) -> Iterator[httpx.Response]:
+        """The response to one GET, to be read as it comes; if it is ``endless``, silence is no lost connection."""
+        target = f"{self.base_url}{url}" + (f"?{query_string(query)}" if query else "")
         try:
-            with self._http.stream("GET", target, headers=headers, timeout=timeout) as answer:
+            with self._http.stream("GET", target, **more) as answer:
                 if not answer.is_success:
                     answer.read()
-                checked(answer)
-                yield from answer.iter_lines()
-        except httpx.ReadTimeout:
-            raise
+                yield checked(answer)
         except httpx.HTTPError as error:
+            if endless and isinstance(error, httpx.ReadTimeout):
+                raise
             raise Unreachable(unreachable(self.base_url, error)) from None
 
     def pages(self, url: str, *, query: Query | None = None) -> Iterator[httpx.Response]:

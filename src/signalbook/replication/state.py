@@ -33,11 +33,9 @@ class StateInMemory:
         self._state: JSON = None
 
     def load(self) -> JSON:
-        """As the protocol says."""
         return self._state
 
     def save(self, state: JSONObject) -> None:
-        """As the protocol says."""
         self._state = state
 
 
@@ -77,11 +75,9 @@ class StateInDatabase:
         self._name = f"{FOLDER}/{name}"
 
     def load(self) -> JSON:
-        """As the protocol says."""
         return KeyValueStore(self._engine.store).get(self._name)
 
     def save(self, state: JSONObject) -> None:
-        """As the protocol says."""
         KeyValueStore(self._engine.store).put({self._name: state})
 
 

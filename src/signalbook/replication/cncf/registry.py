@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final
 from urllib.parse import quote
+
+import httpx
 
 from signalbook.client import BadResponse, ClientError, NotFound, Refused
 from signalbook.client.registry import PAGE, ChangeBatch, NoHistory, ReadableRegistry, Refusal
@@ -30,42 +33,72 @@ _MAX_DEPTH: Final = 64
 _SEGMENT: Final = "!$&'()*+,;=@:%"
 
 
-class CncfApi(Protocol):
+class CncfApi(ABC):
     """An API of a draft. Ids are those of the API; a Version's attributes hold its document.
 
     Raises ``ClientError``, of which ``Refused`` says that a write was.
     """
 
-    kinds: tuple[str, str]
+    kinds: ClassVar[tuple[str, str]]
     """Plural names of the types of Groups and Resources that it has in xRegistry."""
+    paths: ClassVar[tuple[str, str]]
+    """What it calls the collections of these in its paths."""
+    lookup: ClassVar[str]
+    """The path where a version is looked up by its URI."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
 
     @property
     def url(self) -> str:
         """Its URL, which URIs of its versions are made for."""
+        return self._requests.url
 
     def groups(self) -> Sequence[str]:
         """Ids of all groups."""
+        return self._requests.ids(self.paths[0])
 
+    @abstractmethod
     def group(self, group: str) -> JSONObject | None:
         """A group's attributes, None if it is not there."""
 
+    @abstractmethod
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
         """Create a group."""
 
     def members(self, group: str) -> Sequence[str]:
         """Ids of the schemas or definitions of a group; none if it is not there."""
+        return self._requests.ids(self.paths[0], group, self.paths[1])
 
+    @abstractmethod
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
         """Numbers and attributes of all versions, in ascending order; none if there is no such member."""
 
     def holds(self, uri: str) -> bool:
         """Whether a version with this URI is there (D-5, D-6)."""
+        return self._requests.holds(self.lookup, uri)
 
+    @abstractmethod
     def post(self, group: str, member: str, version: JSONObject) -> None:
         """Add a version, with its authority and its URI as its id (D-17)."""
 
     def delete(self, group: str, member: str, number: int) -> None:
         """Delete a version."""
+        self._requests.delete(*self._versions_path(group, member), str(number))
+
+    def _versions_path(self, group: str, member: str) -> tuple[str, ...]:
+        return self.paths[0], group, self.paths[1], member, "versions"
+
+    def _documents(self, group: str, member: str) -> Iterator[tuple[int, httpx.Response, str]]:
+        """Each version of a member as the API shows its document, with its number and its path."""
+        path = self._versions_path(group, member)
+        for number in self._requests.numbers(*path):
+            address = route(*path, str(number))
+            try:
+                found = self._requests.transport.send("GET", address)
+            except NotFound:
+                continue  # it was deleted meanwhile (D-21)
+            yield number, found, address
 
 
 class Requests:
@@ -160,7 +193,6 @@ class CncfSource:
 
     @property
     def url(self) -> str:
-        """As the protocol says."""
         return self._draft.url
 
     def bases(self) -> Mapping[str, str]:
@@ -168,7 +200,6 @@ class CncfSource:
         return {self._draft.kinds[1]: self._draft.url}
 
     def model(self) -> JSONObject:
-        """As the protocol says."""
         groups, members = self._draft.kinds
         return {"groups": {groups: {"singular": groups[:-1], "resources": {members: {"singular": members[:-1]}}}}}
 
@@ -193,7 +224,6 @@ class CncfSource:
         deep: bool,
         page: int = PAGE,  # noqa: ARG002 - there are no pages
     ) -> Iterator[tuple[str, JSONObject]]:
-        """As the protocol says."""
         listed = self._draft.groups if collection.kind is Kind.GROUPS else self._members(collection)
         for name in sorted(map(entity_id, listed()), key=str.lower):
             shown = self.find(collection / name, deep=deep)
@@ -201,19 +231,15 @@ class CncfSource:
                 yield name, shown
 
     def position(self) -> int:
-        """As the protocol says."""
         raise NoHistory(f"{self.url} has the API of a CNCF draft, without a change feed: copy it every so many seconds")
 
     def changes(self, after: int) -> ChangeBatch:
-        """As the protocol says."""
         return ChangeBatch(events=(), position=after, more=False)
 
     def mark(self, position: int) -> str:  # noqa: ARG002 - there is no history
-        """As the protocol says."""
         return ""
 
     def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - there is no change feed
-        """As the protocol says."""
         time.sleep(seconds)
 
     def _members(self, collection: Xid) -> Callable[[], Sequence[str]]:
