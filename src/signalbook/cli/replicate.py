@@ -76,9 +76,8 @@ def run(
 ) -> int:
     """Open both, link them, copy."""
     from signalbook.replication.opening import copying, link
-    from signalbook.replication.replicating import Replication
+    from signalbook.replication.replicating import Replication, StateFile, StateInMemory
     from signalbook.replication.report import CopyReport
-    from signalbook.replication.state import StateFile, StateInMemory
 
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Generic, Self, TypeVar
 
 from signalbook.client.registry import NoHistory
 from signalbook.engine.engine import Engine
@@ -16,11 +17,9 @@ from signalbook.errors import SignalbookError
 from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.notices import RecentlySeen
 from signalbook.replication.opening import copying, link, open_source
-from signalbook.replication.replicating import Replication, keep_up, repeat
+from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
 from signalbook.replication.report import CopyReport, NotCopied
-from signalbook.replication.state import FOLDER, StateInDatabase
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import KeyValueStore, StorageError
 from signalbook.uris import is_address, without_user
@@ -222,7 +221,7 @@ class FollowedLink:
 
 
 def _notified_key(source: FollowedSource) -> str:
-    """The note that says when somebody last knocked."""
+    """Under which the server stores when it was last notified of changes at a source."""
     return f"{FOLDER}/{source.name}.knock"
 
 
@@ -232,3 +231,26 @@ def _finish(links: Sequence[FollowedLink]) -> None:
     deadline = time.monotonic() + _FINISH
     for known in links:
         known.thread.join(max(0.0, deadline - time.monotonic()))
+
+
+_REMEMBERED: Final = 10_000
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+class RecentlySeen(Generic[T]):
+    """The things seen last, up to ``limit`` of them: it may be no harm if one counts as new again."""
+
+    def __init__(self, *, limit: int = _REMEMBERED) -> None:
+        self._limit = limit
+        self._known: OrderedDict[T, None] = OrderedDict()
+
+    def __contains__(self, thing: T) -> bool:
+        return thing in self._known
+
+    def add(self, thing: T) -> None:
+        """Remember ``thing``; the oldest may be forgotten."""
+        self._known[thing] = None
+        while len(self._known) > self._limit:
+            self._known.popitem(last=False)
