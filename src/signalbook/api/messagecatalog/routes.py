@@ -12,8 +12,17 @@ from signalbook.api.cncf import CncfAPI, path_below
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.messagecatalog import first_draft, v01
-from signalbook.api.messagecatalog.catalog import CatalogWriter, Read, Routes, open_catalog
-from signalbook.api.messagecatalog.requests import CATALOG, FIRST, V01, CatalogRequest, parse_path
+from signalbook.api.messagecatalog.catalog import (
+    CATALOG,
+    FIRST,
+    V01,
+    CatalogRequest,
+    CatalogWriter,
+    Read,
+    Routes,
+    open_catalog,
+    parse_path,
+)
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Method

@@ -13,6 +13,15 @@ from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.messagecatalog.catalog import (
+    CATALOG,
+    DEFINITION,
+    DEFINITIONS,
+    GROUP,
+    GROUPS,
+    LOOKUP,
+    VERSION,
+    VERSIONS,
+    CatalogRequest,
     CatalogView,
     CatalogWriter,
     Routes,
@@ -23,17 +32,6 @@ from signalbook.api.messagecatalog.catalog import (
     refuse,
 )
 from signalbook.api.messagecatalog.first_draft import check_group
-from signalbook.api.messagecatalog.requests import (
-    CATALOG,
-    DEFINITION,
-    DEFINITIONS,
-    GROUP,
-    GROUPS,
-    LOOKUP,
-    VERSION,
-    VERSIONS,
-    CatalogRequest,
-)
 from signalbook.cncf.ids import draft_id, entity_id
 from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.cncf.messagecatalog.definitions import Posted
