@@ -23,7 +23,7 @@ _PAUSE: Final = 0.02
 _ROOT: Final = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
 """What a server may call its root; cases have it in patterns, so nothing in it may mean more than itself."""
 _SCRATCH: Final = "kitmodels"
-"""The Group type that cases about the model make of it what they like."""
+"""The Group type with which cases about the model do as they like."""
 
 
 class CaseOutcome(StrEnum):
@@ -200,7 +200,7 @@ class ConformanceSession:
         """What a refused request must leave as it is (R22): the case's Group with all in it."""
         if "g" not in variables:
             return b""
-        flags = "?inline=*" if self._profile.offers("inline") else ""
+        flags = "" if self._profile.lacking("flag:inline") else "?inline=*"
         return self._send(Step(method="GET", target=variables["g"] + flags), {}).answer.content
 
     def _send(self, step: Step, variables: Variables) -> Exchange:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, Self
 
 from signalbook.values import JSONObject
 
@@ -24,7 +24,7 @@ class SeededFault(StrEnum):
 
 
 # The dead-letter reason (messages.Reason) every fault of a kind must end with.
-REASONS: Final[dict[SeededFault, str]] = {
+REASONS: Final[dict[SeededFault | None, str]] = {
     SeededFault.WRONG_TYPE: "schema_violation",
     SeededFault.MISSING_FIELD: "schema_violation",
     SeededFault.UNKNOWN_EVENT: "no_match",
@@ -72,6 +72,11 @@ class TrafficTemplate:
     definition: str
     reason: str = ""
     fault: SeededFault | None = None
+
+    @classmethod
+    def of(cls, line: bytes, definition: str, fault: SeededFault | None, reason: str = "") -> Self:
+        """A template with the reason that every ``fault`` of its kind must end with, or with another ``reason``."""
+        return cls(line=line, definition=definition, reason=reason or REASONS.get(fault, ""), fault=fault)
 
 
 @dataclass(slots=True, kw_only=True)
