@@ -25,6 +25,7 @@ from signalbook.cli import (
 )
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
+from signalbook.plugins import install
 
 _INTERRUPTED: Final = 130
 _MISUSED: Final = 2
@@ -177,7 +178,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, SignalbookError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PIPELINE:
-        return f"this command needs {error.name}: pip install 'signalbook[pipeline]'"
+        return f"this command needs {error.name}: {install('pipeline')}"
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

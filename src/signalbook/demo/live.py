@@ -26,6 +26,7 @@ from signalbook.demo.program import end, keep
 from signalbook.demo.results import DemoFailed, LandedTables, Shown, misplaced
 from signalbook.demo.traffic import TOKEN, Place, TrafficTemplate, delivery_id
 from signalbook.pipeline import ReplayJob, replay
+from signalbook.plugins import install
 from signalbook.values import JSONObject
 
 COMMAND: Final = "signalbook pipeline stream --job job.toml"
@@ -188,7 +189,7 @@ def _needed() -> Path:
     """The folder with Spark's connector, where all else is there too."""
     kafka.jars("kafka")
     if find_spec("kafka") is None:
-        raise NotInstalled("there is no client of Kafka: pip install 'signalbook[kafka]'")
+        raise NotInstalled(f"there is no client of Kafka: {install('kafka')}")
     return kafka.jars("spark")
 
 

@@ -10,6 +10,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.naming import TableName, home
 from signalbook.pipeline.tables.parquet import ParquetTables
+from signalbook.plugins import install
 
 
 def open_tables(output: Path, table_format: TableFormat) -> Tables:
@@ -28,7 +29,7 @@ def _delta(output: Path) -> Tables:
     try:
         from signalbook.pipeline.tables.delta import DeltaTables
     except ModuleNotFoundError as error:
-        raise PipelineError(f"tables of Delta need {error.name}: pip install 'signalbook[pipeline,delta]'") from error
+        raise PipelineError(f"tables of Delta need {error.name}: {install('pipeline', 'delta')}") from error
     return DeltaTables(output)
 
 
