@@ -9,6 +9,7 @@ from typing import Final
 
 from signalbook.cncf.ids import draft_id, entity_id, is_segment
 from signalbook.cncf.messagecatalog import metaschemas, originals, validation
+from signalbook.cncf.messagecatalog.conversion import definition_to_message
 from signalbook.cncf.messagecatalog.metaschemas import (
     ALIASES,
     CLOUDEVENTS,
@@ -18,7 +19,6 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     format_of,
 )
 from signalbook.cncf.messagecatalog.originals import KNOWN, Content
-from signalbook.cncf.messagecatalog.projection import project_message
 from signalbook.cncf.messagecatalog.templates import literal
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
@@ -324,7 +324,7 @@ def definition_attributes(
     """The attributes of a message's new version in ``group``; ``before`` are those of the last one."""
     message = message_attributes(posted.document, before or {})
     if format in KNOWN:
-        message |= project_message(format, posted.definition, group)
+        message |= definition_to_message(format, posted.definition, group)
     if posted.content is not None:
         return originals.keep_content(format, message, posted.content)
     return originals.keep_definition(format, message, posted.definition)
