@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from typing import Final
 
-from signalbook.api.cncf import CncfRequest, CncfRoute, find_route
+from signalbook.api.cncf import CncfPath, CncfRequest, CncfRoute, find_route
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
 from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, message_xid, version_number
@@ -51,16 +51,10 @@ _XIDS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogPath:
-    """A path below a mount: ``text`` as it was sent, ``xid`` what it is in the registry.
+class CatalogPath(CncfPath):
+    """A path of either API; ``xid`` is what it is in the registry."""
 
-    ``id`` is the last group's or definition's id as the path has it.
-    """
-
-    template: str
-    text: str
     xid: Xid = GROUPS
-    id: str = ""
 
     @property
     def group(self) -> Xid:
@@ -113,19 +107,19 @@ BATCH: Final = 500
 
 
 class CatalogView:
-    """``view`` as a catalog. ``root`` is the URL of the registry.
+    """``view`` as the catalog that a ``request`` is about.
 
     Raises ``not_found`` for whatever is not there, and ``api_not_found`` if the model has no messages.
     """
 
-    def __init__(self, view: View, root: str, max_bytes: int) -> None:
+    def __init__(self, view: View, request: CatalogRequest) -> None:
         messagegroups = view.model.groups.get("messagegroups")
         if messagegroups is None or "messages" not in messagegroups.resources:
             detail = "the model of this registry has no messages"
             raise RegistryError("api_not_found", subject="/messagecatalog", detail=detail)
         self.view = view
-        self._root = root
-        self.options = ViewOptions(max_bytes=max_bytes)
+        self._root = request.root
+        self.options = ViewOptions(max_bytes=request.settings.max_response_bytes)
 
     def group(self, xid: Xid) -> JSONObject:
         """A group as xRegistry has it."""
@@ -237,7 +231,7 @@ class CatalogWriter:
     @property
     def catalog(self) -> CatalogView:
         """The catalog with what was written so far."""
-        return open_catalog(self._session.view, self._request)
+        return CatalogView(self._session.view, self._request)
 
     def put_group(self, xid: Xid, body: JSONObject, *, fixed: bool) -> Written:
         """Create a group or change it; with ``fixed`` its format stays even without definitions (C-2)."""
@@ -310,11 +304,6 @@ class CatalogWriter:
         found = find_by_uri(self._session.view, uri, self._request.places)
         if found is not None:
             raise Conflict(str(found), f"the version {message_path(found)} has the URI {uri} already")
-
-
-def open_catalog(view: View, request: CatalogRequest) -> CatalogView:
-    """The catalog that a request is about."""
-    return CatalogView(view, request.root, request.settings.max_response_bytes)
 
 
 def refuse(subject: str, faults: Iterable[Finding]) -> None:

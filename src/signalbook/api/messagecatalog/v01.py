@@ -70,17 +70,12 @@ def listed(
     wanted = _filters(request, filterable)
     page = _page(request)
     if wanted:
-        return _sifted(request, page, _shown_members(catalog, collection, show, page), wanted)
+        shown = ((xid, show(xid)) for xid in catalog.members(collection, page.after))
+        return _sifted(request, page, shown, wanted)
     position = Position(id=page.after) if page.after else None
     xids, found = catalog.page(collection, PageRequest(limit=page.limit, after=position, total=page.total))
     last = found.following.id if found.following else None
     return [show(xid) for xid in xids], tuple(_links(request, page, last, found.total or page.total or 0))
-
-
-def _shown_members(
-    catalog: CatalogView, collection: Xid, show: Callable[[Xid], JSONObject], page: _Page
-) -> Iterator[tuple[Xid, JSONObject]]:
-    return ((xid, show(xid)) for xid in catalog.members(collection, page.after))
 
 
 def _sifted(
