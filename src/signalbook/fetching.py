@@ -187,7 +187,9 @@ class Errand:
         backend = _Pinned(self._address(host, port), self._deadline)
         with (
             httpcore.ConnectionPool(ssl_context=ssl.create_default_context(), network_backend=backend) as pool,
-            pool.stream("GET", url.partition("#")[0], headers=[(b"Host", _authority(parts)), *_HEADERS]) as answer,
+            pool.stream(
+                "GET", url.partition("#")[0], headers=[(b"Host", parts.netloc.encode("ascii")), *_HEADERS]
+            ) as answer,
         ):
             headers = {name.lower(): value.decode("latin-1") for name, value in answer.headers}
             if answer.status in _REDIRECTS and b"location" in headers:
@@ -336,7 +338,3 @@ def _network(entry: str, setting: str) -> Network:
 
 def _host(parts: SplitResult) -> str:
     return str(parts.hostname).lower().removesuffix(".")
-
-
-def _authority(parts: SplitResult) -> bytes:
-    return parts.netloc.encode("ascii")

@@ -171,12 +171,8 @@ def _resource(text: str) -> Xid:
 def _between_files(source: str, old: Path, format: str, rule: Rule) -> Verdict:
 
     earlier = _schema(str(old), format)
-    later = _schema(source, format or (earlier.format if _same_kind(source, old) else ""))
+    later = _schema(source, format or (earlier.format if Path(source).suffix == old.suffix else ""))
     return compare(later, earlier, rule.value)
-
-
-def _same_kind(source: str, old: Path) -> bool:
-    return Path(source).suffix == old.suffix
 
 
 def _schema(source: str, format: str) -> SchemaFile:

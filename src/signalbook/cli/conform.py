@@ -64,15 +64,17 @@ def run(
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases and stop.")] = False,
 ) -> None:
     """Run the cases one after the other, report, exit."""
-    from signalbook.conformance import ConformanceSession, Options, Summary, Wire
+    from signalbook.conformance import ConformanceSession, Options, Summary, Wire, read_known
 
     cases = _selected(only)
     if list_cases:
-        _list(cases)
+        for case in cases:
+            needed = Tier.READ if case.reads else Tier.WRITE
+            typer.echo(f"{case.id}  {case.level} {needed}  {' '.join(case.requirements)}  {case.says}")
         return
     if not url:
         raise typer.BadParameter("name the URL of a server", param_hint="URL")
-    expected = _known(known)
+    expected = {} if known is None else read_known(known.read_bytes(), name=known.name)
     writes = tier is Tier.WRITE or allow_model_changes
     options = Options(writes=writes, configures=allow_model_changes, exact_titles=exact_titles)
     wire = Wire(url, timeout=timeout, headers=dict(map(_header, header or ())))
@@ -103,18 +105,6 @@ def _header(text: str) -> tuple[str, str]:
     if not colon or not name.strip().isascii():
         raise typer.BadParameter(f"{text!r} is no header: write 'NAME: VALUE'", param_hint="--header")
     return name.strip(), value.strip()
-
-
-def _known(file: Path | None) -> dict[str, str]:
-    from signalbook.conformance import read_known
-
-    return {} if file is None else read_known(file.read_bytes(), name=file.name)
-
-
-def _list(cases: Iterable[Case]) -> None:
-    for case in cases:
-        tier = "read" if case.reads else "write"
-        typer.echo(f"{case.id}  {case.level} {tier}  {' '.join(case.requirements)}  {case.says}")
 
 
 def _run(session: ConformanceSession, cases: list[Case]) -> list[CaseResult]:

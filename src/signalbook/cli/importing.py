@@ -20,7 +20,7 @@ from signalbook.xid import ROOT, Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.documents import ImportPlan, Repair, SourceDocument, Upload
+    from signalbook.documents import ImportPlan, SourceDocument, Upload
 HELP: Final = (
     "Bring registry documents into a registry.\n\n"
     "PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the "
@@ -73,7 +73,8 @@ def run(
     if not as_json:
         for source in sources:
             for part in source.parts or (source,):
-                _report_repairs(part.name, part.repairs)
+                if part.repairs:
+                    say("\n".join(f"repaired {part.name}, {repair}" for repair in part.repairs), style="yellow")
     with open_registry(server, db, create=not dry_run) as registry:
         if dry_run:
             with registry.trying() as trial:
@@ -92,11 +93,6 @@ def _owners_first(source: SourceDocument) -> tuple[bool, int]:
     if not isinstance(document, dict):
         return True, 0
     return not document.keys() & {"modelsource", "groups"}, len(target_of(document).parts)
-
-
-def _report_repairs(name: str, repairs: Sequence[Repair]) -> None:
-    if repairs:
-        say("\n".join(f"repaired {name}, {repair}" for repair in repairs), style="yellow")
 
 
 def _import_all(

@@ -11,6 +11,7 @@ import typer
 
 from signalbook.cli.console import console, counts_table, plain, say, working
 from signalbook.cli.registry import open_registry
+from signalbook.cli.replay import MasterOption
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 from signalbook.xid import Xid
@@ -58,7 +59,7 @@ def run(
         float, typer.Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
     ] = 0.99,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    master: MasterOption = "local[*]",
     as_json: Annotated[
         bool,
         typer.Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from signalbook.cli.console import plain, working
+from signalbook.cli.replay import MasterOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -131,15 +132,12 @@ def _streams(streams: Sequence[StreamState]) -> Table:
 
 def profile(
     output: OutputOption,
-    definition: Annotated[
-        list[str] | None,
-        typer.Option("--definition", metavar="XID", help="Only this message definition; may be given again."),
-    ] = None,
+    definition: DefinitionOption = None,
     registry: Annotated[
         str | None,
         typer.Option("--registry", metavar="URL|FILE|DIR", help="Show where these definitions differ from the tables."),
     ] = None,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    master: MasterOption = "local[*]",
     as_json: JsonOption = False,
 ) -> None:
     """Profile the tables."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final, Self, TypedDict, Unpack
+from typing import ClassVar, Final, Self, TypedDict, Unpack
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
@@ -50,49 +51,52 @@ def _number(text: str, answer: httpx.Response) -> int:
     return int(text)
 
 
-_PIPELINES: Final = "/pipelines"
+class _Listed(ABC):
+    """What is listed at a path of the server, one below it each. Every method raises as those of ``Client``."""
 
-
-class Pipelines:
-    """``Client.pipelines``: iterate over it for all there are, by name, each with the gist of its newest report.
-
-    Reports are JSON objects, as ``signalbook pipeline run --json`` prints them. Every method raises as those of
-    ``Client``.
-    """
+    path: ClassVar[str]
+    called: ClassVar[str]
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def __iter__(self) -> Iterator[JSONObject]:
-        """All of them, page after page."""
-        return self._pages(_PIPELINES)
+        """All of them, page after page as they are asked for."""
+        return self._pages(self.path)
 
-    def get(self, name: str) -> JSONObject:
-        """One of them, with its newest report."""
-        return json_object(self._transport.send("GET", _pipeline_path(name)))
+    def get(self, id: str) -> JSONObject:
+        """One of them."""
+        return json_object(self._transport.send("GET", self._path_of(id)))
 
-    def reports(self, name: str) -> Iterator[JSONObject]:
-        """The reports that are kept of one, the newest first, page after page as they are asked for."""
-        return self._pages(f"{_pipeline_path(name)}/reports")
+    def delete(self, id: str) -> None:
+        """Delete one of them, with all that belongs to it."""
+        self._transport.send("DELETE", self._path_of(id))
 
-    def add(self, name: str, report: JSONObject) -> JSONObject:
-        """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
-        return json_object(self._transport.send("POST", f"{_pipeline_path(name)}/reports", json=report))
-
-    def delete(self, name: str) -> None:
-        """Forget one and its reports."""
-        self._transport.send("DELETE", _pipeline_path(name))
+    def _path_of(self, id: str) -> str:
+        return f"{self.path}/{quote(id, safe='')}"
 
     def _pages(self, url: str) -> Iterator[JSONObject]:
         for answer in self._transport.pages(url):
-            yield from json_objects(answer, "pipelines or reports")
+            yield from json_objects(answer, self.called)
 
 
-def _pipeline_path(name: str) -> str:
-    return f"{_PIPELINES}/{quote(name, safe='')}"
+class Pipelines(_Listed):
+    """``Client.pipelines``: iterate over it for all there are, by name, each with the gist of its newest report.
 
+    One by itself comes with its whole newest report. Reports are JSON objects, as ``signalbook pipeline run --json``
+    prints them.
+    """
 
-_SUBSCRIPTIONS: Final = "/subscriptions"
+    path = "/pipelines"
+    called = "pipelines or reports"
+
+    def reports(self, name: str) -> Iterator[JSONObject]:
+        """The reports that are kept of one, the newest first, page after page as they are asked for."""
+        return self._pages(f"{self._path_of(name)}/reports")
+
+    def add(self, name: str, report: JSONObject) -> JSONObject:
+        """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
+        return json_object(self._transport.send("POST", f"{self._path_of(name)}/reports", json=report))
 
 
 class SubscriptionOptions(TypedDict, total=False):
@@ -106,20 +110,15 @@ class SubscriptionOptions(TypedDict, total=False):
     sinkcredential: JSONObject
 
 
-class Subscriptions:
+class Subscriptions(_Listed):
     """``Client.subscriptions``: iterate over it for all there are, in the order they were created in.
 
     A subscription is a JSON object as the server shows it: with its ``id`` and the ``status`` of its deliveries, and
-    without secrets. Every method raises as those of ``Client``.
+    without secrets. To the sink of one that is deleted nothing more is delivered.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def __iter__(self) -> Iterator[JSONObject]:
-        """All of them, page after page."""
-        for answer in self._transport.pages(_SUBSCRIPTIONS):
-            yield from json_objects(answer, "subscriptions")
+    path = "/subscriptions"
+    called = "subscriptions"
 
     def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[SubscriptionOptions]) -> JSONObject:
         """Have change events delivered to ``sink``. Returns the subscription."""
@@ -127,23 +126,11 @@ class Subscriptions:
 
     def add(self, document: JSONObject) -> JSONObject:
         """Create the subscription that a document says. Returns it as it is now."""
-        return json_object(self._transport.send("POST", _SUBSCRIPTIONS, json=document))
-
-    def get(self, id: str) -> JSONObject:
-        """One of them."""
-        return json_object(self._transport.send("GET", _subscription_path(id)))
+        return json_object(self._transport.send("POST", self.path, json=document))
 
     def replace(self, id: str, document: JSONObject) -> JSONObject:
         """Replace one, keeping its secrets if it leaves them out; what was given up is tried again."""
-        return json_object(self._transport.send("PUT", _subscription_path(id), json=document))
-
-    def delete(self, id: str) -> None:
-        """Delete one: nothing more is delivered."""
-        self._transport.send("DELETE", _subscription_path(id))
-
-
-def _subscription_path(id: str) -> str:
-    return f"{_SUBSCRIPTIONS}/{quote(id, safe='')}"
+        return json_object(self._transport.send("PUT", self._path_of(id), json=document))
 
 
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024

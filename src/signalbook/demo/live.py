@@ -23,7 +23,7 @@ from signalbook.client import Client, Refused
 from signalbook.demo import kafka, parcels, results
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import end, keep
-from signalbook.demo.results import DemoFailed, LandedTables, Shown, misplaced
+from signalbook.demo.results import DemoFailed, OutputFolder, Shown, misplaced
 from signalbook.demo.traffic import TOKEN, Place, TrafficTemplate, delivery_id
 from signalbook.pipeline import ReplayJob, replay
 from signalbook.plugins import install
@@ -153,7 +153,7 @@ class Stage:
 
     console: Console
     url: str
-    lake: LandedTables
+    lake: OutputFolder
     topic: KafkaTopic
     stream: RunningStream
     master: str
@@ -175,7 +175,7 @@ def run(console: Console, folder: Path, url: str, *, count: int, seed: int, mast
         broker.open()
     try:
         servers = f"127.0.0.1:{broker.ports['plain']}"
-        lake = LandedTables(folder=folder / "lake" / "live", table_format="iceberg")
+        lake = OutputFolder(folder=folder / "lake" / "live", table_format="iceberg")
         text = job(url, _GROUPS, f"kafka://{servers}/{_TOPIC}", lake.folder, jars, master)
         (home / "job.toml").write_text(text, encoding="utf-8")
         with topic(servers, _TOPIC) as events, streaming(home / "job.toml") as stream:

@@ -28,7 +28,7 @@ _LETTERS: Final = ("signalbook", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LandedTables:
+class OutputFolder:
     """An output folder of the pipeline and the format of its tables."""
 
     folder: Path
@@ -82,7 +82,7 @@ class DemoFailed(SignalbookError):
     """Something did not come out as the ledger says it must."""
 
 
-def dead_letter_reasons(lake: LandedTables, batch: str) -> dict[Place, str]:
+def dead_letter_reasons(lake: OutputFolder, batch: str) -> dict[Place, str]:
     """The reason of each dead letter of a batch, by file name and byte offset."""
     rows = lake.dead_letters(batch).to_pylist()
     return {(Path(row["source"]).name, row["position"]): row["reason"] for row in rows}
@@ -186,7 +186,7 @@ def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -
     )
 
 
-def rows(console: Console, lake: LandedTables, shown: Shown) -> None:
+def rows(console: Console, lake: OutputFolder, shown: Shown) -> None:
     """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
     data = lake.head(shown.group, shown.message, _ROWS, shown.having)
     grid = Grid(title=f"{shown.group} / {shown.message}: {data.num_columns} columns, among them", title_justify="left")

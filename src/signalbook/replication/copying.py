@@ -142,7 +142,9 @@ class Copy:
         if self._link.scope.xid.kind is Kind.RESOURCE and not seen:
             self._one(self._link.scope.xid)
         if collection.group_type in self._there.groups():
-            for name, shown in list(self._owned_groups(collection)):
+            # All of them first: deleting while pages are read would let some slip through.
+            there = self._target.members(collection, deep=False)
+            for name, shown in [known for known in there if owned_by(known[1], self._link.source)]:
                 here = self._link.scope.here(collection / name)
                 if here is not None and self._link.scope.holds(here) and here.id not in seen:
                     self._forget_group(here, shown)
@@ -157,11 +159,6 @@ class Copy:
         found = self._source.find(xid, deep=False)
         if found is not None:
             yield xid, found
-
-    def _owned_groups(self, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
-        for name, shown in self._target.members(collection, deep=False):
-            if owned_by(shown, self._link.source):
-                yield name, shown
 
     def _group(self, xid: Xid, shown: JSONObject) -> None:
         there = self._link.scope.there(xid)

@@ -132,7 +132,7 @@ def _places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
     return {Xid((group.group_type, new)): group for group, new in renames.items()}
 
 
-_PATHS: Final = {"schemas": schema_path, "messages": message_path}
+API_PATHS: Final = {"schemas": schema_path, "messages": message_path}
 """What gives Versions of these types their path in the API that their URIs are made for."""
 
 
@@ -165,7 +165,7 @@ class Link:
 
     def bars(self, entity: JSONObject, xid: Xid) -> str:
         """Why ``entity`` may not go this way for the authority it claims, its own or the source's; ``""`` if it may."""
-        if not self.authorities or xid.resource_type not in _PATHS:
+        if not self.authorities or xid.resource_type not in API_PATHS:
             return ""
         claimed = [str(entity.get("authority") or self.base(xid.resource_type))]
         claimed += [uri] if "://" in (uri := str(entity.get("globaluri") or "")) else []
@@ -181,8 +181,8 @@ class Link:
         """
         copied = self.scope.translated(version)
         assert isinstance(copied, dict)
-        if named and xid.resource_type in _PATHS:
-            path = _PATHS[xid.resource_type](xid) or str(xid)
+        if named and xid.resource_type in API_PATHS:
+            path = API_PATHS[xid.resource_type](xid) or str(xid)
             authority, base = str(version.get("authority") or ""), self.base(xid.resource_type)
             uri = compose(authority, str(version.get("globaluri") or path), base)
             copied = {**copied, "authority": authority or base, "globaluri": uri}

@@ -125,7 +125,6 @@ def _filter() -> JSONObject:
         "propertyNames": {"minLength": 1},
         "additionalProperties": {"type": "string", "minLength": 1},
     }
-
     several = {"type": "array", "items": reference(_FILTER), "minItems": 1}
     dialects: JSONObject = {
         **dict.fromkeys(("exact", "prefix", "suffix"), pairs),

@@ -13,7 +13,7 @@ import httpx
 from signalbook.client import BadResponse, ClientError, NotFound, Refused
 from signalbook.client.registry import PAGE, ChangeBatch, NoHistory, ReadableRegistry, Refusal
 from signalbook.client.transport import Transport
-from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, schema_path
+from signalbook.cncf.ids import compose, draft_id, entity_id
 from signalbook.replication.comparing import (
     ComparedResource,
     Types,
@@ -23,7 +23,7 @@ from signalbook.replication.comparing import (
     read_versions,
 )
 from signalbook.replication.copying import Hints
-from signalbook.replication.link import Link, within
+from signalbook.replication.link import API_PATHS, Link, within
 from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
@@ -252,9 +252,6 @@ class CncfSource:
         return {str(number): version for number, version in self._draft.versions(group, member)}
 
 
-_VERSION_PATHS: Final = {"schemas": schema_path, "messages": message_path}
-
-
 class CncfCopy:
     """Copies what a draft has words for from ``source`` to ``target``. As ``copying.Copy``, but that URIs tell what
     is there: numbers of versions are the target's own."""
@@ -275,7 +272,7 @@ class CncfCopy:
         for name, shown in self._source.members(self._groups, deep=False):
             if self._link.scope.reaches(self._groups / name):
                 self._group(self._groups / name, shown)
-        for there in self._known_groups():
+        for there in (self._groups / name for name in map(entity_id, self._target.groups())):
             here = self._link.scope.here(there)
             if here is not None and self._link.scope.reaches(here) and self._source.find(here, deep=False) is None:
                 self._rest(here, there, set())
@@ -287,9 +284,6 @@ class CncfCopy:
                 for name in sorted(members):
                     if self._link.scope.holds(collection / name):
                         self._one(collection / name)
-
-    def _known_groups(self) -> Iterator[Xid]:
-        return (self._groups / name for name in map(entity_id, self._target.groups()))
 
     def _group(self, xid: Xid, shown: JSONObject) -> None:
         there = self._link.scope.there(xid)
@@ -358,7 +352,7 @@ class CncfCopy:
         """Delete versions under the source's authority that it does not have (D-9)."""
         group, member = draft_id(there.group_id), draft_id(there.resource_id)
         for number, version in list(self._target.versions(group, member)):
-            path = str(_VERSION_PATHS[self._kind](there / "versions" / str(number)))
+            path = str(API_PATHS[self._kind](there / "versions" / str(number)))
             named = str(version.get("globaluri") or path)
             uri = compose(str(version.get("authority") or ""), named, self._target.url)
             if uri not in uris and within(uri, self._link.base(self._kind)):
