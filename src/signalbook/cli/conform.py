@@ -173,7 +173,7 @@ def _failure(screen: Console, row: CaseResult, known: str | None) -> None:
     for mismatch in row.mismatches:
         screen.print(Text(f"    {mismatch}"))
     if row.exchange:
-        for mark, part in ((">", row.exchange.request), ("<", row.exchange.answer)):
+        for mark, part in ((">", row.exchange.request), ("<", row.exchange.response)):
             screen.print(Text("\n".join(f"    {mark} {line}".rstrip() for line in str(part).splitlines()), style="dim"))
 
 

@@ -171,16 +171,16 @@ def _fetch(url: str, lenient: bool) -> SourceDocument:
     from signalbook.documents import MAX_BYTES, DocumentError, check_size, parse_source
 
     try:
-        with httpx.stream("GET", url, timeout=_TIMEOUT, follow_redirects=True) as answer:
-            if not answer.is_success:
-                raise DocumentError(f"{url}: the server answers {answer.status_code} {answer.reason_phrase}")
+        with httpx.stream("GET", url, timeout=_TIMEOUT, follow_redirects=True) as response:
+            if not response.is_success:
+                raise DocumentError(f"{url}: the server answers {response.status_code} {response.reason_phrase}")
             data = bytearray()
-            for chunk in answer.iter_bytes():
+            for chunk in response.iter_bytes():
                 data += chunk
                 check_size(len(data), name=url, max_bytes=MAX_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise DocumentError(f"{url}: cannot be read: {error or type(error).__name__}") from None
-    return parse_source(bytes(data), name=url, media_type=answer.headers.get("content-type", ""), lenient=lenient)
+    return parse_source(bytes(data), name=url, media_type=response.headers.get("content-type", ""), lenient=lenient)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

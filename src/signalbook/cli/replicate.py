@@ -83,12 +83,12 @@ def run(
         raise typer.BadParameter("give one of --follow and --every, not both")
     wanted = Scope.parse(scope, rename or ())
     with _source(source, from_dialect) as ours, _target(target, to_dialect, source) as theirs:
-        way = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
+        between = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
         if model:
             _extend_model(ours, theirs)
         report = CopyReport()
         work = Replication(
-            ours, copying(ours, theirs, way, report), way, StateFile(state) if state else StateInMemory()
+            ours, copying(ours, theirs, between, report), between, StateFile(state) if state else StateInMemory()
         )
         with _shown(report):
             _work(work, follow=follow, every=every)

@@ -41,13 +41,13 @@ def _until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
             return
 
 
-def _after(url: str, answer: httpx.Response) -> int:
-    return _number("".join(parse_qs(urlsplit(url).query).get("after", ())), answer)
+def _after(url: str, response: httpx.Response) -> int:
+    return _number("".join(parse_qs(urlsplit(url).query).get("after", ())), response)
 
 
-def _number(text: str, answer: httpx.Response) -> int:
+def _number(text: str, response: httpx.Response) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise BadResponse(f"{answer.url}: {text[:40]!r} is no position of a change feed")
+        raise BadResponse(f"{response.url}: {text[:40]!r} is no position of a change feed")
     return int(text)
 
 
@@ -76,8 +76,8 @@ class _Listed(ABC):
         return f"{self.path}/{quote(id, safe='')}"
 
     def _pages(self, url: str) -> Iterator[JSONObject]:
-        for answer in self._transport.pages(url):
-            yield from json_objects(answer, self.called)
+        for response in self._transport.pages(url):
+            yield from json_objects(response, self.called)
 
 
 class Pipelines(_Listed):
@@ -133,7 +133,7 @@ class Subscriptions(_Listed):
         return json_object(self._transport.send("PUT", self._path_of(id), json=document))
 
 
-MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 ATTEMPTS: Final = 4
 
 
@@ -148,7 +148,7 @@ class Client:
     """Connections to one registry; a context manager.
 
     ``base_url`` is the URL of the registry's root, ``timeout`` seconds for each step of a request, ``max_bytes`` the
-    largest answer taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
+    largest response taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
     times when the server cannot be reached or is busy (503); nothing else is ever sent twice. Every method raises
     ``Unreachable``, ``BadResponse`` or ``Refused``.
     """
@@ -158,7 +158,7 @@ class Client:
         base_url: str,
         *,
         timeout: float = 30.0,
-        max_bytes: int = MAX_ANSWER_BYTES,
+        max_bytes: int = MAX_RESPONSE_BYTES,
         attempts: int = ATTEMPTS,
         headers: Mapping[str, str] | None = None,
     ) -> None:
@@ -192,8 +192,8 @@ class Client:
     ) -> Iterator[tuple[str, JSONObject]]:
         """The members of a collection in its order, page after page, at most ``limit`` in one (pagination/spec.md)."""
         query = transport.read_query(**flags) | ({} if limit is None else {"limit": str(limit)})
-        for answer in self._transport.pages(transport.path_of(target), query=query):
-            yield from json_object(answer).items()
+        for response in self._transport.pages(transport.path_of(target), query=query):
+            yield from json_object(response).items()
 
     def put(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Create or replace an entity."""
@@ -307,21 +307,21 @@ class Client:
         Not every server has a change feed: then ``NotFound``.
         """
         query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
-        answer = self._transport.send("GET", _EVENTS, query=query)
-        events = json_objects(answer, "change events")
-        following = answer.links.get("next", {}).get("url")
+        response = self._transport.send("GET", _EVENTS, query=query)
+        events = json_objects(response, "change events")
+        following = response.links.get("next", {}).get("url")
         # A page with a successor reaches to where that begins, which may be behind its last event.
-        last = after if not events else _number(str(events[-1].get("id", "")), answer)
-        position = last if following is None else _after(following, answer)
+        last = after if not events else _number(str(events[-1].get("id", "")), response)
+        position = last if following is None else _after(following, response)
         return Events(events=tuple(events), position=max(after, position), more=following is not None)
 
     def last_event(self) -> int:
         """The position behind all changes there are: where to follow from for who has read the registry itself."""
-        answer = self._transport.send("GET", _EVENTS, query={"limit": "1"})
-        link = answer.links.get("last", {}).get("url")
+        response = self._transport.send("GET", _EVENTS, query={"limit": "1"})
+        link = response.links.get("last", {}).get("url")
         if link is None:
-            raise BadResponse(f"{answer.url}: the change feed does not say where it ends")
-        return _after(link, answer)
+            raise BadResponse(f"{response.url}: the change feed does not say where it ends")
+        return _after(link, response)
 
     def wait_for_event(self, after: int, seconds: float) -> bool:
         """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
@@ -370,15 +370,15 @@ class Client:
             headers["Content-Type"] = contenttype
         url = "/check" + transport.path_of(target, details=content is None)
         json = body if content is None else None
-        answer = self._transport.send(method, url, query=query, content=content, json=json, headers=headers)
-        return Verdict.from_json(json_object(answer))
+        response = self._transport.send(method, url, query=query, content=content, json=json, headers=headers)
+        return Verdict.from_json(json_object(response))
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
         """Whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
         upload = aimed(document, self.modelsource, ignore)
         return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
-    # Below: from requests to answers
+    # Below: from requests to responses
 
     def _object(self, method: str, path: str, *, query: Query | None = None, body: JSON = None) -> JSONObject:
         return json_object(self._transport.send(method, path, query=query, json=body))

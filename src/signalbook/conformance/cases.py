@@ -46,7 +46,7 @@ class CaseError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """An error in answer to a step: one of ``codes``; ``subject`` and ``args`` as in the matching language."""
+    """An error in response to a step: one of ``codes``; ``subject`` and ``args`` as in the matching language."""
 
     codes: tuple[str, ...]
     subject: JSON = ABSENT
@@ -55,10 +55,10 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One exchange: a request, and what its answer has to look like.
+    """One exchange: a request, and what the response has to look like.
 
     ``content`` is the body as bytes, ``json`` one to encode, ``model`` one that is added to the model there is;
-    ``status`` empty means any success. ``headers`` and ``links`` (by ``rel``) of the answer are matched like members.
+    ``status`` empty means any success. ``headers`` and ``links`` (by ``rel``) of the response are matched like members.
     ``wait`` lets the server's clock go on first.
     """
 

@@ -71,7 +71,7 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One place in an answer that is not as expected. ``path`` is a JSON Pointer, or names a part of the answer."""
+    """One place in a response that is not as expected. ``path`` is a JSON Pointer, or names a part of it."""
 
     path: str
     expected: str

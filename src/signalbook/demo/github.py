@@ -113,7 +113,7 @@ def webhook_definitions(webhooks: Webhooks) -> JSONObject:
         "messagegroups": {
             HTTP_GROUP: {
                 "name": "GitHub webhooks",
-                "description": "Deliveries as GitHub sends them: HTTP POST, told apart by header and action.",
+                "description": "Deliveries as GitHub sends them: HTTP POST, distinguished by header and action.",
                 "protocol": "HTTP",
                 "messages": {message_id(name): _http(name) for name in names},
             },

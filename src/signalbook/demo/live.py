@@ -272,9 +272,9 @@ def _ask_too_much(on: Stage) -> None:
         raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
 
 
-def _import(on: Stage, catalogue: str, what: str) -> None:
+def _import(on: Stage, document: str, what: str) -> None:
     with Client(on.url, timeout=120) as client:
-        client.import_document(parcels.carrier_definitions(catalogue))
+        client.import_document(parcels.carrier_definitions(document))
     on.console.print(f"registered: {what}")
 
 

@@ -24,7 +24,7 @@ from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 
 _COLUMNS: Final = ("source", "position", "reason")
 _LANDED: Final = ("_source", "_position")
-_LETTERS: Final = ("signalbook", "dead_letters")
+_DEAD_LETTERS: Final = ("signalbook", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class OutputFolder:
     def dead_letters(self, batch: str) -> pa.Table:
         """Where each dead letter of a batch came from, and why it is one."""
         if self.table_format == "iceberg":
-            return self._rows(_LETTERS, _COLUMNS, f"batch == '{batch}'")
+            return self._rows(_DEAD_LETTERS, _COLUMNS, f"batch == '{batch}'")
         found = ds.dataset(self.folder / "dead_letters", format="parquet")
         return found.to_table(columns=list(_COLUMNS), filter=pc.field("batch") == batch)
 
@@ -53,8 +53,8 @@ class OutputFolder:
 
     def ends(self, groups: Iterable[str]) -> Iterator[tuple[Place, str]]:
         """What became of each message in an Iceberg output: its xid or a reason, by where it was read."""
-        letters = self._rows(_LETTERS, _COLUMNS)
-        yield from zip(_places(letters, _COLUMNS), letters["reason"].to_pylist(), strict=True)
+        dead_letters = self._rows(_DEAD_LETTERS, _COLUMNS)
+        yield from zip(_places(dead_letters, _COLUMNS), dead_letters["reason"].to_pylist(), strict=True)
         for group in groups:
             name = group.rpartition("/")[2]
             for table in self._catalog().list_tables((name,)):

@@ -262,11 +262,11 @@ def _save_feed(url: str, path: Path) -> int:
     count, page = 0, f"{url}/events"
     with httpx.Client(timeout=120) as http, path.open("wb") as file:
         while page:
-            answer = http.get(page).raise_for_status()
-            for event in answer.json():
+            response = http.get(page).raise_for_status()
+            for event in response.json():
                 file.write(dump_json(event) + b"\n")
                 count += 1
-            page = answer.links.get("next", {}).get("url", "")
+            page = response.links.get("next", {}).get("url", "")
     return count
 
 

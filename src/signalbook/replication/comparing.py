@@ -26,7 +26,7 @@ _OF_META: Final = _OWN | {"readonly", "defaultversionurl", "modifiedat"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedResource:
-    """A Resource: its ``meta``, None if it is not told, and its Versions by id, None if these are too many to hold."""
+    """A Resource: its ``meta``, None if the source does not show it, and its Versions by id, None if these are too many to hold."""
 
     meta: JSONObject | None
     versions: Mapping[str, JSONObject] | None = field(default_factory=dict)
@@ -69,8 +69,8 @@ def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> ComparedRe
     """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
     singular = types.singular(xid)
     versions = shown.get("versions")
-    told = shown.get("meta", {})
-    meta = None if told is None else _meta(told, singular)
+    shown_meta = shown.get("meta", {})
+    meta = None if shown_meta is None else _meta(shown_meta, singular)
     if versions is None and not shown.get("versionscount"):
         versions = {}
     if versions is None:

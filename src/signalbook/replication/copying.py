@@ -71,7 +71,7 @@ def of_events(events: Iterable[JSONObject]) -> Hints:
 
 
 def _only_counts(event: JSONObject, xid: Xid) -> bool:
-    """Whether a Group is told to be different for nothing but its members, which have events of their own."""
+    """Whether an event reports of a Group nothing but its members, which have events of their own."""
     data = event.get("data")
     changed = data.get("changed") if isinstance(data, dict) else None
     if xid.kind is not Kind.GROUP or not isinstance(changed, list) or not changed:
@@ -147,7 +147,7 @@ class Copy:
             for name, shown in [known for known in there if owned_by(known[1], self._link.source)]:
                 here = self._link.scope.here(collection / name)
                 if here is not None and self._link.scope.holds(here) and here.id not in seen:
-                    self._forget_group(here, shown)
+                    self._remove_group(here, shown)
 
     def _source_groups(self, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
         top = self._link.scope.xid
@@ -204,16 +204,16 @@ class Copy:
         if shown is not None:
             self._attributes(xid, there, shown, current)
         elif current is not None:
-            self._forget_group(xid, current)
+            self._remove_group(xid, current)
 
-    def _forget_group(self, xid: Xid, current: JSONObject) -> None:
+    def _remove_group(self, xid: Xid, current: JSONObject) -> None:
         """Delete what of a Group came from the source, and the Group too if that was all (D-9)."""
         there = self._link.scope.there(xid)
         assert there is not None
         for plural in self._there.resources(xid.group_type):
             if current.get(f"{plural}count", 1):
                 for name, known in read_resources(self._target, there / plural, self._there):
-                    self._forget(xid / plural / name, there / plural / name, known)
+                    self._remove(xid / plural / name, there / plural / name, known)
         self._writer.flush()
         left = self._target.find(there, deep=False)
         if left is None or not owned_by(left, self._link.source):
@@ -274,7 +274,7 @@ class Copy:
     ) -> None:
         if ours is None:
             if theirs is not None:
-                self._forget(xid, there, theirs)
+                self._remove(xid, there, theirs)
             return
         merge = self._merge(xid, there, ours, theirs)
         self._take(merge, only)
@@ -340,7 +340,7 @@ class Copy:
         versions = read_versions(self._target, there, known, self._there)
         return any(owned_by(one, self._link.source) for _, one in versions)
 
-    def _forget(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
+    def _remove(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
         """Delete what came from the source, which has it no longer (D-9)."""
         if known.versions is not None and not known.versions:
             if self._is_owned(there, known):

@@ -101,8 +101,8 @@ class Following:
         """
         meant = {source: [known for known in self.sources if known.speaks(source)] for source in sources}
         at = format_timestamp(now())
-        if notes := {_notified_key(known): at for followed in meant.values() for known in followed}:
-            KeyValueStore(self._engine.store).put(notes)
+        if marks := {_notified_key(known): at for followed in meant.values() for known in followed}:
+            KeyValueStore(self._engine.store).put(marks)
         return {source for source, followed in meant.items() if followed}
 
     def status(self) -> JSONObject:
@@ -177,8 +177,8 @@ class FollowedLink:
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
         with open_source(self.source.url, timeout=2 * self._settings.request_timeout) as source:
-            way = link(source, target, self.source.scope, reached=self.source.url, authorities=authorities)
-            work = Replication(source, copying(source, target, way, self._report), way, self._state)
+            between = link(source, target, self.source.scope, reached=self.source.url, authorities=authorities)
+            work = Replication(source, copying(source, target, between, self._report), between, self._state)
             try:
                 keep_up(work, self.stop, self._failed)
             except NoHistory as error:

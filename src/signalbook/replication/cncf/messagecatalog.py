@@ -62,8 +62,8 @@ class FirstMessageCatalog(_Catalog):
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
         owner, last = self._group(group), 0
         before: JSONObject | None = None
-        for number, answer, path in self._documents(group, member):
-            before = _first(answer, member, owner, before, path)
+        for number, response, path in self._documents(group, member):
+            before = _first(response, member, owner, before, path)
             yield number, {**before, "ancestorid": str(last or number)}
             last = number
 
@@ -130,17 +130,19 @@ class MessageCatalog(_Catalog):
         self._requests.transport.send("POST", path, json=body)
 
 
-def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str) -> JSONObject:
+def _first(
+    response: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str
+) -> JSONObject:
     """The attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
-    headers, form = answer.headers, format_of(group)
+    headers, form = response.headers, format_of(group)
     values = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
     named = {"description": values["description"], "authority": values["authority"]}
     named |= {"versionuri": "" if values["id"] == path else values["id"]}
-    content = originals.Content(body=answer.content, contenttype=headers.get("content-type"))
+    content = originals.Content(body=response.content, contenttype=headers.get("content-type"))
     try:
-        document = parse_json(answer.content) if form in originals.KNOWN else None
+        document = parse_json(response.content) if form in originals.KNOWN else None
     except JSONError as error:
-        raise BadResponse(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
+        raise BadResponse(f"{response.url}: a definition of format {form} is JSON: {error}") from None
     posted = definitions.first_posted(
         member, form, document, content, {name: text for name, text in named.items() if text}
     )

@@ -115,13 +115,13 @@ class Requests:
     def json(self, *path: str) -> JSON:
         """The JSON at a path, None if nothing is there."""
         try:
-            answer = self.transport.send("GET", route(*path))
+            response = self.transport.send("GET", route(*path))
         except NotFound:
             return None
         try:
-            return parse_json(answer.content, max_depth=_MAX_DEPTH)
+            return parse_json(response.content, max_depth=_MAX_DEPTH)
         except JSONError as error:
-            raise BadResponse(f"{answer.url}: this is no JSON: {error}") from None
+            raise BadResponse(f"{response.url}: this is no JSON: {error}") from None
 
     def ids(self, *path: str) -> list[str]:
         """A list of ids, of objects or as they are; what cannot be one in xRegistry is passed over."""
@@ -149,10 +149,10 @@ class Requests:
     def features(self) -> bool:
         """Whether the API says what it can do, as only Message Catalog 0.1 does (C-27)."""
         try:
-            answer = self.transport.send("OPTIONS", "/messagecatalog")
+            response = self.transport.send("OPTIONS", "/messagecatalog")
         except ClientError:
             return False
-        return b"filterattributes" in answer.content
+        return b"filterattributes" in response.content
 
     def delete(self, *path: str) -> None:
         """Delete what is at a path, if it is there."""

@@ -43,8 +43,8 @@ class SchemaRegistry(CncfApi):
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
         before = 0
-        for number, answer, path in self._documents(group, member):
-            yield number, {**_attributes(answer, path), "ancestorid": str(before or number)}
+        for number, response, path in self._documents(group, member):
+            yield number, {**_attributes(response, path), "ancestorid": str(before or number)}
             before = number
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
@@ -68,18 +68,18 @@ class SchemaRegistry(CncfApi):
         return None if self._stated[group] else draft_format(version)
 
 
-def _attributes(answer: httpx.Response, path: str) -> JSONObject:
+def _attributes(response: httpx.Response, path: str) -> JSONObject:
     """A version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
-    headers = answer.headers
+    headers = response.headers
     given = Stated(
         format=unquote(headers.get("schema-format", "")),
         description=unquote(headers.get("schema-description", "")),
         authority=headers.get("schema-authority", ""),
         id="" if headers.get("schema-id", "") == path else headers.get("schema-id", ""),
     )
-    found = version_attributes(given, {}, None, answer.content)
-    if answer.is_success:
-        found["schemabase64"] = base64.b64encode(answer.content).decode("ascii")
+    found = version_attributes(given, {}, None, response.content)
+    if response.is_success:
+        found["schemabase64"] = base64.b64encode(response.content).decode("ascii")
     else:
         found["schemaurl"] = headers.get("location", "")
     values = {"contenttype": headers.get("content-type"), "createdat": headers.get("schema-createdtimeutc")}
