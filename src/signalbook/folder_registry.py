@@ -29,8 +29,10 @@ from signalbook.values import JSONObject, fingerprint, format_timestamp
 from signalbook.xid import ROOT, Kind, Xid
 
 STATE_KEY: Final = "folder"
-"""Under which the server stores what the registry was made of: ``revision``, ``since``, ``documents``, ``repairs``, ``mark``,
-and ``parts``, a fingerprint for each Group and Resource."""
+"""Under which the server stores what the registry was made of.
+
+``revision``, ``since``, ``documents``, ``repairs``, ``mark``; ``parts`` has a fingerprint for each Group and Resource.
+"""
 
 _LOG: Final = logging.getLogger("signalbook.folder_registry")
 _LOGGED_REPAIRS: Final = 20

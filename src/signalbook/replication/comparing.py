@@ -26,7 +26,7 @@ _OF_META: Final = _OWN | {"readonly", "defaultversionurl", "modifiedat"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedResource:
-    """A Resource: its ``meta``, None if the source does not show it, and its Versions by id, None if these are too many to hold."""
+    """A Resource: its ``meta``, None if it is not shown, and its Versions by id, None if these are too many to hold."""
 
     meta: JSONObject | None
     versions: Mapping[str, JSONObject] | None = field(default_factory=dict)
