@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from typer import Option
 
 from signalbook import __version__, settings
 from signalbook.cli import (
@@ -68,11 +69,9 @@ def _switch_debug(wanted: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")
-    ] = False,
+    debug: Annotated[bool, Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the command."""
 
@@ -102,7 +101,7 @@ def _setting_help(name: str, default: Any) -> str:
 
 
 def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
-    option = typer.Option(flag, help=text)
+    option = Option(flag, help=text)
     kind = list[str] if type is tuple else type
     annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -128,16 +127,12 @@ app.add_typer(pipeline.app, name="pipeline")
 
 @app.command("demo", help=_DEMO)
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")] = Path(
-        "signalbook-demo"
-    ),
-    count: Annotated[int, typer.Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
-    github: Annotated[
-        bool, typer.Option("--github/--no-github", help="Replay GitHub's webhooks, fetched with npm.")
-    ] = True,
+    folder: Annotated[Path, Option("--folder", metavar="DIR", help="Where everything goes.")] = Path("signalbook-demo"),
+    count: Annotated[int, Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,
+    master: Annotated[str, Option("--master", help="Spark master.")] = "local[*]",
+    github: Annotated[bool, Option("--github/--no-github", help="Replay GitHub's webhooks, fetched with npm.")] = True,
     live: Annotated[
-        bool, typer.Option("--live/--no-live", help="Show the live side, with the Kafka that tools/setup fetched.")
+        bool, Option("--live/--no-live", help="Show the live side, with the Kafka that tools/setup fetched.")
     ] = True,
 ) -> None:
     """Run it all; raises what goes wrong on the way."""

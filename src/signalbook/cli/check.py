@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.files import read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
@@ -70,15 +71,15 @@ class Rule(StrEnum):
 
 
 def run(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="File, folder, URL, or -.")],
+    source: Annotated[str, Argument(metavar="SOURCE", help="File, folder, URL, or -.")],
     server: ServerOption = None,
     db: DbOption = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask a new, empty registry in this process instead of one that is there.")
+        bool, Option("--offline", help="Ask a new, empty registry in this process instead of one that is there.")
     ] = False,
     against: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--against",
             metavar="XID|FILE",
             help="SOURCE is a schema, to follow this schema of the registry, or the one in this file.",
@@ -86,7 +87,7 @@ def run(
     ] = None,
     compatibility: Annotated[
         Rule | None,
-        typer.Option(
+        Option(
             "--compatibility",
             case_sensitive=False,
             help="The rule to judge by; by default the schema's own, between files backward.",
@@ -94,19 +95,19 @@ def run(
     ] = None,
     format: Annotated[
         str,
-        typer.Option(
+        Option(
             "--format",
             metavar="NAME/VERSION",
             help="Format of the schema; by default what the file or the registry says.",
         ),
     ] = "",
-    lenient: Annotated[bool, typer.Option("--lenient", help="Read documents as import --lenient does.")] = False,
+    lenient: Annotated[bool, Option("--lenient", help="Read documents as import --lenient does.")] = False,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="NAME", help="Leave out a part of the documents, as import --ignore does."),
+        Option("--ignore", metavar="NAME", help="Leave out a part of the documents, as import --ignore does."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as one JSON object.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the verdicts as one JSON object.")] = False,
 ) -> None:
     """Check every source, and report all that is found."""
 

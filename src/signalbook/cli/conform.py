@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import console, say
 from signalbook.cli.files import write_pieces
@@ -35,33 +36,29 @@ class Tier(StrEnum):
 
 
 def run(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The root of the registry.")] = "",
-    tier: Annotated[Tier, typer.Option("--tier", help="Only read, or write too.")] = Tier.READ,
+    url: Annotated[str, Argument(metavar="URL", help="The root of the registry.")] = "",
+    tier: Annotated[Tier, Option("--tier", help="Only read, or write too.")] = Tier.READ,
     allow_model_changes: Annotated[
-        bool,
-        typer.Option("--allow-model-changes", help="Change model and capabilities meanwhile; implies --tier write."),
+        bool, Option("--allow-model-changes", help="Change model and capabilities meanwhile; implies --tier write.")
     ] = False,
     only: Annotated[
-        str, typer.Option("--only", metavar="NAMES", help="Only these requirements, topics or cases: R142,filter,...")
+        str, Option("--only", metavar="NAMES", help="Only these requirements, topics or cases: R142,filter,...")
     ] = "",
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", metavar="'NAME: VALUE'", help="Send this with every request; may be given again."),
+        Option("--header", metavar="'NAME: VALUE'", help="Send this with every request; may be given again."),
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long an answer may take.")] = 30.0,
+    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", help="How long an answer may take.")] = 30.0,
     known: Annotated[
-        Path | None,
-        typer.Option("--known", metavar="FILE", help="Failures that are known: a map of case ids to reasons."),
+        Path | None, Option("--known", metavar="FILE", help="Failures that are known: a map of case ids to reasons.")
     ] = None,
-    exact_titles: Annotated[
-        bool, typer.Option("--exact-titles", help="Want the titles of errors word by word.")
-    ] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write them as JUnit's XML.")] = None,
+    exact_titles: Annotated[bool, Option("--exact-titles", help="Want the titles of errors word by word.")] = False,
+    json_file: Annotated[Path | None, Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
+    junit: Annotated[Path | None, Option("--junit", metavar="FILE", help="Write them as JUnit's XML.")] = None,
     scoreboard: Annotated[
-        Path | None, typer.Option("--scoreboard", metavar="FILE", help="Renew the scoreboard in a page of Markdown.")
+        Path | None, Option("--scoreboard", metavar="FILE", help="Renew the scoreboard in a page of Markdown.")
     ] = None,
-    list_cases: Annotated[bool, typer.Option("--list", help="List the cases and stop.")] = False,
+    list_cases: Annotated[bool, Option("--list", help="List the cases and stop.")] = False,
 ) -> None:
     """Run the cases one after the other, report, exit."""
     from signalbook.conformance import ConformanceSession, Options, Summary, Wire, read_known

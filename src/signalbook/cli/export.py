@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import say, working
 from signalbook.cli.files import write_folder, write_pieces
@@ -40,17 +40,11 @@ class DocumentFormat(StrEnum):
 
 
 def run(
-    xid: Annotated[
-        str, typer.Argument(metavar="XID", help="An entity or collection, such as /schemagroups/parcels.")
-    ] = "/",
+    xid: Annotated[str, Argument(metavar="XID", help="An entity or collection, such as /schemagroups/parcels.")] = "/",
     server: ServerOption = None,
     db: DbOption = None,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.")
-    ] = None,
-    format: Annotated[
-        DocumentFormat | None, typer.Option("--format", help="json or yaml, whatever the name says.")
-    ] = None,
+    out: Annotated[str | None, Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.")] = None,
+    format: Annotated[DocumentFormat | None, Option("--format", help="json or yaml, whatever the name says.")] = None,
 ) -> None:
     """Fetch the document piece by piece, and write it as it comes."""
     target = read_xid(xid, "XID")

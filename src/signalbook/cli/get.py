@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import plain, print_json
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
@@ -20,16 +21,14 @@ HELP: Final = (
 
 
 def run(
-    xid: Annotated[str, typer.Argument(metavar="XID", help="An entity or collection, such as /schemagroups.")] = "/",
+    xid: Annotated[str, Argument(metavar="XID", help="An entity or collection, such as /schemagroups.")] = "/",
     filter: Annotated[
-        list[str] | None, typer.Option("--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.")
+        list[str] | None, Option("--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.")
     ] = None,
-    sort: Annotated[
-        str | None, typer.Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show no more members.")] = None,
-    inline: Annotated[str | None, typer.Option("--inline", metavar="PATHS", help="What to show inside, or *.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Collections as JSON too, an object by id.")] = False,
+    sort: Annotated[str | None, Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="Show no more members.")] = None,
+    inline: Annotated[str | None, Option("--inline", metavar="PATHS", help="What to show inside, or *.")] = None,
+    json: Annotated[bool, Option("--json", help="Collections as JSON too, an object by id.")] = False,
     server: ServerOption = None,
     db: DbOption = None,
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import console, say
 from signalbook.cli.files import STANDARD_INPUT, read_file
@@ -45,26 +46,25 @@ class ImportFailed(SignalbookError):
 
 
 def run(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, URLs, or -.")],
+    paths: Annotated[list[str], Argument(metavar="PATH...", help="Files, folders, URLs, or -.")],
     server: ServerOption = None,
     db: DbOption = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help=_LENIENT)] = False,
+    lenient: Annotated[bool, Option("--lenient", help=_LENIENT)] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be created and updated, and change nothing.")
+        bool, Option("--dry-run", help="Show what would be created and updated, and change nothing.")
     ] = False,
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="XID", help="Import as this entity or collection, whatever its own name."),
+        str | None, Option("--to", metavar="XID", help="Import as this entity or collection, whatever its own name.")
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--ignore",
             metavar="NAME",
             help="Leave out a part of the documents: capabilities, modelsource, ... (the API's flag ignore).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was imported as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print what was imported as one JSON object.")] = False,
 ) -> None:
     """Read everything first, so that a broken file stops the import before it begins."""
 

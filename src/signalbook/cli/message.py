@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import plain
 from signalbook.cli.files import read_file
@@ -32,9 +33,9 @@ CHECK: Final = (
 )
 
 app: Final = typer.Typer(help="Make messages of definitions, and check them before they are sent.")
-RegistryOption = Annotated[str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
-NameArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
-EndpointOption = Annotated[str, typer.Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
+RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
+NameArgument = Annotated[str, Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
+EndpointOption = Annotated[str, Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
 
 
 class MessageForm(StrEnum):
@@ -49,7 +50,7 @@ class MessageForm(StrEnum):
 def inputs(
     message: NameArgument,
     registry: RegistryOption,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read, and print to standard output."""
     from signalbook.cli.producing import KnownDefinitions, table
@@ -71,21 +72,19 @@ def build(
     registry: RegistryOption,
     assign: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--set", metavar="NAME=VALUE", help="A placeholder, an attribute, or the path of a property; repeatable."
         ),
     ] = None,
     data: Annotated[
-        str, typer.Option("--data", metavar="FILE", help="The data in JSON, or the XML; - is standard input.")
+        str, Option("--data", metavar="FILE", help="The data in JSON, or the XML; - is standard input.")
     ] = "",
-    payload: Annotated[
-        str, typer.Option("--payload", metavar="FILE", help="The payload itself, in its own format.")
-    ] = "",
+    payload: Annotated[str, Option("--payload", metavar="FILE", help="The payload itself, in its own format.")] = "",
     endpoint: EndpointOption = "",
-    protocol: Annotated[str, typer.Option("--protocol", metavar="NAME", help="The protocol it is for.")] = "",
+    protocol: Annotated[str, Option("--protocol", metavar="NAME", help="The protocol it is for.")] = "",
     form: Annotated[
         MessageForm | None,
-        typer.Option(
+        Option(
             "--as",
             help="A line with the event, with the message of its protocol, or an HTTP request.",
             show_default="event, if it is one and no protocol is named",
@@ -126,14 +125,13 @@ def build(
 
 @app.command("check", help=CHECK)
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with messages, or -.")],
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Files with messages, or -.")],
     registry: RegistryOption,
     group: Annotated[
-        list[str] | None,
-        typer.Option("--group", metavar="XID", help="Only this message group or endpoint; repeatable."),
+        list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; repeatable.")
     ] = None,
     endpoint: EndpointOption = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check every message against the definitions and report what is refused."""
     from signalbook.cli.producing import KnownDefinitions, messages_in

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Option
 
 from signalbook.cli import infer, replay, tables
 from signalbook.cli.console import console, counts_table, plain
@@ -51,28 +52,26 @@ class Partition(StrEnum):
 
 
 JobOption = Annotated[
-    Path | None, typer.Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
+    Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
-RegistryOption = Annotated[
-    str | None, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")
-]
+RegistryOption = Annotated[str | None, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 GroupOption = replay.GroupOption
 InputFormatOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--input-format",
         metavar="FORMAT",
         help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka, nats.",
         show_default="cloudevents-jsonl, or what the URL says",
     ),
 ]
-OutputOption = Annotated[str | None, typer.Option("--output", metavar="DIR", help="Where to land.")]
+OutputOption = Annotated[str | None, Option("--output", metavar="DIR", help="Where to land.")]
 TableFormatOption = Annotated[
-    TableFormat | None, typer.Option("--table-format", help="Kind of tables.", show_default="iceberg")
+    TableFormat | None, Option("--table-format", help="Kind of tables.", show_default="iceberg")
 ]
 CatalogOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--catalog",
         metavar="NAME|URL",
         help="Iceberg catalog, as pyiceberg's configuration names it, or the URL of a REST catalog.",
@@ -80,11 +79,11 @@ CatalogOption = Annotated[
     ),
 ]
 PartitionOption = Annotated[
-    Partition | None, typer.Option("--partition", help="How new tables are divided.", show_default="day")
+    Partition | None, Option("--partition", help="How new tables are divided.", show_default="day")
 ]
 OptionOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--option",
         metavar="NAME=VALUE",
         help="An option of the source; ${NAME} in a value is an environment variable; may be given again.",
@@ -93,21 +92,21 @@ OptionOption = Annotated[
 PolicyOption = replay.PolicyOption
 JarsOption = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--jars",
         metavar="PATH",
         envvar="SIGNALBOOK_JARS",
         help="JAR files of Spark's connectors, or a folder of them, instead of fetching them.",
     ),
 ]
-MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
+MasterOption = Annotated[str | None, Option("--master", help="Spark master.", show_default="local[*]")]
 ReportToOption = Annotated[
-    str | None, typer.Option("--report-to", metavar="URL", help="Send the reports of batches to this registry.")
+    str | None, Option("--report-to", metavar="URL", help="Send the reports of batches to this registry.")
 ]
 PipelineOption = tables.PipelineOption
 MetricsFileOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--metrics-file",
         metavar="FILE",
         help="Replace this file by metrics after each batch; for node_exporter it ends in .prom.",
@@ -115,13 +114,11 @@ MetricsFileOption = Annotated[
 ]
 MetricsPortOption = Annotated[
     int | None,
-    typer.Option(
-        "--metrics-port", metavar="PORT", min=0, max=65535, help="Serve metrics at this port.", show_default="none"
-    ),
+    Option("--metrics-port", metavar="PORT", min=0, max=65535, help="Serve metrics at this port.", show_default="none"),
 ]
 MetricsHostOption = Annotated[
     str | None,
-    typer.Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
+    Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
 ]
 app: Final = typer.Typer(
     help="Check streams of messages against their definitions and land them, on Spark.", no_args_is_help=True
@@ -184,7 +181,7 @@ def run_stream(
     registry: RegistryOption = None,
     input: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--input",
             metavar="URL",
             help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
@@ -198,15 +195,15 @@ def run_stream(
     partition: PartitionOption = None,
     option: OptionOption = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
+        str | None, Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
     ] = None,
     interval: Annotated[
-        float | None, typer.Option("--interval", metavar="SECONDS", help="Between batches.", show_default="10")
+        float | None, Option("--interval", metavar="SECONDS", help="Between batches.", show_default="10")
     ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
+        int | None, Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is landed.")] = False,
+    once: Annotated[bool, Option("--once", help="End when all that is there now is landed.")] = False,
     policy: PolicyOption = None,
     jars: JarsOption = None,
     master: MasterOption = None,
@@ -215,7 +212,7 @@ def run_stream(
     metrics_file: MetricsFileOption = None,
     metrics_port: MetricsPortOption = None,
     metrics_host: MetricsHostOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result of each batch as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result of each batch as one JSON object.")] = False,
 ) -> None:
     """Land a stream; what people should know goes to standard error, the result of each batch to standard output."""
     from signalbook import pipeline
@@ -315,7 +312,7 @@ def run(
     registry: RegistryOption = None,
     input: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--input",
             metavar="PATH|URL",
             help="File, folder, glob or URL such as kafka://HOST:PORT/TOPIC; may be given again.",
@@ -329,8 +326,7 @@ def run(
     partition: PartitionOption = None,
     option: OptionOption = None,
     batch_id: Annotated[
-        str | None,
-        typer.Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time"),
+        str | None, Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
     ] = None,
     policy: PolicyOption = None,
     jars: JarsOption = None,
@@ -338,7 +334,7 @@ def run(
     report_to: ReportToOption = None,
     name: PipelineOption = None,
     metrics_file: MetricsFileOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Run one batch; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Option
 
 from signalbook import settings
 from signalbook.errors import SignalbookError
@@ -20,10 +21,9 @@ if TYPE_CHECKING:
     from signalbook.engine.engine import Engine
 
 
-ServerOption = Annotated[str | None, typer.Option("--server", metavar="URL", help="The registry at this URL.")]
+ServerOption = Annotated[str | None, Option("--server", metavar="URL", help="The registry at this URL.")]
 DbOption = Annotated[
-    str | None,
-    typer.Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db})."),
+    str | None, Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db}).")
 ]
 _SQLITE_FILE: Final = "sqlite:///"
 

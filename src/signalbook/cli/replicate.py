@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import console, say
@@ -37,42 +38,39 @@ _SHOWN: Final = 20
 
 
 def run(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Where to copy from.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Where to copy to.")],
+    source: Annotated[str, Argument(metavar="SOURCE", help="Where to copy from.")],
+    target: Annotated[str, Argument(metavar="TARGET", help="Where to copy to.")],
     scope: Annotated[
-        str, typer.Option("--scope", metavar="XID", help="Only this group, resource or collection of groups.")
+        str, Option("--scope", metavar="XID", help="Only this group, resource or collection of groups.")
     ] = "/",
     rename: Annotated[
         list[str] | None,
-        typer.Option("--rename", metavar="TYPE/OLD=NEW", help="A group's name at the target. May be given again."),
+        Option("--rename", metavar="TYPE/OLD=NEW", help="A group's name at the target. May be given again."),
     ] = None,
     authority: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--authority",
             metavar="URL",
             help="Refuse what claims an authority that is not this or under it. May be given again.",
         ),
     ] = None,
     every: Annotated[
-        float | None,
-        typer.Option("--every", metavar="SECONDS", help="Compare everything again every SECONDS.", min=0.1),
+        float | None, Option("--every", metavar="SECONDS", help="Compare everything again every SECONDS.", min=0.1)
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with each change as it is committed.")] = False,
+    follow: Annotated[bool, Option("--follow", help="Go on with each change as it is committed.")] = False,
     state: Annotated[
         Path | None,
-        typer.Option("--state", metavar="FILE", help="Remember there how far --follow has come, for the next time."),
+        Option("--state", metavar="FILE", help="Remember there how far --follow has come, for the next time."),
     ] = None,
-    model: Annotated[
-        bool, typer.Option("--model", help="Extend the target's model by the types it does not have.")
-    ] = False,
+    model: Annotated[bool, Option("--model", help="Extend the target's model by the types it does not have.")] = False,
     from_dialect: Annotated[
-        RegistryDialect | None, typer.Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
+        RegistryDialect | None, Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
     ] = None,
     to_dialect: Annotated[
-        RegistryDialect | None, typer.Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
+        RegistryDialect | None, Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> int:
     """Open both, link them, copy."""
     from signalbook.replication.opening import copying, link

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import plain, print_json
@@ -35,33 +36,29 @@ _BY_SCHEME: Final = {
 
 ServerOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--server",
         metavar="URL",
         help="The registry at this URL; without it the one that the settings host and port name.",
     ),
 ]
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The subscription's id.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+IdArgument = Annotated[str, Argument(metavar="ID", help="The subscription's id.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 app: Final = typer.Typer(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
 
 
 def subscribe(
-    sink: Annotated[str, typer.Argument(metavar="SINK", help="Where events go.")],
-    protocol: Annotated[str | None, typer.Option("--protocol", metavar="NAME", help="Such as HTTP or MQTT3.")] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="URL", help="The API whose events are wanted.")
-    ] = None,
+    sink: Annotated[str, Argument(metavar="SINK", help="Where events go.")],
+    protocol: Annotated[str | None, Option("--protocol", metavar="NAME", help="Such as HTTP or MQTT3.")] = None,
+    source: Annotated[str | None, Option("--source", metavar="URL", help="The API whose events are wanted.")] = None,
     type: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only events of this type; repeatable.")
+        list[str] | None, Option("--type", metavar="TYPE", help="Only events of this type; repeatable.")
     ] = None,
-    subject: Annotated[
-        str | None, typer.Option("--subject", metavar="PREFIX", help="Only subjects that begin so.")
-    ] = None,
+    subject: Annotated[str | None, Option("--subject", metavar="PREFIX", help="Only subjects that begin so.")] = None,
     filter: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--filter",
             "-f",
             metavar="SQL|JSON",
@@ -69,13 +66,13 @@ def subscribe(
         ),
     ] = None,
     setting: Annotated[
-        list[str] | None, typer.Option("--setting", metavar="NAME=VALUE", help="A setting of the protocol; repeatable.")
+        list[str] | None, Option("--setting", metavar="NAME=VALUE", help="A setting of the protocol; repeatable.")
     ] = None,
     credential: Annotated[
-        Path | None, typer.Option("--credential", metavar="FILE", help="File with the credential for the sink, JSON.")
+        Path | None, Option("--credential", metavar="FILE", help="File with the credential for the sink, JSON.")
     ] = None,
     after: Annotated[
-        int | None, typer.Option("--after", metavar="POSITION", min=0, help="Begin behind this event, not now.")
+        int | None, Option("--after", metavar="POSITION", min=0, help="Begin behind this event, not now.")
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
@@ -119,7 +116,7 @@ def show(id: IdArgument, server: ServerOption = None) -> None:
 
 @app.command("create")
 def create(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A subscription in JSON; - is standard input.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A subscription in JSON; - is standard input.")],
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:

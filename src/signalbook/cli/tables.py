@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import plain, working
 from signalbook.cli.replay import MasterOption
@@ -39,11 +40,11 @@ METRICS: Final = (
     "To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port."
 )
 _MIB: Final = 1024 * 1024
-OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The output folder.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
+OutputOption = Annotated[Path, Option("--output", metavar="DIR", help="The output folder.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON object a line.")]
 PipelineOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--pipeline",
         metavar="NAME",
         help="What the pipeline is called there and in metrics.",
@@ -51,19 +52,16 @@ PipelineOption = Annotated[
     ),
 ]
 DefinitionOption = Annotated[
-    list[str] | None,
-    typer.Option("--definition", metavar="XID", help="Only this message definition; may be given again."),
+    list[str] | None, Option("--definition", metavar="XID", help="Only this message definition; may be given again.")
 ]
 
 
 def status(
-    output: Annotated[Path | None, typer.Option("--output", metavar="DIR", help="The output folder.")] = None,
+    output: Annotated[Path | None, Option("--output", metavar="DIR", help="The output folder.")] = None,
     registry: Annotated[
-        str | None, typer.Option("--registry", metavar="URL", help="What was reported to this registry instead.")
+        str | None, Option("--registry", metavar="URL", help="What was reported to this registry instead.")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option("--pipeline", metavar="NAME", help="There, all reports of this one.")
-    ] = None,
+    name: Annotated[str | None, Option("--pipeline", metavar="NAME", help="There, all reports of this one.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the batches."""
@@ -135,7 +133,7 @@ def profile(
     definition: DefinitionOption = None,
     registry: Annotated[
         str | None,
-        typer.Option("--registry", metavar="URL|FILE|DIR", help="Show where these definitions differ from the tables."),
+        Option("--registry", metavar="URL|FILE|DIR", help="Show where these definitions differ from the tables."),
     ] = None,
     master: MasterOption = "local[*]",
     as_json: JsonOption = False,
@@ -180,7 +178,7 @@ def compact(
     output: OutputOption,
     definition: DefinitionOption = None,
     target_size: Annotated[
-        int, typer.Option("--target-size", metavar="MIB", min=1, help="How large files are to become at most.")
+        int, Option("--target-size", metavar="MIB", min=1, help="How large files are to become at most.")
     ] = 256,
     as_json: JsonOption = False,
 ) -> None:
@@ -221,7 +219,7 @@ def views(
     output: OutputOption,
     definition: DefinitionOption = None,
     catalog: Annotated[
-        str, typer.Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
+        str, Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
     ] = "default",
     as_json: JsonOption = False,
 ) -> None:
@@ -233,7 +231,7 @@ def views(
 
 
 def metrics(
-    output: Annotated[Path, typer.Argument(metavar="DIR", help="The output folder.")],
+    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")],
     pipeline: PipelineOption = None,
 ) -> None:
     """Print metrics."""
