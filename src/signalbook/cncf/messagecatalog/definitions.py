@@ -354,15 +354,6 @@ def embedded_definition(versions: list[JSONObject]) -> JSONObject:
     return {**shared, "versions": [{n: each[n] for n in _OF_VERSION if n in each} for each in versions]}
 
 
-def standalone(document: JSONObject, number: int) -> JSONObject | None:
-    """Version ``number`` of a document with embedded versions as one object (C-9, C-11), None if it has none such."""
-    shared = {name: value for name, value in document.items() if name != "versions"}
-    versions = document.get("versions")
-    listed = list(versions.values()) if isinstance(versions, dict) else versions or []
-    found = next((each for each in listed if each.get("version") == number), None)
-    return None if found is None else {**shared, **found}
-
-
 _OF_VERSION: Final = ("version", "createdtimeutc", "versionuri", "definition")
 
 
