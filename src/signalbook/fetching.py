@@ -318,6 +318,7 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _split(entry: str, setting: str) -> SplitResult:
+    # An IPv6 address may come without its brackets.
     bare = f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry
     try:
         parts = urlsplit(f"//{bare}")

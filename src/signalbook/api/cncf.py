@@ -156,6 +156,7 @@ class CncfAPI(EntityAPI[R], Generic[R]):
 
     def check(self, view: View, request: R) -> None:
         """The path takes the method, and the registry has what it is about."""
+        # 405 comes first: it holds whatever is in the registry.
         allow = self.methods(request, read_only=False)
         if request.method not in allow:
             raise NotAllowed(subject=request.subject, allow=allow, action=request.method)

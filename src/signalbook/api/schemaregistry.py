@@ -156,6 +156,7 @@ def version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
         *UNTRUSTED,
     )
     if found.url is not None:
+        # The second header is the Location of the version itself: that of the document takes its place.
         location = quote(found.url, safe=_URI_SAFE)
         return Response(status=303, headers=(("Location", location), *headers[:1], *headers[2:]))
     return limited(Response(headers=headers, body=found.content), request)

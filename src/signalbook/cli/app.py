@@ -143,6 +143,7 @@ def demo(
 
 def main() -> None:
     """Run the command in ``sys.argv``; exits with 0, 1 after an error, 2 after one in the command line itself."""
+    # Without a command: the help, and the exit code of a wrong command line, which scripts notice.
     if len(sys.argv) == 1:
         app(["--help"], prog_name=str(app.info.name), standalone_mode=False)
         sys.exit(_MISUSED)

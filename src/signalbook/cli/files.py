@@ -26,11 +26,13 @@ class NotWritten(SignalbookError):
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Put ``pieces`` at ``path``: into a file beside it first, which then takes its place. Raises ``NotWritten``."""
+    # A name of its own for each process, so that two at once do not write into one file.
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("xb") as file:
             for piece in pieces:
                 file.write(piece)
+            # On the disk before it gets its name: a crash leaves the old file or the new one, whole.
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)

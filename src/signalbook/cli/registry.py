@@ -67,6 +67,7 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
     from signalbook.storage import open_store
 
     name = given.db.removeprefix(_SQLITE_FILE).partition("?")[0]
+    # A misspelt name must not leave a new, empty database behind.
     if not create and given.db.startswith(_SQLITE_FILE) and not Path(name).exists():
         raise SignalbookError(f"there is no registry at {name}: import something first, or name one: --server or --db")
     store = open_store(given.db, timeout=given.request_timeout)

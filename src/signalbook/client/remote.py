@@ -132,6 +132,7 @@ class RemoteRegistry:
     def position(self) -> int:
         try:
             return self._client.last_event()
+        # A server that knows nothing of a feed may have a page there instead of 404.
         except (NotFound, BadResponse) as error:
             raise NoHistory(
                 f"{self.url} has no change feed to follow: copy it every so many seconds ({error})"

@@ -39,6 +39,7 @@ class ResponseCache:
         """The response to use: what was kept if it still holds, else ``response``, kept for the next time."""
         url = str(request.url)
         if response.status_code == httpx.codes.NOT_MODIFIED and url in self._responses:
+            # Taken out and put back below: what was used last goes last.
             response = self._take(url)
         elif request.method != "GET" or response.status_code not in _SHOWN or not _tag(response):
             return response
@@ -178,6 +179,7 @@ class Transport:
         target = self.base_url + url if url.startswith("/") else url
         target = f"{target}?{query_string(query)}" if query else target
         request = self._http.build_request(method, target, content=content, headers=headers)
+        # A lost response does not say whether the request was carried out: what is not idempotent is sent once.
         attempts = self._attempts if method in _IDEMPOTENT else 1
         for attempt in range(1, attempts):
             pause = self._try(request, _FIRST_PAUSE * 2**attempt)
@@ -238,6 +240,7 @@ class Transport:
         """The response, or how many seconds to wait before the next attempt."""
         try:
             response = self._receive(request)
+        # The server has the request and may be at work on it: sending it again would only add to its load.
         except httpx.ReadTimeout as error:
             raise Unreachable(unreachable(self.base_url, error)) from None
         except httpx.HTTPError:
@@ -264,6 +267,7 @@ class Transport:
                 chunks.append(chunk)
         finally:
             response.close()
+        # The content has been decoded above.
         headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
         whole = httpx.Response(response.status_code, headers=headers, content=b"".join(chunks), request=request)
         return self._cache.update(request, whole)

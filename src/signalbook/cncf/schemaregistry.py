@@ -117,6 +117,7 @@ def group_attributes(body: JSONObject, before: Mapping[str, JSON]) -> JSONObject
     formats: JSONObject = {"format": None, FORMATNAME: None}
     if name is not None and name != draft_format(before):
         formats = format_attributes(name)
+    # The same format as before keeps its spelling.
     elif name is not None:
         formats = {}
     values = body.get("groupProperties") or {}

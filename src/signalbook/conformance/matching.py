@@ -141,6 +141,7 @@ def _each(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterato
 
 def _has(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
     for item in wanted:
+        # An item matches where the walk finds no mismatch.
         if all(any(_walk(item, value, variables, path)) for value in actual):
             yield Mismatch(path=path, expected=f"an item {show(item)}", actual=show(actual))
 

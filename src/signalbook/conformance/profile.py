@@ -142,6 +142,7 @@ def borrowed_names(model: JSONObject) -> Variables:
             role = "files" if resource.get("hasdocument", True) else "notes"
             if role not in found and _usable(resource):
                 found |= {role: name, role.removesuffix("s"): resource.get("singular")}
+        # The Group type with most of what cases write to.
         best = max(best, found, key=len)
     return best
 

@@ -91,6 +91,7 @@ class ConformanceSession:
 
     def __exit__(self, *_: object) -> None:
         if self._modelsource is not None:
+            # Entities first: their types could not be taken out of the model.
             for plural in (*kit_model(), _SCRATCH):
                 self._send(Step(method="DELETE", target=f"/{plural}"), {})
             self._put_back("/modelsource", self._modelsource)
@@ -121,6 +122,7 @@ class ConformanceSession:
         )
         if not self._options.configures or not profile.mutable("modelsource"):
             return profile
+        # With types of its own the kit has something to write to, whatever the server's model demands.
         self._modelsource = self._get("/modelsource") or {}
         response = self._send(Step(method="PUT", target="/modelsource", model={}), {}).response
         if response.status != 200:
@@ -188,6 +190,7 @@ class ConformanceSession:
     def _step(self, step: Step, variables: Variables) -> tuple[list[Mismatch], Exchange]:
         if step.wait:
             time.sleep(_PAUSE)
+        # A refused write must not have changed anything (R22), whatever the response says.
         guarded = step.error is not None and not step.reads
         before = self._state(variables) if guarded else b""
         exchange = self._send(step, variables)

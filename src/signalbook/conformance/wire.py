@@ -101,6 +101,7 @@ class Wire:
 
     def send(self, request: WireRequest) -> WireResponse:
         """Send a request. Raises ``WireError``."""
+        # As bytes: some cases send values that are not ASCII.
         headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers.items()]
         try:
             built = self._http.build_request(
@@ -128,6 +129,7 @@ class Wire:
                 size += len(chunk)
                 if size > MAX_RESPONSE_BYTES:
                     raise WireError(f"{request.url}: the answer is larger than {MAX_RESPONSE_BYTES} bytes")
+                # httpx limits each step: a server that sends a byte now and then would never come to an end.
                 if time.monotonic() > deadline:
                     raise WireError(f"{request.url}: the answer takes longer than {self._timeout:g} seconds")
                 chunks.append(chunk)

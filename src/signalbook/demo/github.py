@@ -96,6 +96,7 @@ def _payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[Webhoo
         for body in entry["examples"]:
             action = body.get("action", "")
             payload = WebhookPayload(event=entry["name"], action=action, body=body)
+            # Of some events the schema has one definition for all actions.
             if payload.definition not in schema["definitions"]:
                 payload = WebhookPayload(event=entry["name"], action="", body=body)
             if payload.definition in schema["definitions"]:

@@ -43,10 +43,12 @@ class RunningStream:
 
     def news(self) -> Iterator[JSONObject]:
         """The reports of batches that were committed since this was asked last. Raises ``DemoFailed``."""
+        # Asked before reading: what it wrote before its end is read all the same.
         ended = self._process.poll() is not None
         while True:
             place = self._reports.tell()
             line = self._reports.readline()
+            # A line that is being written is read at the next look.
             if not line.endswith(b"\n"):
                 self._reports.seek(place)
                 break
@@ -112,6 +114,7 @@ class KafkaTopic:
 
     def send(self, templates: Sequence[TrafficTemplate]) -> list[Place]:
         """Send an event of each template, structured CloudEvents, and wait until Kafka has them; their places."""
+        # All are sent before the first is waited for, so that the producer makes batches of them.
         waiting = [(template, self._send(template)) for template in templates]
         self._producer.flush()
         return [self._enter(template, future.get()) for template, future in waiting]

@@ -164,4 +164,5 @@ def _write_part(path: Path, chunk: Sequence[TrafficTemplate], first: int, ledger
 
 def delivery_id(number: int) -> bytes:
     """A GUID of the form GitHub sends, distinct for each ``number`` below 2**48."""
+    # Multiplying by Knuth's constant makes the ids of neighbours look different.
     return b"%08x-%04x-4000-8000-%012x" % (number * 2654435761 % 2**32, number % 2**16, number)

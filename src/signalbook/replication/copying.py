@@ -43,6 +43,7 @@ class Hints:
         """``xid`` changed; ``whole`` if all that is beneath it may have."""
         if xid.kind is Kind.GROUP:
             self.groups.add(xid)
+        # Whatever is beneath a Resource is a hint to look at the Resource.
         elif len(xid.parts) >= len(("groups", "g", "resources", "r")):
             resource = xid.resource
             versions = self.resources.setdefault(resource.parent, {})
@@ -169,6 +170,7 @@ class Copy:
         self._attributes(xid, there, shown, current)
         for plural in self._types.resources(xid.group_type):
             collection = xid / plural
+            # Empty on both sides: there is nothing to read. Where nothing is counted, there may be something.
             if self._link.scope.reaches(collection) and shown.get(f"{plural}count", 1) + self._count(current, plural):
                 self._collection(collection, there / plural, fresh=not self._count(current, plural))
 
@@ -245,6 +247,7 @@ class Copy:
         there = self._link.scope.there(collection)
         if there is None:
             return
+        # Many out of few: a page with all of them costs less than each by itself.
         if len(members) > _WALK and self._members(collection, there) < len(members) * _SCARCE:
             self._side_by_side(collection, there, fresh=False, only=members)
             return

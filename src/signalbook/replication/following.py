@@ -113,6 +113,7 @@ class Following:
         while not self._stop.is_set():
             if self._lease.due:
                 self._renew()
+            # Only the process that holds the lease follows: two would write the same copies at once.
             if self._lease.held and not self._links:
                 self._links = tuple(FollowedLink(self._engine, self._settings, source) for source in self.sources)
             elif not self._lease.held:
@@ -152,6 +153,7 @@ class FollowedLink:
         self._since = ""
         self._state = StateInDatabase(engine, source.name)
         self._notified: JSON = None
+        # Last of all: the thread begins with what was set above.
         self.thread = threading.Thread(target=self._run, name=f"following {source.shown}", daemon=True)
         self.thread.start()
 

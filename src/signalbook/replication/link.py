@@ -82,6 +82,7 @@ class Scope:
         if len(xid.parts) < 2:
             return xid
         group = Xid(xid.parts[:2])
+        # Its place at the target is taken by a Group that was renamed to its name.
         if group not in self.renames and group in _places(self.renames):
             return None
         return Xid((xid.group_type, self.renames.get(group, xid.group_id), *xid.parts[2:]))
@@ -168,6 +169,7 @@ class Link:
         if not self.authorities or xid.resource_type not in API_PATHS:
             return ""
         claimed = [str(entity.get("authority") or self.base(xid.resource_type))]
+        # An absolute URI of its own is a claim, too.
         claimed += [uri] if "://" in (uri := str(entity.get("globaluri") or "")) else []
         for uri in claimed:
             if not any(within(uri, allowed) for allowed in self.authorities):

@@ -145,6 +145,7 @@ class LocalRegistry:
     @contextmanager
     def trying(self) -> Iterator[Registry]:
         """Within a transaction that is not committed."""
+        # Left by an exception, the transaction is undone.
         with suppress(_Undone), self._engine.writing(admin=self._admin) as session:
             bound = self._copy()
             bound._session = session

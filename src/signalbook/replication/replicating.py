@@ -210,6 +210,7 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> 
         except NoHistory:
             raise
         except SignalbookError as error:
+            # What answers next may be a source that was set up anew: its history is checked again.
             begun = False
             failed(error)
             stop.wait(pause)

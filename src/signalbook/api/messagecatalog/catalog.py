@@ -191,6 +191,7 @@ class CatalogView:
     def _is_seen(self, node: EntityNode) -> bool:
         """A definition is seen if it has a version with a number (J-10)."""
         default = node.row.defaultversionid
+        # Of most definitions the default Version has a number: no further look is needed.
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):
             return True
         try:
@@ -247,6 +248,7 @@ class CatalogWriter:
 
     def delete(self, xid: Xid) -> None:
         """Delete an entity with all beneath it, or all members of a collection."""
+        # An empty collection is no error, an owner that is not there is.
         if not xid.is_collection or not self._session.view.exists(xid):
             self.catalog.view.entity(xid.owner if xid.is_collection else xid, self.catalog.options)
         self._session.execute(Command(method=Method.DELETE, target=xid))

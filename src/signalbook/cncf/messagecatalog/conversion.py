@@ -99,6 +99,7 @@ def render_dataschema(message: JSONObject) -> JSONObject:
 
 
 def _format(kind: JSON, schema: JSON, contenttype: JSON) -> str | None:
+    # What is stated counts first, then what the schema says itself, then the content type.
     if kind == "JSON" or (kind is None and isinstance(schema, dict) and "$schema" in schema):
         stated = schema.get("$schema") if isinstance(schema, dict) else None
         return dialect(stated) or _JSON_SCHEMA
@@ -263,6 +264,7 @@ def _property(field: MetaschemaField, template: JSONObject, *, required: bool, w
     """A property definition."""
     value = template.get("value")
     found: JSONObject = {}
+    # Before int: in Python True is one.
     if isinstance(value, bool):
         found = {"value": str(value).lower(), "type": "boolean"}
     elif isinstance(value, int):
@@ -368,6 +370,7 @@ def _section(section: MetaschemaSection, options: JSONObject) -> JSONObject | No
             found[field.name] = {"value": value} if field.constant else _template(value)
         elif section.names is not None and isinstance(value, dict):
             found[place] = _template(value)
+    # Where the options are the section, they may be all of other sections: then this one is not there.
     return found if found or section.place else None
 
 

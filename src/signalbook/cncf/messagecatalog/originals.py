@@ -45,6 +45,7 @@ class Content:
 def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONObject:
     """``message`` with the definition it was made of, if it does not tell all of it."""
     rendered = message_to_definition(format, message)
+    # Rendering gives back what was sent: there is nothing to keep.
     if rendered == sent:
         return message
     return _with(message, {"of": fingerprint(rendered), "definition": sent})
@@ -115,6 +116,7 @@ def _holding(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
     """What was kept, ``{}`` if it does not hold any more, and what the message says itself."""
     rendered = message_to_definition(format, message)
     kept = _draft(message)
+    # A message that was changed in xRegistry since does not say what was sent any more.
     return (kept if kept.get("of") == fingerprint(rendered) else {}), rendered
 
 
