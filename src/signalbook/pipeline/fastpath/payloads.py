@@ -20,7 +20,7 @@ from signalbook.formats.base import is_json
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.payloads.wireprefix import stripped
+from signalbook.messages.payloads.content import without_prefix
 from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath import json, native
 from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan
@@ -64,7 +64,7 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
 
     def bare(raw: bytes) -> bytes | None:
         try:
-            number, found = stripped(raw, schema.format)
+            number, found = without_prefix(raw, schema.format)
         except ValueError:
             return None
         return found if definition.schema_of_number(number).schema is schema else None
