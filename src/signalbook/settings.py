@@ -110,10 +110,7 @@ def option_for(name: str) -> str:
 
 
 def load(
-    given: Mapping[str, object] | None = None,
-    *,
-    environ: Mapping[str, str] | None = None,
-    config: Path | None = None,
+    given: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> Settings:
     """Settings from ``given`` (command line; ``None`` values count as absent), ``environ``, and a TOML file.
 

@@ -231,8 +231,7 @@ def views(
 
 
 def metrics(
-    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")],
-    pipeline: PipelineOption = None,
+    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")], pipeline: PipelineOption = None
 ) -> None:
     """Print metrics."""
     from signalbook.pipeline import exposition
