@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx
 import pytest
 
-from signalbook.conformance import wire, as, module
+from signalbook.conformance import wire as module
 from signalbook.conformance.wire import Wire, WireError, WireRequest, WireResponse
 
 
