@@ -18,6 +18,8 @@ from signalbook.formats.base import (
     encode_json,
     too_large,
 )
+from signalbook.formats.compatibility import Difference, SchemaText
+from signalbook.formats.jsonstructure import comparison
 from signalbook.formats.jsonstructure.document import document_findings
 from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required
 from signalbook.formats.jsonstructure.validation import resolved, violations
@@ -162,10 +164,7 @@ class JsonStructureFormat:
         resolve: Resolve | None = None,  # noqa: ARG002 - there are no references to other documents
     ) -> JsonStructure:
         """The type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17). Raises ``SchemaError``."""
-        structure = _read(document)
-        findings = list(islice((*document_findings(structure), *_imports(structure)), MAX_FINDINGS))
-        if findings:
-            raise SchemaError(findings)
+        structure = _usable(document)
         wanted = "/" + link.removeprefix(":").removeprefix("#").removeprefix("/")
         schema = structure.lookup(wanted) if wanted != "/" else structure.top()
         if not isinstance(schema, dict) or "type" not in schema:
@@ -173,6 +172,22 @@ class JsonStructureFormat:
             raise SchemaError([Finding(path=link, rule="link", message=text)])
         canonical = self.canonical(format) or self.name
         return JsonStructure(format=canonical, structure=structure, schema=schema, link=link)
+
+    def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """Why not every payload that ``writer`` allows is one ``reader`` accepts.
+
+        Raises ``SchemaError`` for a document that cannot be used.
+        """
+        return comparison.differences(_usable(reader.document), _usable(writer.document))
+
+
+def _usable(document: bytes) -> Structure:
+    """A document without findings that needs no other. Raises ``SchemaError``."""
+    structure = _read(document)
+    findings = list(islice((*document_findings(structure), *_imports(structure)), MAX_FINDINGS))
+    if findings:
+        raise SchemaError(findings)
+    return structure
 
 
 def _read(document: bytes) -> Structure:
