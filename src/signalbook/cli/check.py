@@ -279,8 +279,8 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
 
     Raises ``SignalbookError`` for a format that is unknown or has no comparison.
     """
+    from signalbook.formats.base import supported
     from signalbook.formats.compatibility import SchemaText, comparing, finding, violations
-    from signalbook.formats.registry import supported
 
     for schema in (new, old):
         if not schema.format:
@@ -311,7 +311,7 @@ def _unknown(xid: Xid) -> str:
 
 
 def _violation(schema: SchemaFile) -> RegistryError | None:
-    from signalbook.formats.registry import find
+    from signalbook.formats.base import find
 
     reader = find(schema.format)
     faults = reader.check(schema.content, schema.format) if reader is not None else []

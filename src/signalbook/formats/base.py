@@ -1,14 +1,16 @@
 """What every schema format offers: schema documents and payload bytes in, values and findings out.
 
 A format is a module that keeps to the ``Format`` protocol and is named in the entry-point group ``signalbook.formats``;
-``registry.py`` finds it. Nothing here reads a network or a file.
+``find`` finds it. Nothing here reads a network or a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint
 from typing import Final, Literal, Protocol
 
+from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, dump_json, parse_json
@@ -199,3 +201,37 @@ def unsupported(content_type: str, format: str) -> PayloadError:
 def pointer(path: Iterable[str | int]) -> str:
     """A JSON Pointer (RFC 6901) of path segments."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+GROUP: Final = "signalbook.formats"
+# Other names for formats, met in registry documents (domain.md G-13).
+ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsonschema"}
+
+
+def find(format: str) -> Format | None:
+    """The format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none (G-12)."""
+    offered = _offered().get(family(format))
+    if offered is None:
+        return None
+    found = _load(offered)
+    return found if found.canonical(format) is not None else None
+
+
+def family(format: str) -> str:
+    """The name of a format without its version, in lower case, other spellings undone (G-13)."""
+    name = format.partition("/")[0].strip().lower()
+    return ALIASES.get(name, name)
+
+
+def supported() -> tuple[str, ...]:
+    """The canonical names of all formats and versions that can be read, for capability documents (G-25)."""
+    return tuple(version for name in sorted(_offered()) for version in _load(_offered()[name]).versions)
+
+
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "schema format", plugins.lower)
+
+
+def _load(point: EntryPoint) -> Format:
+    loaded: Format = plugins.load(point)
+    return loaded

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, runtime_checkable
 
-from signalbook.formats.base import Resolve
-from signalbook.formats.registry import family, find
+from signalbook.formats.base import Resolve, family, find
 from signalbook.values import JSON, Finding
 
 Direction = Literal["backward", "forward"]

@@ -40,7 +40,7 @@ class Policy:
       definition that names a protocol (K-27);
     - ``required_schema``: a definition without a payload schema is not enough (K-42);
     - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
-      (``wireprefix.py``).
+      (``payloads/content.py``).
 
     ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
     is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.

@@ -134,7 +134,7 @@ def _number(value: str) -> JSON:
 def _value(attribute: Attribute, *, written: bool) -> JSONObject:
     schema = dict(_type(attribute, written=written))
     definition = attribute.definition
-    if definition.get("enum") and definition.get("strict", True) and not attribute.caseless:
+    if attribute.scalar and definition.get("enum") and definition.get("strict", True) and not attribute.caseless:
         schema["enum"] = list(definition["enum"])
     if written and (attribute.readonly or attribute.managed):
         schema = {}

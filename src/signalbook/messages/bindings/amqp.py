@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import invalid_binary
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent
 from signalbook.messages.definitions.properties import Property, PropertyError
@@ -51,7 +51,7 @@ def message(
     )  # fmt: skip
 
 
-class AmqpBinding(ProtocolBinding):
+class AmqpBinding(Binding):
     """AMQP 1.0."""
 
     protocol: Final = "AMQP/1.0"

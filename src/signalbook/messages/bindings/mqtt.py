@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
     flag_property,
     grouped,
@@ -63,7 +63,7 @@ def publish(
     )  # fmt: skip
 
 
-class Mqtt3Binding(ProtocolBinding):
+class Mqtt3Binding(Binding):
     """MQTT 3.1.1: a topic and a payload."""
 
     protocol: str = V3

@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.formats import Schema, SchemaError, find
 from signalbook.messages.message import Reason
-from signalbook.messages.payloads.wireprefix import LABEL, reference
+from signalbook.messages.payloads.content import NUMBER_LABEL, reference_of_number
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
 _VERSIONS: Final = "/versions/"
@@ -132,8 +132,8 @@ class ContractSchemas:
         """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
         if not use.resource:
             return use
-        text = f"no Version of {use.resource} has the label {LABEL} {number}, which wrote this payload"
-        return self._written(use, reference(use.resource, number), "wire_prefix", text)
+        text = f"no Version of {use.resource} has the label {NUMBER_LABEL} {number}, which wrote this payload"
+        return self._written(use, reference_of_number(use.resource, number), "wire_prefix", text)
 
     def _written(self, use: SchemaUse, named: str, path: str, missing: str) -> SchemaUse:
         """The Version that is ``named``, its payloads read as ``use`` has them where their format can (K-40)."""

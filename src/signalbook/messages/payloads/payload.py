@@ -12,7 +12,7 @@ from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.wireprefix import stripped
+from signalbook.messages.payloads.content import without_prefix
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
 UNSET: Final = msgspec.UNSET
@@ -98,7 +98,7 @@ class Payload:
         if body is None:
             return _MISSING
         try:
-            number, bare = stripped(body, use.schema.format)
+            number, bare = without_prefix(body, use.schema.format)
         except ValueError as error:
             finding = Finding(path="", rule="wire_prefix", message=str(error))
             return PayloadResult(schema=use.schema, reason=Reason.DECODE_ERROR, findings=(finding,))

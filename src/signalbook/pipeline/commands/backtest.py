@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
 from signalbook.pipeline import columns
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.candidate import affected, with_candidate
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.deadletters import (
     DeadLetterBatch,
     DeadLetterSource,
@@ -40,7 +40,7 @@ from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, t
 from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
-from signalbook.pipeline.tables.registry import standing
+from signalbook.pipeline.tables.reading import standing
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 Change = Literal["broken", "mended"]

@@ -19,21 +19,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.commit.committing import (
-    PATIENCE,
-    complete_unfinished,
-    disk_errors,
-    prepare_and_commit,
-    sweep_on_failure,
-)
-from signalbook.pipeline.commit.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
+from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, prepare_and_commit, sweep_on_failure
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
+from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.evolution import merge, promote
 from signalbook.pipeline.tables.naming import TableName, definition_of, home
-from signalbook.pipeline.tables.registry import open_tables, standing
+from signalbook.pipeline.tables.reading import open_tables, standing
 from signalbook.values import JSONObject
 
 

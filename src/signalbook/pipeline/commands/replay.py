@@ -21,11 +21,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit.committing import PATIENCE, complete_unfinished, disk_errors, land
-from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry
+from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, land
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.deadletters import (
     DeadLetter,
     DeadLetterLocation,
@@ -51,7 +51,7 @@ from signalbook.pipeline.landing.tasks import (
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
-from signalbook.pipeline.tables.registry import standing
+from signalbook.pipeline.tables.reading import standing
 from signalbook.values import JSONObject, now
 
 WANTED: Final = "wanted.json"

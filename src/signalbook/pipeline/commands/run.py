@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Policy
-from signalbook.pipeline.commit.committing import (
+from signalbook.pipeline.commit import (
     check_reachable,
     check_same_input,
     check_tables,
@@ -20,12 +20,12 @@ from signalbook.pipeline.commit.committing import (
     disk_errors,
     land,
 )
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base

@@ -28,12 +28,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.commands import status
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit.committing import check_reachable, check_tables, complete_unfinished, disk_errors, land
-from signalbook.pipeline.commit.journal import BATCHES, Journal
+from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, disk_errors, land
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
+from signalbook.pipeline.journal import BATCHES, Journal
 from signalbook.pipeline.landing.tasks import Attempt, Intake, explain_failure
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base

@@ -163,9 +163,6 @@ class DeadLetterRows:
     bytes: int = 0
     _dead_letters: list[DeadLetter] = field(default_factory=list)
 
-    def __len__(self) -> int:
-        return len(self._dead_letters)
-
     def add(self, dead_letter: DeadLetter) -> None:
         """Take one."""
         self._dead_letters.append(dead_letter)

@@ -229,7 +229,7 @@ class Processing:
             self._land_dead_letters()
 
     def _land_dead_letters(self) -> None:
-        if self._dead_letters:
+        if self._dead_letters.bytes:
             self._staged.add(DEAD_LETTERS, self._dead_letters.take())
 
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline import columns
-from signalbook.pipeline.commit.journal import DataFile
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024

@@ -28,10 +28,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline.commit.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.snapshot import Snapshot, uncollected
+from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles

@@ -1,7 +1,7 @@
 """The contract of a source: messages in batches, from files or from where Spark reads them.
 
 A source is an object that keeps to one of the protocols below and is named in the entry-point group
-``signalbook.sources``; ``registry.py`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
+``signalbook.sources``; ``find_source`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
 schedules them, and the adapter reads its split in the worker's own process: no message crosses from the JVM to Python
 and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``RECORD_COLUMNS``.
 """

@@ -20,8 +20,8 @@ from typing import Final, Self
 
 import msgspec
 
-from signalbook.pipeline.commit.journal import sync_folder
 from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.journal import sync_folder
 
 _SUFFIX: Final = ".messages"
 _SESSION: Final = "memory.json"

@@ -29,8 +29,8 @@ from deltalake.transaction import (
 )
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import DataFile, JournalEntry
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted

@@ -31,8 +31,8 @@ from pyiceberg.transforms import DayTransform
 from requests import RequestException
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
-from signalbook.pipeline.commit.journal import PREPARED, JournalEntry
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import PREPARED, JournalEntry
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, refuse
 from signalbook.pipeline.tables.naming import TableName, home, quoted

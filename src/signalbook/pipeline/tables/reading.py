@@ -1,4 +1,4 @@
-"""All tables of a definition as one: a DataFrame, or the SQL of a view.
+"""The tables of an output folder, and all those of a definition as one: a DataFrame, or the SQL of a view.
 
 A definition has several tables once its columns changed in a way that no table follows. Where they disagree on a column
 its values become text, those with members as JSON; a column that a table lacks is null there. Times of day are left
@@ -18,13 +18,48 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.pipeline.commit.journal import Journal, TableFormat
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile, Journal, TableFormat
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.evolution import as_text, merge, readable
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, quoted
-from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
+from signalbook.pipeline.tables.parquet import ParquetTables
 from signalbook.values import JSONObject
+
+
+def open_tables(output: Path, table_format: TableFormat) -> Tables:
+    """The tables of an output folder. What is read of them is kept for a while: open them anew for each batch."""
+    if table_format == "parquet":
+        return ParquetTables(output)
+    if table_format == "delta":
+        return _delta(output)
+    # pyiceberg takes a second to import; runs on plain Parquet do without
+    from signalbook.pipeline.tables.iceberg import IcebergTables
+
+    return IcebergTables(output)
+
+
+def _delta(output: Path) -> Tables:
+    try:
+        from signalbook.pipeline.tables.delta import DeltaTables
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"tables of Delta need {error.name}: pip install 'signalbook[pipeline,delta]'") from error
+    return DeltaTables(output)
+
+
+def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+    """Of ``files``, which the journal has for ``table``, those that its readers see.
+
+    Someone else may have dropped the table or rewritten files, and those of an Iceberg or Delta table stay where they
+    are then. Raises ``PipelineError``.
+    """
+    table_format = journal.table_format()
+    if table_format is None:
+        return []
+    folder = journal.output / home(table, table_format)
+    live = open_tables(journal.output, table_format).live(table)
+    return [file for file in files if str(folder / file.name) in live]
+
 
 _TYPES: Final = {
     pa.bool_(): "BOOLEAN",

@@ -3,7 +3,7 @@
 A batch is *prepared* once all of its files are staged and its totals add up, and *committed* when every table has
 them. A run that dies before the first leaves only staged files, which the next run removes; one that dies between the
 two is completed by the next run, since committing a file or a table twice changes nothing. Entries are replaced
-atomically, so that a reader sees one state or the other. ``commit/committing.py`` has the steps in between.
+atomically, so that a reader sees one state or the other. ``commit.py`` has the steps in between.
 """
 
 from __future__ import annotations

@@ -24,15 +24,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.tasks import Attempt
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
 from signalbook.pipeline.tables.evolution import Incompatible
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
-from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.reading import open_tables
 from signalbook.values import now
 
 
