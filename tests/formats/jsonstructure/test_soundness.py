@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.jsonstructure import FORMAT
-from signalbook.formats.jsonstructure.format import resolved
-from signalbook.formats.jsonstructure.types import PRIMITIVES, Structure
+from signalbook.formats.jsonstructure.types import PRIMITIVES, Structure, resolved
 from signalbook.values import JSON, JSONObject, dump_json
 
 DRAFT = "JsonStructure/draft-04"

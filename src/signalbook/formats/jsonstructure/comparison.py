@@ -11,9 +11,8 @@ from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.inclusion import Clause, TooMuch, fault, refutations, undecided
 from signalbook.formats.jsonstructure import primitives
-from signalbook.formats.jsonstructure.format import resolved
 from signalbook.formats.jsonstructure.primitives import Family
-from signalbook.formats.jsonstructure.types import IMPORTS, PRIMITIVES, Structure, required
+from signalbook.formats.jsonstructure.types import IMPORTS, PRIMITIVES, Structure, required, resolved
 from signalbook.values import JSON, JSONObject, canonical_json
 
 MAX_STEPS: Final = 200_000

@@ -23,7 +23,7 @@ from signalbook.formats.base import (
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonstructure import comparison
 from signalbook.formats.jsonstructure.document import document_findings
-from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required
+from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required, resolved
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
 
@@ -33,7 +33,6 @@ Findings = Iterator[Finding]
 _INSTANCE: Final = frozenset({"$schema", "$uses"})
 # Types tried for one payload; unions of unions multiply.
 _MAX_STEPS: Final = 200_000
-_MAX_REFERENCES: Final = 64
 
 
 def violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Finding]:
@@ -172,16 +171,6 @@ class _Holder:
             yield from self._object(value, schema, path, frozenset({selector}))
         else:
             yield _finding(path, "choice", f"{chosen!r} is no type of objects")
-
-
-def resolved(structure: Structure, schema: JSON) -> JSONObject:
-    """A schema, or the type it refers to."""
-    for _ in range(_MAX_REFERENCES):
-        kind = schema.get("type") if isinstance(schema, dict) else None
-        if not isinstance(kind, dict):
-            break
-        schema = structure.lookup(kind["$ref"]) if "$ref" in kind else kind
-    return schema if isinstance(schema, dict) else {}
 
 
 _MAX_LEVELS: Final = 32

@@ -188,6 +188,7 @@ IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # Keywords that bring in types of other documents.
 IMPORTS: Final = ("$import", "$importdefs")
 MAX_BASES: Final = 64
+MAX_REFERENCES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -256,3 +257,13 @@ def _sets(schema: JSONObject) -> list[list[str]]:
     if isinstance(named, list) and named and all(isinstance(one, list) for one in named):
         return named
     return [named if isinstance(named, list) else []]
+
+
+def resolved(structure: Structure, schema: JSON) -> JSONObject:
+    """A schema, or the type it refers to."""
+    for _ in range(MAX_REFERENCES):
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        if not isinstance(kind, dict):
+            break
+        schema = structure.lookup(kind["$ref"]) if "$ref" in kind else kind
+    return schema if isinstance(schema, dict) else {}
