@@ -124,7 +124,7 @@ class Journal:
         deadline = time.monotonic() + patience
         stop = stop or threading.Event()
         with (self.output / _LOCK).open("ab") as lock:
-            while not _locked(lock):
+            while not locked(lock):
                 if time.monotonic() >= deadline:
                     raise PipelineError(
                         f"another run is writing to {self.output}; wait for it or choose another output"
@@ -221,7 +221,8 @@ class Journal:
         return self.output / state / f"{escape(batch)}.json"
 
 
-def _locked(lock: BinaryIO) -> bool:
+def locked(lock: BinaryIO | int) -> bool:
+    """Whether an open file could be locked, which nobody else can then until it is closed or this process ends."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

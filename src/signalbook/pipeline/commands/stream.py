@@ -8,7 +8,6 @@ written anew from it (``resume``).
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import threading
@@ -33,7 +32,7 @@ from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
-from signalbook.pipeline.journal import BATCHES, Journal
+from signalbook.pipeline.journal import BATCHES, Journal, locked
 from signalbook.pipeline.landing.tasks import Attempt, Intake, explain_failure
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
@@ -329,10 +328,8 @@ def _alone(home: Path, name: str) -> Iterator[None]:
     """Keep a second run of the same stream out."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / _LOCK).open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name") from None
+        if not locked(lock):
+            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name")
         yield
 
 

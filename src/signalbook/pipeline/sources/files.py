@@ -72,7 +72,11 @@ def _expand(text: str) -> list[Path]:
     if path.is_file():
         return [path.absolute()]
     if path.is_dir():
-        files = [file.absolute() for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
+        files = [
+            file.absolute()
+            for file in path.rglob("*")
+            if file.is_file() and not any(part.startswith(_HIDDEN) for part in file.relative_to(path).parts)
+        ]
         if not files:
             raise PipelineError(f"the input folder {text} holds no files")
         return files
@@ -80,10 +84,6 @@ def _expand(text: str) -> list[Path]:
     if not found:
         raise PipelineError(f"the input {text} is not there: give a file, a folder or a glob of files")
     return found
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(_HIDDEN) for part in path.parts)
 
 
 def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
@@ -462,16 +462,10 @@ class HttpLines:
             raise UnreadableMessage(f"not a request as JSON: {error}") from None
         if logged.body is not None and logged.body_base64 is not None:
             raise UnreadableMessage("a request has either body or body_base64")
-        return request(
-            logged.method,
-            logged.path,
-            ((name, value) for name, values in logged.headers.items() for value in _listed(values)),
-            logged.body_base64 if logged.body is None else logged.body.encode(),
-        )
-
-
-def _listed(values: str | list[str]) -> list[str]:
-    return values if isinstance(values, list) else [values]
+        listed = ((name, [one] if isinstance(one, str) else one) for name, one in logged.headers.items())
+        headers = ((name, value) for name, values in listed for value in values)
+        body = logged.body_base64 if logged.body is None else logged.body.encode()
+        return request(logged.method, logged.path, headers, body)
 
 
 JSONL: Final = CloudEventLines()
