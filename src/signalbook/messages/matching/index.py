@@ -62,7 +62,9 @@ class DefinitionIndex:
         entries = list(entries)
         # Definitions whose compilation is deferred count too: under which key one is filed must not depend on which
         # others happen to be compiled.
-        shared = _shared(entries) + Counter(constants)
+        shared = Counter(
+            (key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str)
+        ) + Counter(constants)
         filed = [(definition, keys, _best(keys, shared)) for definition, keys in entries]
         self.tables: dict[str, Table] = {**({"type": typed} if typed else {}), **_tables(filed)}
         self._absent = _absent(filed)
@@ -114,11 +116,6 @@ Table = Mapping[str, IndexBucket]
 def _lookup(table: Table, value: Any) -> list[IndexBucket]:
     values = dict.fromkeys(value) if type(value) is tuple else (value,)
     return [table[each] for each in values if each in table]
-
-
-def _shared(entries: Iterable[_Entry]) -> Counter[tuple[str, str]]:
-    """How many definitions have a constant."""
-    return Counter((key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str))
 
 
 def _best(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> IndexKey | None:

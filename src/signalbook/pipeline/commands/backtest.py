@@ -171,7 +171,10 @@ class Backtest:
             if changes.messages:
                 lines += ["", f"### {changes.messages:,} {title}", *_table("producer", changes.producers)]
                 lines += _table("rule", changes.rules)
-                lines += ["", *(f"- {_line(example)}" for example in changes.examples)]
+                lines.append("")
+                for example in changes.examples:
+                    said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
+                    lines.append(f"- {_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}")
         if self.doubtful:
             lines += ["", f"Of {self.doubtful:,} landed messages too little is known to compare."]
         return "\n".join(lines) + "\n"
@@ -186,11 +189,6 @@ def _cell(text: str) -> str:
     """Text of messages, which must not end its cell or begin a link."""
     plain = "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
     return "`" + plain.replace("`", "'").replace("|", "\\|") + "`" if plain else ""
-
-
-def _line(example: ChangedVerdict) -> str:
-    said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
-    return f"{_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}"
 
 
 def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[str, str, str], ...]:

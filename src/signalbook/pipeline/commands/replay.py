@@ -205,7 +205,8 @@ def replay(job: ReplayJob, progress: ShowProgress = lambda _: None) -> Replay:
         snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
         files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
         if not files:
-            return _nothing(job, snapshot)
+            nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
+            return Replay(report=nothing, replayed=0, changed=0, dry_run=job.dry_run)
         progress(Progress(stage="spark"))
         with open_session(job.master) as session:
             return _replay_on(job, journal, snapshot, files, session, progress)
@@ -233,11 +234,6 @@ def _replay_on(
     )
     batch = land(attempt, session, show, worthwhile=lambda processed: not job.dry_run and bool(processed.removed))
     return Replay(report=batch.report(), replayed=batch.replayed, changed=batch.changed, dry_run=job.dry_run)
-
-
-def _nothing(job: ReplayJob, snapshot: Snapshot) -> Replay:
-    report = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
-    return Replay(report=report, replayed=0, changed=0, dry_run=job.dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

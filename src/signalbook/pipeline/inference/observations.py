@@ -105,7 +105,8 @@ class Observations(msgspec.Struct):
                 self.unknown += 1
             else:
                 _look(*found, payload, self.room)
-                found[0].know(_natives(part.event))
+                attributes = {} if part.event is None else part.event.attributes
+                found[0].know({name: _native(value) for name, value in attributes.items()})
 
     def _observed(self, part: _Part, header: str) -> tuple[KindSummary, dict[str, str]] | None:
         """The kind of a message, and its texts by name; None if it cannot be recognized."""
@@ -233,11 +234,6 @@ def _headers(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _broken(payload: Payload) -> bool:
     """Whether it says that it is JSON and is not."""
     return payload.value is msgspec.UNSET and is_json(payload.content_type()) and bool(payload.body())
-
-
-def _natives(event: CloudEvent | None) -> dict[str, str]:
-    """The types of an event's attributes."""
-    return {} if event is None else {name: _native(value) for name, value in event.attributes.items()}
 
 
 def _native(value: Attribute) -> str:

@@ -54,14 +54,12 @@ class Union:
 
     def _said(self, case: ValueSummary) -> JSONObject:
         """What holds in a case and not in all: members that others never have, and those of another type or shape."""
-        own = [name for name, member in case.members.items() if member.count == case.objects and self._lacked(name)]
+        shared = set.intersection(*(set(each.members) for each in self.cases.values()))
+        own = [name for name, member in case.members.items() if member.count == case.objects and name not in shared]
         others = {
             name: self.place_schema(member) for name, member in case.members.items() if self._differs(name, member)
         }
         return {"required": own, **({"properties": others} if others else {})}
-
-    def _lacked(self, name: str) -> bool:
-        return any(name not in case.members for case in self.cases.values())
 
     def _differs(self, name: str, member: ValueSummary) -> bool:
         """Whether the values of a member share no type with those of another case, or are objects of other members."""

@@ -72,7 +72,9 @@ class Definitions:
             seen = self._first_clue()
             snapshot = self._read()
         except (Unreachable, Refused) as error:
-            if not (_is_down(error) and self._kept.exists()):
+            # a gateway answers for a registry that is away: nothing is said of the definitions
+            down = isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            if not (down and self._kept.exists()):
                 raise
             self._say(f"the definitions kept from before are in force: {error}")
             snapshot = Snapshot.from_json(self._kept.read_bytes()).check(self._policy)
@@ -106,11 +108,6 @@ class Definitions:
 def kept_name(registry: str, groups: Sequence[str]) -> str:
     """The name of the file for definitions from there: others must not be taken for them."""
     return f"definitions-{fingerprint([registry, sorted(groups)])[:12]}.json"
-
-
-def _is_down(error: Unreachable | Refused) -> bool:
-    """Whether nothing is said of the definitions; a gateway answers for a registry that is away."""
-    return isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def _feed(client: Client) -> _ChangeMarker:

@@ -164,7 +164,9 @@ class Task:
     def staged_files(self, number: int) -> Iterator[StagedFiles]:
         """Where task ``number`` lands its rows; closed as it is when something fails."""
         # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
-        prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
+        context = TaskContext.get()
+        attempt = 0 if context is None else context.attemptNumber()
+        prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{attempt}"
         staged = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
         try:
             yield staged
@@ -187,11 +189,6 @@ class Task:
     def progress(self, number: int, tally: Tally) -> ProgressWriter:
         """Notes for the driver how far task ``number`` is."""
         return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
-
-
-def _attempt() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.attemptNumber()
 
 
 class ProgressWriter:
@@ -378,7 +375,8 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
 
 
 def _progress(folder: Path, total: int) -> Progress:
-    tasks = [_task_progress(path) for path in (folder / PROGRESS).glob("*.json")]
+    written = (path.read_bytes() for path in (folder / PROGRESS).glob("*.json"))
+    tasks = [msgspec.json.decode(text, type=TaskProgress) for text in written]
     return Progress(
         stage="processing",
         done=min(sum(progress.bytes for progress in tasks), total) if total else 0,
@@ -387,7 +385,3 @@ def _progress(folder: Path, total: int) -> Progress:
         landed=sum(progress.landed for progress in tasks),
         dead_lettered=sum(progress.dead_lettered for progress in tasks),
     )
-
-
-def _task_progress(path: Path) -> TaskProgress:
-    return msgspec.json.decode(path.read_bytes(), type=TaskProgress)

@@ -131,17 +131,13 @@ def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> s
             value = _null(field.type)
         else:
             value = converted(f"{text}.{quoted(own.name)}", own.type, field.type, depth)
-        parts.append(f"{_text(field.name)}, {value}")
+        escaped = field.name.replace("\\", "\\\\").replace("'", "\\'")
+        parts.append(f"'{escaped}', {value}")
     return ", ".join(parts)
 
 
 def _null(kind: pa.DataType) -> str:
     return f"CAST(NULL AS {spark_type(kind)})"
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 @dataclass(frozen=True)
