@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import fastavro
 
-from signalbook.formats.base import Resolve, SchemaError, pointer, shorten, too_large
+from signalbook.formats.base import Path, Resolve, SchemaError, finding_at, shorten, too_large
 from signalbook.values import JSON, Finding, JSONError, JSONObject, digest, parse_json
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -25,7 +25,6 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 # A type with full names: a primitive or a reference as text, a union as list, all else as object.
 Type = Any
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +119,7 @@ class _Resolver:
     findings: list[Finding] = field(default_factory=list)
 
     def report(self, path: Path, rule: str, message: str) -> None:
-        self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
+        self.findings.append(finding_at(path, rule, message))
 
     def type(self, node: JSON, space: str, path: Path) -> Type:
         if isinstance(node, str):

@@ -22,13 +22,13 @@ from signalbook.formats.avro.json_encoding import surplus, violations
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
-    Reason,
     Resolve,
     Schema,
     SchemaError,
     is_json,
     media_type,
     read_json,
+    refused,
     shorten,
     unsupported,
 )
@@ -162,9 +162,7 @@ class AvroSchema:
                 return dump_json(json_encoding.encode(value, self.type, self.names.types))
             return self._encode_binary(value)
         except BROKEN as error:
-            raise _refused(
-                "schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}"
-            ) from None
+            raise refused("schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}") from None
 
     def _encode_binary(self, value: JSON) -> bytes:
         stream = BytesIO()
@@ -202,7 +200,7 @@ class AvroSchema:
         try:
             fastavro.schemaless_writer(stream, writer.parsed, value)
         except BROKEN as error:
-            raise _refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
+            raise refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
         return self._decode_binary(stream.getvalue())
 
     def _decode_binary(self, payload: bytes) -> JSON:
@@ -215,10 +213,10 @@ class AvroSchema:
                 value = written.read_datum(stream, written.parsed, self.parsed)
         except BROKEN as error:
             why = str(error) or type(error).__name__
-            raise _refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
+            raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
         if stream.tell() != len(payload):
             rest = len(payload) - stream.tell()
-            raise _refused("decode_error", "avro", f"{rest} bytes follow the datum")
+            raise refused("decode_error", "avro", f"{rest} bytes follow the datum")
         return value
 
     @cached_property
@@ -247,10 +245,6 @@ class AvroSchema:
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """The enum fields of a record."""
         return constants(self.type, self.names.types)
-
-
-def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
 
 
 class AvroFormat:

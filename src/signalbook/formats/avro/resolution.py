@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from signalbook.formats.avro.document import PRIMITIVES, Names, Type
-from signalbook.formats.base import MAX_FINDINGS, shorten
-from signalbook.formats.compatibility import Difference
+from signalbook.formats.compatibility import Comparison, Difference
 from signalbook.values import JSONObject
 
 MAX_STEPS: Final = 200_000
@@ -47,38 +46,19 @@ def differences(reader: Names, writer: Names, *, enum_defaults: bool) -> list[Di
     if reader.fingerprint == writer.fingerprint:
         return []
     resolution = _Resolution(reader, writer, enum_defaults)
-    try:
-        resolution.run()
-    except _TooMuch:
-        message = f"not decided: comparing the schemas takes more than {MAX_STEPS} steps"
-        resolution.report("", "undecided", None, None, message)
-    return resolution.found[:MAX_FINDINGS]
+    return resolution.differences("schemas", resolution.run)
 
 
-class _TooMuch(Exception):
-    """Unions of unions of alike names: there is no end to it."""
-
-
-class _Resolution:
+class _Resolution(Comparison):
     """Compares pairs of types; records wait in line, so that the depth of a schema does not matter."""
 
     def __init__(self, reader: Names, writer: Names, enum_defaults: bool) -> None:
+        super().__init__(MAX_STEPS)
         self.reader = reader
         self.writer = writer
         self.enum_defaults = enum_defaults
         self.aliases = {name: frozenset(node.get("aliases", ())) for name, node in reader.types.items()}
-        self.found: list[Difference] = []
         self.waiting: deque[tuple[JSONObject, JSONObject, str]] = deque()
-        self.met: set[tuple[str, str]] = set()
-        self.steps = 0
-
-    def report(self, path: str, rule: str, old: Any, new: Any, message: str) -> None:
-        self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MAX_STEPS or len(self.found) > MAX_FINDINGS:
-            raise _TooMuch
 
     def run(self) -> None:
         self.compare(self.reader.root, self.writer.root, "")

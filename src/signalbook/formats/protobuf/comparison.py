@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, OneofDescriptor
 
 from signalbook.formats.base import MAX_FINDINGS, shorten
-from signalbook.formats.compatibility import Difference
+from signalbook.formats.compatibility import Comparison, Difference
 from signalbook.formats.protobuf.convert import map_value
 
 _F: Final = FieldDescriptor
@@ -82,13 +82,8 @@ def differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Differen
 
     Inside maps they go on with ``{key}`` and ``{}``; where a field has a message type of another name, from the field.
     """
-    comparison = _Comparison()
-    try:
-        comparison.files(reader, writer)
-    except _TooMuch:
-        message = f"not decided: comparing the documents takes more than {MAX_STEPS} steps"
-        comparison.report("", "undecided", None, None, message)
-    return comparison.found[:MAX_FINDINGS]
+    comparison = _Comparison(MAX_STEPS)
+    return comparison.differences("documents", lambda: comparison.files(reader, writer))
 
 
 def with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
@@ -105,26 +100,12 @@ def relative(descriptor: Descriptor | EnumDescriptor) -> str:
     return full.removeprefix(f"{descriptor.file.package}.") if descriptor.file.package else full
 
 
-class _TooMuch(Exception):
-    """Message types that stand for each other in ever new pairs."""
-
-
-class _Comparison:
+class _Comparison(Comparison):
     """Compares pairs of messages, which wait in line: types contain themselves and each other."""
 
-    def __init__(self) -> None:
-        self.found: list[Difference] = []
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
         self.waiting: deque[tuple[Descriptor, Descriptor, str]] = deque()
-        self.met: set[tuple[str, str]] = set()
-        self.steps = 0
-
-    def report(self, path: str, rule: str, old: Any, new: Any, message: str) -> None:
-        self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MAX_STEPS or len(self.found) > MAX_FINDINGS:
-            raise _TooMuch
 
     def files(self, reader: FileDescriptor, writer: FileDescriptor) -> None:
         if reader.package != writer.package:

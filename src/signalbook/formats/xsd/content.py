@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element, tostring
 from xmlschema import names
 from xmlschema.validators import XsdElement, XsdGroup, XsdList, XsdUnion
 
+from signalbook.formats.base import Path
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, Scalar, Shape, Struct, bounded
 from signalbook.formats.xsd import limits
 from signalbook.formats.xsd.limits import XSI, local
@@ -163,9 +164,6 @@ def _known(xsd: XsdType) -> str:
 _INT32: Final = frozenset({names.XSD_SHORT, names.XSD_BYTE, names.XSD_UNSIGNED_BYTE})
 _INT64: Final = frozenset({names.XSD_LONG, names.XSD_UNSIGNED_INT})
 BAD_TEXT: Final = (ValueError, ArithmeticError, binascii.Error)
-
-
-Path = tuple[str | int, ...]
 
 
 class Unfit(Exception):

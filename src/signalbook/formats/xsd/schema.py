@@ -13,12 +13,12 @@ from xml.etree.ElementTree import Element, tostring
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
-    Reason,
     Resolve,
     Schema,
     SchemaError,
+    finding_at,
     media_type,
-    pointer,
+    refused,
     shorten,
     unsupported,
 )
@@ -59,7 +59,7 @@ class XsdSchema:
         try:
             document = limits.read(payload)
         except limits.XMLError as error:
-            raise _refused("decode_error", "xml", str(error)) from None
+            raise refused("decode_error", "xml", str(error)) from None
         findings = self._violations(document.root, BytesIO(payload), document.prefixes)
         if findings:
             raise PayloadError("schema_violation", findings)
@@ -69,9 +69,9 @@ class XsdSchema:
         try:
             value = self._plan(root).read(root, ())
         except Unfit as unfit:
-            raise PayloadError("unsupported_format", [_finding(unfit)]) from None
+            raise PayloadError("unsupported_format", [finding_at(unfit.path, unfit.rule, unfit.message)]) from None
         except BAD_TEXT as error:
-            raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
+            raise refused("decode_error", "range", f"a value has no JSON form: {error}") from None
         return {limits.local(root.tag): value} if len(self.plans) > 1 else value
 
     def _plan(self, root: Element) -> Child:
@@ -107,7 +107,7 @@ class XsdSchema:
             try:
                 payload = tostring(self._element(value), encoding="utf-8", xml_declaration=True)
             except Unfit as unfit:
-                raise PayloadError("schema_violation", [_finding(unfit)]) from None
+                raise PayloadError("schema_violation", [finding_at(unfit.path, unfit.rule, unfit.message)]) from None
         self.decode(payload, content_type)
         return payload
 
@@ -116,7 +116,7 @@ class XsdSchema:
         try:
             root = self._element(value)
         except Unfit as unfit:
-            return [_finding(unfit)]
+            return [finding_at(unfit.path, unfit.rule, unfit.message)]
         return self._violations(root, root, {})
 
     def _element(self, value: JSON) -> Element:
@@ -144,14 +144,6 @@ class XsdSchema:
 def _violation(error: Any) -> Finding:
     message = error.reason or error.message
     return Finding(path=error.path or "", rule="xsd", message=shorten(" ".join(str(message).split())))
-
-
-def _finding(unfit: Unfit) -> Finding:
-    return Finding(path=pointer(unfit.path), rule=unfit.rule, message=shorten(unfit.message))
-
-
-def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
 
 
 def check(document: bytes, version: str) -> list[Finding]:
