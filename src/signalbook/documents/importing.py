@@ -1,6 +1,6 @@
 """What a document is about, the request that brings it into a registry, and what of it is new there.
 
-PATCH touches every entity it names, and new epochs and events tell of it; so what says nothing new is left out.
+PATCH touches every entity it names, and new epochs and events report it, so that what says nothing new is left out.
 """
 
 from __future__ import annotations

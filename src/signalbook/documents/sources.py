@@ -85,7 +85,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDocument:
-    """One document; ``files`` are those that were taken into it, ``lenient`` tells how it was read.
+    """One document; ``files`` are those that were taken into it, ``lenient`` says how it was read.
 
     ``parts`` are the documents it was made of, if it was (``merge``).
     """
@@ -175,7 +175,7 @@ def _advice(repairs: Sequence[Repair]) -> str:
 
 
 def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
-    """One source of ``sources``, each document in its place below the Registry; ``parts`` tells which were there.
+    """One source of ``sources``, each document in its place below the Registry; ``parts`` are those it was made of.
 
     Several may speak of one entity, as long as they say the same. Raises ``DocumentError`` naming both where they do
     not.

@@ -44,7 +44,7 @@ class JsonSchema(JsonValues):
 
     @cached_property
     def validator(self) -> jsonschema_rs.Validator:
-        """What tells violations. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
+        """What finds violations. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
         return self.document.validator(self.uri)
 
     @cached_property

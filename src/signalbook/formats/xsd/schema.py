@@ -147,7 +147,7 @@ def _violation(error: Any) -> Finding:
 
 
 def check(document: bytes, version: str) -> list[Finding]:
-    """What is wrong with a document; of one that refers to others, what can be told without them."""
+    """What is wrong with a document; of one that refers to others, what can be found without them."""
     try:
         reason = _unbuilt(documents.read(document).root)
         if reason is not None:

@@ -237,12 +237,6 @@ class Contract:
         schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
         return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
 
-    def lookup_by_type(self, type: str) -> tuple[CompiledDefinition, ...]:
-        """The definitions a CloudEvent of a type may fit, as far as its type tells (K-32)."""
-        if self.events is None:
-            return ()
-        return tuple(found for leaf in self.events.leaves({"type": type}) for found in leaf.definitions)
-
     def process(self, message: Message) -> tuple[Outcome, ...]:
         """What becomes of a message, by all rules of this contract; one outcome for each event of a batch (K-47)."""
         binding = self._bindings.get(message.protocol)

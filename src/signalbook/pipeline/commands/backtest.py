@@ -267,14 +267,14 @@ class _Comparing:
         source = DeadLetterSource()
         for first, rows in read_dead_letters(path):
             mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
-            for frame in message_batches(first, rows, mask):
-                for index in range(len(frame)):
-                    self._dead_letter(source, frame, index)
+            for batch in message_batches(first, rows, mask):
+                for index in range(len(batch)):
+                    self._dead_letter(source, batch, index)
 
-    def _dead_letter(self, source: DeadLetterSource, frame: DeadLetterBatch, index: int) -> None:
-        dead_letter = _DeadLetterRow(frame.records, index)
+    def _dead_letter(self, source: DeadLetterSource, batch: DeadLetterBatch, index: int) -> None:
+        dead_letter = _DeadLetterRow(batch.records, index)
         try:
-            message = source.message(frame, index)
+            message = source.message(batch, index)
         except UnreadableMessage:
             self.found.refused += self._asked(dead_letter, ())
             return

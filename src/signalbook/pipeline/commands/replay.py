@@ -121,8 +121,8 @@ class _Rewriting:
         """Process the dead letters of a portion again; which of its rows are not to stay as they are."""
         gone = matching_rows(self._wanted, rows)
         self.replayed += int(np.count_nonzero(gone))
-        for frame in message_batches(first, rows, gone):
-            self._processing.take(frame)
+        for batch in message_batches(first, rows, gone):
+            self._processing.take(batch)
         self._processing.clear()
         if self._rejected:
             gone[self._unchanged(first, rows)] = False

@@ -33,7 +33,7 @@ Read = Callable[[bytes, bytes], tuple[Found, list[int]]]
 
 
 class NoPlan(Exception):
-    """The native module cannot be told to decode payloads of a schema, so that they go the slow path."""
+    """The native module has no way to decode payloads of a schema, which go the slow path."""
 
 
 @cache

@@ -163,7 +163,7 @@ def kind_header(messages: Iterable[Message]) -> str:
                     if not is_transport(name):
                         seen.setdefault(name.removeprefix(_HEADER), Counter())[value, members] += 1
     whole = {name: pairs for name, pairs in seen.items() if pairs.total() == total and _few(pairs)}
-    return min(whole, key=lambda name: (-_told(whole[name]), len(whole[name]), name), default="")
+    return min(whole, key=lambda name: (-_agreement(whole[name]), len(whole[name]), name), default="")
 
 
 def shape(path: str) -> str:
@@ -266,7 +266,7 @@ def _few(pairs: Counter[tuple[str, str]]) -> bool:
     return 1 < len(values) <= min(_FEW, pairs.total() // 2)
 
 
-def _told(pairs: Counter[tuple[str, str]]) -> float:
+def _agreement(pairs: Counter[tuple[str, str]]) -> float:
     """The share of messages whose members are the commonest ones for the header's value."""
     commonest: dict[str, int] = {}
     for (value, _), count in pairs.items():

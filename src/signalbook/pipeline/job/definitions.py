@@ -14,7 +14,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import canonical_json, fingerprint
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 _URL: Final = ("http://", "https://")
 _PATIENCE: Final = 10.0
 # After a registry did not answer it is left alone for a while, and one without a change feed is read so often.
@@ -34,7 +34,7 @@ class Definitions:
     ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if nothing is kept.
     """
 
-    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, notify: Tell) -> None:
+    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, notify: Notify) -> None:
         self._registry = registry
         self._groups = tuple(groups)
         self._policy = policy

@@ -89,19 +89,19 @@ class Processing:
         self._binary = self._fast_path(protocol, BinaryMode(protocol)) if BinaryMode.is_known(protocol) else None
         self._window = 0
 
-    def take(self, frame: MessageBatch) -> None:
+    def take(self, batch: MessageBatch) -> None:
         """Take all messages of a batch."""
-        self.tally.read += len(frame)
-        self.tally.bytes += len(frame.content)
-        fast = self._binary if frame.binary else self._structured
-        alone = len(frame.content) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
+        self.tally.read += len(batch)
+        self.tally.bytes += len(batch.content)
+        fast = self._binary if batch.binary else self._structured
+        alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()  # so that a huge message is not in memory together with all that waits
-        if fast is None or frame.slow_path or alone:
-            self._slowly(frame, range(len(frame)))
+        if fast is None or batch.slow_path or alone:
+            self._slowly(batch, range(len(batch)))
         else:
-            self._take_results(fast.take(frame))
-        self._window += frame.weight
+            self._take_results(fast.take(batch))
+        self._window += batch.weight
         if alone or self._window >= WINDOW:
             self.clear()
 
@@ -138,18 +138,18 @@ class Processing:
         self._staged.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
 
-    def _slowly(self, frame: MessageBatch, indices: Sequence[int]) -> None:
+    def _slowly(self, batch: MessageBatch, indices: Sequence[int]) -> None:
         """Judge messages one by one."""
         for index in indices:
-            original = frame.raw(index)
-            if frame.lines and frame.records is None and not original.strip(_BLANK):
+            original = batch.raw(index)
+            if batch.lines and batch.records is None and not original.strip(_BLANK):
                 self.tally.read -= 1  # a blank line is no message
                 continue
-            location = frame.location(index)
+            location = batch.location(index)
             try:
-                message = _message(self._source, frame, index)
+                message = _message(self._source, batch, index)
             except UnreadableMessage as error:
-                finding = Finding(path="", rule=frame.rule, message=str(error))
+                finding = Finding(path="", rule=batch.rule, message=str(error))
                 self._reject(
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, location=location)
                 )
@@ -233,11 +233,11 @@ class Processing:
             self._staged.add(DEAD_LETTERS, self._dead_letters.take())
 
 
-def _message(source: Source, frame: MessageBatch, index: int) -> Message:
-    """One message of a frame. Raises ``UnreadableMessage``."""
-    if frame.error:
-        raise UnreadableMessage(frame.error)
-    return source.message(frame, index)
+def _message(source: Source, batch: MessageBatch, index: int) -> Message:
+    """One message of a batch. Raises ``UnreadableMessage``."""
+    if batch.error:
+        raise UnreadableMessage(batch.error)
+    return source.message(batch, index)
 
 
 def _protocol(source: Source) -> str:

@@ -101,8 +101,8 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
     def work(number: int) -> bytes:
         splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-        frames = (frame for split in splits for frame in source.read(split))
-        return encoded_manifest(partial(task.process, number, source, frames))
+        messages = (batch for split in splits for batch in source.read(split))
+        return encoded_manifest(partial(task.process, number, source, messages))
 
     return task_results(batches, work)
 
@@ -110,10 +110,10 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
-    frames = (frame for batch in batches for frame in base.record_batches(batch))
+    messages = (batch for records in batches for batch in base.record_batches(records))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), frames)))
+    yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), messages)))
 
 
 def task_results(batches: Iterator[pa.RecordBatch], work: Callable[[int], bytes]) -> Iterator[pa.RecordBatch]:
@@ -149,14 +149,14 @@ class Task:
         staging = Path(folder)
         return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=TaskPlan))
 
-    def process(self, number: int, source: Source, frames: Iterable[MessageBatch]) -> Manifest:
-        """What becomes of ``frames``, the input of task ``number``."""
+    def process(self, number: int, source: Source, messages: Iterable[MessageBatch]) -> Manifest:
+        """What becomes of ``messages``, the input of task ``number``."""
         with self.staged_files(number) as staged:
             processing = Processing(self.contract(), source, staged, self.bookkeeping)
             progress = self.progress(number, processing.tally)
-            for frame in within_limit(frames, self.plan.max_message_bytes):
-                processing.take(frame)
-                progress.advance(len(frame.content))
+            for batch in within_limit(messages, self.plan.max_message_bytes):
+                processing.take(batch)
+                progress.advance(len(batch.content))
             processing.clear()
             return Manifest(files=staged.finish(), tally=processing.tally)
 

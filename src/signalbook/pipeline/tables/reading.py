@@ -149,7 +149,7 @@ class LandedTables:
 
     @classmethod
     def of(cls, output: Path) -> LandedTables:
-        """The lake in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
+        """Those in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
         journal = Journal.existing(output.absolute())
         table_format = journal.table_format()
         if table_format is None:
@@ -219,8 +219,8 @@ def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
 
     Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
     """
-    lake = LandedTables.of(output)
-    return lake.frame(session, lake.chosen([definition])[definition])
+    landed = LandedTables.of(output)
+    return landed.frame(session, landed.chosen([definition])[definition])
 
 
 def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
@@ -229,13 +229,13 @@ def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") 
     Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
     Raises ``PipelineError``.
     """
-    lake = LandedTables.of(output)
+    landed = LandedTables.of(output)
     return [
         {
             "definition": xid,
             "view": view_name(table),
-            "tables": [str(version) for version in lake.parts(table)],
-            "sql": lake.view(table, catalog),
+            "tables": [str(version) for version in landed.parts(table)],
+            "sql": landed.view(table, catalog),
         }
-        for xid, table in lake.chosen(definitions).items()
+        for xid, table in landed.chosen(definitions).items()
     ]
