@@ -257,6 +257,8 @@ class _Comparing:
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
                 attributes, payload = attributes_of(row), read(row)
                 now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
+                # It landed once: that it is refused now is due to what its columns did not keep, and says nothing of
+                # the candidate.
                 if now and here is not None:
                     self.found.doubtful += 1
                 else:
@@ -298,6 +300,8 @@ class _Comparing:
     def _sampled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
         """Which rows are looked at; the same ones each time."""
         numbers = np.arange(first, first + count, dtype=np.uint64)
+        # Knuth's multiplicative hash of the row's number: spread evenly, and without a state that tasks would have to
+        # share.
         found: npt.NDArray[np.bool_] = (numbers * np.uint64(2654435761)) % np.uint64(_BUCKETS) < np.uint64(
             int(self._plan.sample * _BUCKETS)
         )

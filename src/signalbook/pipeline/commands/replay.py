@@ -125,6 +125,8 @@ class _Rewriting:
             self._processing.take(batch)
         self._processing.clear()
         if self._rejected:
+            # Those that are dead letters for the same reason stay where they are, so that a replay that changes nothing
+            # writes nothing.
             gone[self._unchanged(first, rows)] = False
         return gone
 
@@ -139,6 +141,7 @@ class _Rewriting:
         unread = [dead_letter.message is None for dead_letter in self._rejected]
         for dead_letter in self._rejected:
             self._dead_letters.add(dead_letter)
+        # They are compared row by row below: a dead letter that stays for the same reason keeps its row untouched.
         self._rejected.clear()
         old, new = rows.take(pa.array(owners, pa.int64())), self._dead_letters.take()
         judged = zip(unread, verdicts(old), verdicts(new), strict=True)

@@ -131,6 +131,7 @@ def _write(checkpoint: Path, last: int, ends: list[str]) -> None:
         _replace(checkpoint / _METADATA, f'{{"id":"{uuid4()}"}}')
     for number, end in enumerate(ends, last - len(ends) + 1):
         _replace(checkpoint / _OFFSETS / str(number), _PLANNED + end)
+    # Last: without it Spark repeats the batch, with it and without the offsets before it would not start.
     _replace(checkpoint / _COMMITS / str(last), _LANDED)
 
 
@@ -174,6 +175,8 @@ def stream(
             behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
                 notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
+            # Spark's ten seconds for a new Python process are not to be set, and a busy machine exceeds them now and
+            # then.
             for left in reversed(range(_TURNS if alone else 0)):
                 batches = MicroBatches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
@@ -295,6 +298,8 @@ def _follow(
     except (PySparkException, Py4JError) as error:
         failed = error
     finally:
+        # Before the query: ``stop`` waits for the commit under way, which Spark would otherwise interrupt in the
+        # middle.
         batches.stop()
         _end(query)
     # first: a worker that did not start is the failure of the batch as well, and to be raised as such would be final

@@ -139,6 +139,7 @@ class ObjectFamilies:
 
     def known(self, place: ValueSummary) -> Family | None:
         """What is known of the objects in ``place`` from others like them; None if that is nothing, or not needed."""
+        # A place with enough objects of its own speaks for itself: kin would only blur it.
         return None if place.objects >= ENOUGH else self._families.get(frozenset(place.members))
 
 

@@ -122,8 +122,11 @@ def _feed(client: Client) -> _ChangeMarker:
             down = None
             return client.last_event()
         except NotFound:
+            # A clue that changes every few seconds has the definitions read as often; Snapshot fingerprints tell
+            # whether anything changed.
             return time.monotonic() // _PAUSE
         except Unreachable as error:
+            # Batches go on with the definitions they have, and not each of them waits for a registry that is away.
             down = time.monotonic() + _PAUSE, error
             raise
 

@@ -161,6 +161,8 @@ class Processing:
         outcomes = self._contract.process(message)
         # the totals must add up: read = landed + dead letters + dropped
         self.tally.read += len(outcomes) - 1
+        # Outcomes of one event follow each other and share its message. So events of a batch are distinguished from
+        # several definitions that accept one event.
         for number, (part, same_part) in enumerate(groupby(outcomes, key=lambda outcome: id(outcome.message))):
             of_part = list(same_part)
             if part == id(message):
@@ -191,6 +193,7 @@ class Processing:
             self._structured.mode.learn(accepted.event.attributes)
         waiting.rows.append(waiting.target.row(accepted, original, location, shared=shared))
         waiting.bytes += max(len(original), LIGHTEST)
+        # In slices, so that one value that fits no column costs a search among a megabyte of rows and not among all.
         if waiting.bytes >= _SLICE:
             self._flush(waiting)
 
@@ -208,12 +211,14 @@ class Processing:
             if len(rows) == 1:
                 self._reject(_misfit(target, rows[0], error))
                 return
+            # Arrow does not say which row it was: halving finds it in a dozen tries.
             half = len(rows) // 2
             self._rows(target, rows[:half])
             self._rows(target, rows[half:])
 
     def _reject(self, dead_letter: DeadLetter) -> None:
         self.tally.reject(dead_letter.reason, dead_letter.candidates)
+        # Charged to a definition only where there is one candidate: else each of several would look broken.
         self.tally.violations.see(
             charged(dead_letter.candidates),
             dead_letter.violations,
@@ -249,6 +254,7 @@ def _span(rows: pa.RecordBatch) -> Span | None:
     """When the messages of rows happened; where they do not say, when they were received."""
     times = rows.column("ce_time")
     if times.null_count:
+        # Only where events do not say: when a message was received is later than what it reports, and would hide a lag.
         times = pc.coalesce(times, rows.column("_received_at")).drop_null()
     if not len(times):
         return None

@@ -107,6 +107,7 @@ class StagedFiles:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
         table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
         if not table.held:
+            # Weighed once in so many batches: what ``nbytes`` walks through is every buffer of every column.
             table.row_bytes = rows.nbytes / len(rows)
         table.held.append(rows)
         size = int(table.row_bytes * len(rows))
@@ -141,6 +142,7 @@ class StagedFiles:
         table.held_bytes = size
 
     def _relieve(self) -> None:
+        # The fullest first: they make the best row groups, and a few of them are room enough for a while.
         for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):
             if self._held < HELD_BYTES * (1 - _RELIEF):
                 break

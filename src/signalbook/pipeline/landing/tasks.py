@@ -113,6 +113,7 @@ def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[
     messages = (batch for records in batches for batch in base.record_batches(records))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
+    # One manifest for the whole partition: Spark hands it over as many Arrow batches, which share files and row groups.
     yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), messages)))
 
 
@@ -223,6 +224,7 @@ def _contract(staging: Path, plan: TaskPlan) -> Contract:
     """The compiled contract, kept for the next task of this process."""
     key = plan.fingerprint, plan.policy
     if key not in _contracts:
+        # One contract is kept, not all: a stream whose definitions change would fill the worker with old ones.
         _contracts.clear()
         try:
             snapshot = Snapshot.from_json((staging / SNAPSHOT).read_bytes())
@@ -313,6 +315,8 @@ class Attempt:
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
         (folder / PROGRESS).mkdir()
+        # In files beside the staged ones, not in the tasks' closures: Spark would ship megabytes of definitions with
+        # each task.
         (folder / SNAPSHOT).write_bytes(self.snapshot.to_json())
         plan = TaskPlan(
             source=self.intake.source,
@@ -345,6 +349,7 @@ def collect_results(frame: DataFrame, output: Path) -> list[bytes]:
 
 def explain_failure(text: str, output: Path, what: str = "a Spark task failed, nothing was committed") -> str:
     """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
+    # The trace of a worker ends up in the text of Java's exception: the line that we raised is somewhere in the middle.
     own = _OWN_WORDS.search(text)
     if own:
         return own[1]
@@ -364,6 +369,7 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
         while not over.wait(_LOOK):
             show(_progress(folder, total))
 
+    # A thread, since collecting the results blocks this one in Java until the last task is done.
     watcher = threading.Thread(target=watch, daemon=True)
     show(Progress(stage="processing", total=total))
     watcher.start()

@@ -203,6 +203,7 @@ def _seek(file: Bytes, split: Split) -> int:
     """Go to the first line that begins in the split; one that began before belongs to the split before."""
     if split.start == 0:
         return 0
+    # From the byte before: a line that begins right at the start has its predecessor's newline there, and is ours.
     file.seek(split.start - 1)
     offset = split.start + _to_newline(file, 0)[0]
     file.seek(offset)
@@ -323,6 +324,7 @@ class _Scan:
         text = np.frombuffer(piece, np.uint8)
         quotes = self._quotes(text)
         places = np.flatnonzero(_IS_STRUCTURAL[text])
+        # What has an odd number of quotes before it is inside of a string, and no structure.
         places = places[(np.searchsorted(quotes, places) + self.in_string) % 2 == 0]
         characters = text[places]
         depths = self.depth + np.cumsum(_DEPTHS[characters], dtype=np.int64)
@@ -346,6 +348,7 @@ class _Scan:
         firsts = escapes[np.append(0, breaks + 1)]
         lasts = escapes[np.append(breaks, len(escapes) - 1)]
         escaped = lasts[(lasts - firsts) % 2 == 0] + 1
+        # The piece ends with a backslash that escapes the first character of the next one.
         self.escaping = bool(len(escaped)) and int(escaped[-1]) == len(text)
         return np.setdiff1d(quotes, escaped, assume_unique=True)
 

@@ -102,6 +102,7 @@ class SpoolReceiver:
             found = self.end
             if self._quiet >= _QUIET or (self._connected and time.monotonic() > deadline):
                 return found
+            # Polled, not signalled: silence is what is waited for, and nothing announces it.
             self._over.wait(_LOOK / 5)
 
     def stop(self) -> None:
@@ -248,6 +249,7 @@ class _Stream(brokers.BrokerStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Ranges of what lies between."""
         first, last, source = start["number"], end["number"], _source(self._request)
+        # Below so many messages another task costs more than it saves.
         count = max(1, min(self._request.tasks, (last - first) // _LEAST))
         session = self._opened().session()
         name = f"{source.name}:{session.name if session else ''}"

@@ -125,6 +125,7 @@ class MessageSpool:
     def trim(self, number: int) -> None:
         """Forget the messages before ``number``, by whole segments."""
         found = _segments(self._folder)
+        # By whole segments: to cut a file at its beginning would be to copy it.
         for (_, path), (following, _) in pairwise(found):
             if following <= number:  # never the last segment, which is written to
                 self._count(-path.stat().st_size)
@@ -187,6 +188,7 @@ class MessageSpool:
         first, path = found[-1]
         ends = list(_ends(path.read_bytes()))
         with path.open("r+b") as file:
+            # Only the last segment can be torn: a new one is begun when the one before is on the disk.
             file.truncate(ends[-1] if ends else 0)
             os.fsync(file.fileno())
         return first + len(ends)

@@ -185,6 +185,8 @@ class LandedTables:
         for version, columns in parts.items():
             paths = self.tables.paths(version)
             try:
+                # With a schema Spark opens no footers to find one, and columns that older files lack are null instead
+                # of missing.
                 reader = session.read.schema(ddl(columns))
                 rows = reader.parquet(*paths) if paths else session.createDataFrame([], ddl(columns))
                 frames.append(rows.selectExpr(*selection(columns, wanted)))
