@@ -73,6 +73,8 @@ def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
     _legacy(definition, findings)
     _base(definition, findings)
     _selectors(definition)
+    # In this order: old names become today's before sections are looked for, and the binding comes last, by the
+    # canonical protocol.
     _lift_metadata(definition, findings)
     _lift_options(definition)
     _attributes(definition)

@@ -82,6 +82,7 @@ class DefinitionIndex:
         if self._only is not None:
             name, table = self._only
             value: Any = values.get(name)
+            # Headers and the like may have several values, each of which may lead to another definition.
             if type(value) is not tuple:
                 bucket = table.get(value)
                 return [] if bucket is None else bucket.leaves(values)
@@ -157,6 +158,7 @@ def _trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[IndexBucket]]:
             group.setdefault(template.text, (template, []))[1].append((definition, _without(keys, best)))
     trees: dict[str, TemplateTree[IndexBucket]] = {}
     for (name, separator), templates in groups.items():
+        # One tree for each separator: subjects of NATS have dots where topics and paths have slashes.
         tree = trees.setdefault(name, TemplateTree(separator))
         for template, entries in templates.values():
             tree.add(template, IndexBucket(entries))
@@ -182,9 +184,11 @@ class _PayloadIndex:
         self._by_value = {value: tuple(found) for value, found in by_value.items()}
 
     def narrowed(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
+        # Objects and lists have no hash, and schemas no constants that are such.
         value = payload.get(self._name)
         named = () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
         found = (*named, *self._rest)
+        # The last one is not ruled out here: its schema gives better reasons than a missing constant.
         return tuple(d for d in found if allows(d, payload)) if len(found) > 1 else found
 
 

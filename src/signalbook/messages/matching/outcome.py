@@ -101,6 +101,7 @@ def to_cloudevent(
         entry = declared.get(name)
         required = name in _REQUIRED or (entry is not None and entry.required)
         try:
+            # What the definition declares counts more than what the transport knows: it is the contract.
             value = _declared(entry, context) or _given(name, required, subject, definition, binding)
         except TemplateError as error:
             value = None
@@ -173,6 +174,7 @@ def decide(
             return (_accept(message, subject, fits[0], result, binding),)
     elif all(fit.definition.policy.prefer_specific for fit in fits):
         fits = _most_specific(fits)
+    # All of them, also after one has passed: a message that conforms to several is ambiguous.
     checked = [(fit, _check_payload(fit.definition, payload)) for fit in fits]
     passed = [(fit, result) for fit, result in checked if result.reason is None]
     # Violations are tolerated (``tag``) only where no definition accepts the payload as it is.
@@ -246,6 +248,7 @@ def _accept(message: Message, subject: Subject, fit: Fit, result: PayloadResult,
         if definition.policy.on_removed == "dead_letter":
             return _rejected(message, Reason.METADATA_VIOLATION, definition, finding)
         warnings = (*warnings, finding)
+    # A native message that fits an event's definition by its protocol options is made that event (K-35).
     if event is None and definition.is_event:
         try:
             event = to_cloudevent(subject, definition, fit.context, binding)
