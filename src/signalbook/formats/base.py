@@ -42,6 +42,7 @@ class PayloadError(SignalbookError):
         self.findings = tuple(findings)
         super().__init__(f"{reason}: " + "; ".join(str(finding) for finding in self.findings))
 
+    # Exceptions that are made of more than their text do not survive the way from a worker otherwise.
     def __reduce__(self) -> tuple[type[PayloadError], tuple[Reason, tuple[Finding, ...]]]:
         return type(self), (self.reason, self.findings)
 
@@ -187,6 +188,7 @@ def json_payload(value: JSON) -> bytes:
     """``value`` as JSON text that reads back as the same. Raises ``PayloadError`` for what JSON has no form for."""
     try:
         text = dump_json(value)
+        # Read back and compared: the encoder writes bytes, dates and NaN as something without complaint.
         if parse_json(text) == value:
             return text
         why = "it has values that JSON does not have, such as bytes, dates or NaN"

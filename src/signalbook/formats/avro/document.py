@@ -72,6 +72,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
         resolved = resolver.type(root, "", ())
         heavy = not resolver.findings and weight(resolved, resolver.types) > MAX_WEIGHT
     except RecursionError:
+        # As deep as Python's stack is more than any payload is worth.
         heavy = True
     if resolver.findings:
         raise SchemaError(resolver.findings)
@@ -144,6 +145,7 @@ class _Resolver:
 
     def elsewhere(self, full: str) -> bool:
         """Take in the document that defines ``full``, if there is one to be had."""
+        # Bounded, because each document may name others that nobody has asked for yet.
         document = self.resolve(full) if self.resolve and len(self.others) < MAX_OTHERS else None
         if document is None:
             return False
@@ -185,6 +187,7 @@ class _Resolver:
         kept: JSONObject = {key: node[key] for key in ("doc",) if key in node}
         made: JSONObject = {**kept, "type": "record" if kind == "error" else kind, "name": full}
         made.update(_aliases(node, full.rpartition(".")[0]))
+        # Filed before its fields are read, since these may refer to it.
         self.types[full] = made
         if kind == "enum":
             made.update({key: node[key] for key in ("symbols", "default") if key in node})
@@ -325,6 +328,7 @@ def _measure(node: Type, types: Mapping[str, JSONObject], own: Callable[[Type], 
         if name is None:
             return own(inner) + sum(map(measure, _inside(inner)))
         if name not in known:
+            # Marked as under way: who meets it again before it is known is inside of it.
             known[name] = None
             known[name] = own(inner) + sum(map(measure, _inside(inner)))
         found = known[name] if known[name] is not None else recursive

@@ -84,6 +84,7 @@ def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path
 
 def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
     """The alternative of a union that a conforming value is of: the first that has all of it, else the first."""
+    # A record with all members optional fits nearly any object: one that loses nothing is to be preferred.
     fitting = [branch for branch in branches if not any(True for _ in violations(value, branch, types))]
     return next((branch for branch in fitting if not any(True for _ in surplus(value, branch, types))), fitting[0])
 
@@ -198,6 +199,7 @@ class _Reader:
         if "default" not in part:
             self.report(path, "required", "the field is missing and has no default")
             return None
+        # Defaults in a schema are written without the name of an alternative, unlike values in a payload.
         before, self.tagged = self.tagged, False
         found = self.read(part["default"], part["type"], path)
         self.tagged = before
@@ -225,6 +227,7 @@ class _Reader:
         if wrong:
             self.report(path, "type", f"expected {wrong}")
             return None
+        # One character stands for one byte, as the specification has it for bytes in JSON.
         plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in _FLOATS else value
         try:
             return _logical(plain, node)
@@ -267,6 +270,7 @@ def _time(unit: int) -> Callable[[int, JSONObject], time]:
 
 def _decimal(value: bytes, node: JSONObject) -> Decimal:
     number = int.from_bytes(value, "big", signed=True)
+    # The default context would round to 28 digits; a byte is two and a half of them.
     exact = Context(prec=max(len(value) * 3, 1))
     return exact.create_decimal(number).scaleb(-int(node.get("scale", 0)), exact)
 

@@ -90,6 +90,7 @@ class _Resolution(Comparison):
                 f"a {_name(writer)} may be read as {_name(matching[0])}, the first alternative of the same short name"
             )
             self.report(path, "union_ambiguous", _name(writer), _name(matching[0]), what)
+        # An optional type keeps the path of its field: only a choice between types has to be named.
         several = sum(branch != "null" for branch in candidates) > 1
         self.single(matching[0], writer, f"{path}<{_label(matching[0])}>" if several and path else path)
 
@@ -97,6 +98,7 @@ class _Resolution(Comparison):
         """Whether two types match in the specification's sense, which does not look into records."""
         self.step()
         reader, writer = _found(reader, self.reader), _found(writer, self.writer)
+        # To the specification a union matches anything; its alternatives are compared when values are.
         if isinstance(reader, list) or isinstance(writer, list):
             return True
         kind = _kind(reader)
@@ -131,6 +133,7 @@ class _Resolution(Comparison):
             inside[kind](reader, writer, path)
 
     def line_up(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
+        # Each pair once, or types that contain themselves would be compared without end.
         pair = (reader["name"], writer["name"])
         if pair not in self.met:
             self.met.add(pair)
@@ -163,6 +166,7 @@ class _Resolution(Comparison):
 
     def enum(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
         known = frozenset(reader["symbols"])
+        # A default that is none of the symbols would stand for nothing.
         if self.enum_defaults and reader.get("default") in known:
             return
         for symbol in writer["symbols"]:
@@ -186,6 +190,7 @@ class _Resolution(Comparison):
         old, new = _meaning(writer), _meaning(reader)
         if old is None or new is None or old == new:
             return
+        # Scale and precision are no part of the bytes: the same bytes would be another number.
         decimal = old[0] == new[0]
         rule = "decimal_changed" if decimal else "logical_type_changed"
         what = "decimals of another precision or scale" if decimal else "the same bytes with another meaning"

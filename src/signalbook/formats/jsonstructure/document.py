@@ -167,6 +167,7 @@ class _Inspector:
             kind = waiting.pop().get("type")
             for one in kind if isinstance(kind, list) else [kind]:
                 found = self._target(one["$ref"]) if isinstance(one, dict) and "$ref" in one else None
+                # By identity: a reference may lead to the same declaration by many pointers.
                 if found is schema:
                     return True
                 if found is not None and id(found) not in seen:

@@ -76,6 +76,7 @@ class _Holder:
             yield from getattr(self, f"_{kind}")(value, schema, path)
         if "const" in schema and canonical_json(value) != canonical_json(schema["const"]):
             yield finding_at(path, "const", f"expected {schema['const']!r}")
+        # Compared as canonical JSON, since to Python ``1``, ``1.0`` and ``true`` are all equal.
         if "enum" in schema and canonical_json(value) not in map(canonical_json, schema["enum"]):
             yield finding_at(path, "enum", f"{value!r} is not one of the listed values")
 
@@ -337,6 +338,7 @@ def _imports(structure: Structure) -> list[Finding]:
             text = "imports of other documents are not followed"
             found += [Finding(path=f"{path}/{name}", rule=name, message=text) for name in IMPORTS if name in node]
             waiting += [("/definitions", node["definitions"])] if not path and "definitions" in node else []
+            # Down to types, and not into them: a property may well be called ``$import``.
             waiting += [(f"{path}/{name}", item) for name, item in node.items() if path and "type" not in node]
     return found
 

@@ -122,6 +122,7 @@ class _Comparison(Comparison):
 
     def missing(self, written: Mapping[str, Descriptor], known: Mapping[str, Descriptor]) -> None:
         """Messages only the writer has, unless they are parts of others: then the fields say what is lost."""
+        # What is still reached from a known message gets its differences at that field, with a path that says where.
         parts = _reachable(message for name, message in written.items() if name in known)
         for name, message in written.items():
             outer = message.containing_type
@@ -191,6 +192,7 @@ class _Comparison(Comparison):
         if reader.type in _MESSAGES or writer.type in _MESSAGES:
             return
         old, new = writer.default_value, reader.default_value
+        # NaN differs from itself, and two of them are the same default.
         if old != new and not (old != old and new != new):
             what = f"a field that is not written means {old!r} to the writer and {new!r} to the reader"
             self.report(path, "default_changed", repr(old), repr(new), what)
@@ -340,6 +342,7 @@ class _Numbered:
 
     def reserves(self, number: int) -> bool:
         """Whether a number is reserved; ranges of one type never overlap, or it would not compile."""
+        # The last range that begins at or before the number; whether it reaches that far is asked then.
         before = bisect_right(self.ranges, (number, math.inf))
         return before > 0 and number < self.ranges[before - 1][1]
 

@@ -115,6 +115,7 @@ class ProtobufSchema:
 
     def _from_json(self, payload: bytes) -> Any:
         value = read_json(payload)
+        # Well-known types have forms of their own in JSON: a Timestamp is text, a ListValue an array.
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
             raise refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
         try:
@@ -270,6 +271,7 @@ def _describe(sources: Sources) -> Descriptors:
     for file in files.file:
         comments |= field_comments(file)
         file.ClearField("source_code_info")
+        # In the compiler's order, dependencies first; without comments, which are taken out before.
         pool.AddSerializedFile(file.SerializeToString())
     main = next(file for file in files.file if file.name == MAIN)
     document = pool.FindFileByName(MAIN)

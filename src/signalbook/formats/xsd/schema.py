@@ -83,6 +83,7 @@ class XsdSchema:
             message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
             return [Finding(path=f"/{limits.local(root.tag)}", rule="root", message=shorten(message))]
         most = self.built.most_elements
+        # Before the library sees it: its search takes the product of this and the longest content model.
         if sum(1 for _ in root.iter()) > most:
             message = f"more than {most} elements, which would take too long with this schema"
             return [Finding(path="", rule="size", message=message)]
