@@ -16,6 +16,7 @@ import msgspec
 
 from signalbook.formats.base import is_json, media_type
 from signalbook.messages.message import Message, Reason
+from signalbook.plugins import install
 from signalbook.values import Finding
 
 # Schema format, in lower case -> the content type its payloads have unless the definition says otherwise.
@@ -163,7 +164,7 @@ def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
-        text = f"content encoding {codec} needs pyarrow: pip install 'signalbook[pipeline]'"
+        text = f"content encoding {codec} needs pyarrow: {install('pipeline')}"
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, text) from None
     with pa.input_stream(pa.BufferReader(body), compression=codec) as stream:
         found: bytes = stream.read(limit + 1)

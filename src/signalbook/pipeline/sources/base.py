@@ -237,9 +237,9 @@ def source_names() -> tuple[str, ...]:
 
 def _lacking(point: EntryPoint, module: str) -> str:
     if module.startswith("pyspark."):
-        return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'signalbook[pipeline]'"
-    extra = ",".join(("pipeline", *point.extras))
-    return f"the input format {point.name} takes the package {module!r}: pip install 'signalbook[{extra}]'"
+        return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'pyspark>=4.2'"
+    advice = plugins.install("pipeline", *point.extras)
+    return f"the input format {point.name} takes the package {module!r}: {advice}"
 
 
 def _offered() -> Mapping[str, EntryPoint]:

@@ -24,6 +24,7 @@ from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.evolution import as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
+from signalbook.plugins import install
 from signalbook.values import JSONObject
 
 
@@ -43,7 +44,7 @@ def _delta(output: Path) -> Tables:
     try:
         from signalbook.pipeline.tables.delta import DeltaTables
     except ModuleNotFoundError as error:
-        raise PipelineError(f"tables of Delta need {error.name}: pip install 'signalbook[pipeline,delta]'") from error
+        raise PipelineError(f"tables of Delta need {error.name}: {install('pipeline', 'delta')}") from error
     return DeltaTables(output)
 
 
