@@ -119,5 +119,6 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         from signalbook.pipeline.errors import PipelineError as Missing
+        from signalbook.plugins import install
 
-        raise Missing(f"the pipeline needs {error.name}: pip install 'signalbook[pipeline]'") from None
+        raise Missing(f"the pipeline needs {error.name}: {install('pipeline')}") from None

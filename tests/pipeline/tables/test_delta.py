@@ -253,5 +253,5 @@ def test_a_log_that_is_damaged(shelf: Shelf) -> None:
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     monkeypatch.delitem(sys.modules, "signalbook.pipeline.tables.delta", raising=False)
-    with pytest.raises(PipelineError, match=r"need deltalake: pip install 'signalbook\[pipeline,delta\]'"):
+    with pytest.raises(PipelineError, match=r"need deltalake: pip install ./native '.\[pipeline,delta\]'"):
         open_tables(tmp_path, "delta")

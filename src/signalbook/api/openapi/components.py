@@ -120,6 +120,7 @@ def _equal(attribute: Attribute, value: str) -> JSONObject:
         return {"const": value == "true"}
     if attribute.type in ("integer", "uinteger", "decimal"):
         return {"enum": [_number(value)]}
+    # The patterns of JSON Schema have no flag for case.
     letters = (f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else re.escape(c) for c in value)
     return {"type": "string", "pattern": f"^{''.join(letters)}$"}
 

@@ -226,6 +226,7 @@ class Structure:
 
     def properties(self, schema: JSONObject) -> dict[str, JSON]:
         """The properties of a type, those of its bases before its own."""
+        # By identity: types are dictionaries, which have no hash, and the document that holds them outlives this.
         key = id(schema)
         if key not in self.members:
             found: dict[str, JSON] = {}

@@ -16,6 +16,7 @@ import msgspec
 
 from signalbook.formats.base import is_json, media_type
 from signalbook.messages.message import Message, Reason
+from signalbook.plugins import install
 from signalbook.values import Finding
 
 # Schema format, in lower case -> the content type its payloads have unless the definition says otherwise.
@@ -108,6 +109,7 @@ def unpacked(message: Message) -> Message:
         return message
     if len(names) > _MAX_LAYERS:
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
+    # The encoding named last was applied last, and comes off first (RFC 9110 8.4).
     for name in reversed(names):
         body = unpack(name, body, MAX_DECOMPRESSED)
     return msgspec.structs.replace(message, body=body, content_encoding="")
@@ -162,7 +164,7 @@ def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
-        text = f"content encoding {codec} needs pyarrow: pip install 'signalbook[pipeline]'"
+        text = f"content encoding {codec} needs pyarrow: {install('pipeline')}"
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, text) from None
     with pa.input_stream(pa.BufferReader(body), compression=codec) as stream:
         found: bytes = stream.read(limit + 1)
@@ -199,6 +201,7 @@ def without_prefix(payload: bytes, format: str) -> tuple[int, bytes]:
     if not payload.startswith(_MAGIC) or len(payload) < _PREFIX:
         raise ValueError("the payload does not begin with a zero byte and four bytes of a schema's number")
     number = int.from_bytes(payload[1:_PREFIX], "big")
+    # Only Protobuf puts several message types into one schema, and so has to say which one this is.
     place = _behind_indices(payload) if format.lower().startswith("protobuf") else _PREFIX
     return number, payload[place:]
 

@@ -151,6 +151,7 @@ class IcebergTables:
         with fresh as transaction:
             if found is not None and found.properties.get(COLUMNS_KEY) != _digest(schema):
                 self._widen(transaction, schema)
+            # pyiceberg would read all manifests to find duplicates; that the batch is not there was looked up before.
             transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
 
     def _taken(self, batch: JournalEntry, table: TableName) -> bool:
@@ -228,6 +229,7 @@ class IcebergTables:
 
     def _create(self, table: TableName, schema: pa.Schema, batch: JournalEntry) -> Transaction:
         """A table that comes to be with its first files: one commit instead of three."""
+        # ``versions`` asks for the tables of a namespace first, so that one without an entry is not there yet.
         if table.group not in self._names:
             self._make(self._namespace(table.group))
         self._names.setdefault(table.group, set()).add(table.message)
