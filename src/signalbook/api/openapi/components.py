@@ -123,6 +123,7 @@ def _equal(attribute: Attribute, value: str) -> JSONObject:
 
 
 def _any_case(text: str) -> str:
+    # The patterns of JSON Schema have no flag for case.
     return "".join(f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else _plain(c) for c in text)
 
 

@@ -9,8 +9,7 @@ from typing import Final
 
 from signalbook.engine.write.commands import Flags
 from signalbook.errors import RegistryError
-from signalbook.formats.base import Resolve
-from signalbook.formats.registry import family
+from signalbook.formats.base import Resolve, family
 from signalbook.model import Model
 from signalbook.values import Finding, JSONError, JSONObject, digest, parse_json
 from signalbook.xid import Xid

@@ -19,7 +19,7 @@ from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats import registry as formats
+from signalbook.formats import base as formats
 from signalbook.formats.compatibility import SchemaText, finding, is_transitive, violations
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
