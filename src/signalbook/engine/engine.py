@@ -20,7 +20,7 @@ from signalbook.engine.config.configuration import (
     ConfigurationCache,
     ConfigurationWriter,
 )
-from signalbook.engine.config.migration import fill_defaults
+from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
 from signalbook.engine.write.apply import apply_tree
 from signalbook.engine.write.changes import Action, Change, Entity, changes_of, coalesce

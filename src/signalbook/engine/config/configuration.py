@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from signalbook.engine.config import capabilities
-from signalbook.engine.config.migration import check_compliance, migrate
+from signalbook.engine.config.modelmigration import check_compliance, migrate
 from signalbook.engine.write.changes import Action, Change, Entity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.write.context import Context

@@ -5,15 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from signalbook.engine.write.attributes import (
-    GroupConstraints,
-    check_epoch,
-    check_id,
-    checked_constraints,
-    group_constraints,
-    write_group,
-    write_registry,
-)
 from signalbook.engine.write.commands import (
     Command,
     GroupIntent,
@@ -25,6 +16,15 @@ from signalbook.engine.write.commands import (
 )
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.load import Deletion, WriteLoader
+from signalbook.engine.write.merge import (
+    GroupConstraints,
+    check_epoch,
+    check_id,
+    checked_constraints,
+    group_constraints,
+    write_group,
+    write_registry,
+)
 from signalbook.engine.write.resources import finish_resource, settle_resource, write_resource
 from signalbook.engine.write.validation import changed_schemas
 from signalbook.engine.write.workingcopies import (

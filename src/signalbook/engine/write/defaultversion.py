@@ -5,17 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.engine.write.attributes import (
-    COMMON,
-    check_id,
-    checked,
-    combine,
-    invalid,
-    update,
-)
 from signalbook.engine.write.commands import ResourceIntent, WriteMode
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.lineage import newest
+from signalbook.engine.write.merge import COMMON, check_id, checked, invalid, merge_attributes, update
 from signalbook.engine.write.workingcopies import ResourceCopy
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
@@ -120,7 +113,7 @@ def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON
 
 def _plain(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
     """Meta's plain attributes, checked."""
-    values = combine(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
+    values = merge_attributes(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
     result = checked(values, intent.type.metaattributes, resource.xid / "meta")
     result.pop(_STICKY, None)
     if _readonly(resource, body, intent.mode, admin=context.admin):

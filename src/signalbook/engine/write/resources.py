@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from signalbook.engine.write.attributes import (
-    GroupConstraints,
-    check_epoch,
-    check_id,
-    write_version,
-)
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.defaultversion import Choice, flagged, kept_choice, settle_default, write_meta
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
+from signalbook.engine.write.merge import GroupConstraints, check_epoch, check_id, write_version
 from signalbook.engine.write.validation import check_compatibility, check_formats, check_matching, check_roots, recheck
 from signalbook.engine.write.workingcopies import ResourceCopy
 from signalbook.errors import RegistryError
