@@ -22,17 +22,8 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.write.apply import apply_tree
-from signalbook.engine.write.changes import Action, Change, Entity, changes_of, coalesce
-from signalbook.engine.write.commands import (
-    Command,
-    ConfigCommand,
-    Flags,
-    Method,
-    WriteResult,
-    check_command,
-    read_intent,
-)
+from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, apply_tree, changes_of, coalesce
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
 from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal

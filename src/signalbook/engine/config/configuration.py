@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.modelmigration import check_compliance, migrate
-from signalbook.engine.write.changes import Action, Change, Entity
+from signalbook.engine.write.apply import Action, Change, Entity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.load import WriteLoader

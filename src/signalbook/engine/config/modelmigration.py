@@ -12,8 +12,7 @@ from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
 
-from signalbook.engine.write.apply import apply_tree
-from signalbook.engine.write.changes import Change, changes_of
+from signalbook.engine.write.apply import Change, apply_tree, changes_of
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.lineage import ORDERED
 from signalbook.engine.write.load import load_versions

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from signalbook.engine.write.commands import (
-    Command,
-    GroupIntent,
-    Intent,
-    Method,
-    ResourceIntent,
-    WriteMode,
-    WriteResult,
-)
+from signalbook.engine.write.apply import WriteResult
+from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
 from signalbook.engine.write.context import Context
 from signalbook.engine.write.load import Deletion, WriteLoader
 from signalbook.engine.write.merge import (
