@@ -24,12 +24,11 @@ from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
 from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, apply_tree, changes_of, coalesce
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
-from signalbook.engine.write.context import Context, Documents
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.validation import doubts
-from signalbook.engine.write.workingcopies import IdClash, WorkingTree
+from signalbook.engine.write.workingcopies import Context, Documents, IdClash, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings

@@ -11,8 +11,8 @@ from signalbook.engine.config import capabilities
 from signalbook.engine.config.modelmigration import check_compliance, migrate
 from signalbook.engine.write.apply import Action, Change, Entity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.write.context import Context
 from signalbook.engine.write.load import WriteLoader
+from signalbook.engine.write.workingcopies import Context
 from signalbook.errors import RegistryError
 from signalbook.model import Included, Loader, Model, compile_model
 from signalbook.storage.base import SettingsReader, WriteTransaction

@@ -9,8 +9,14 @@ from enum import StrEnum
 from functools import singledispatch
 from typing import Final, Self
 
-from signalbook.engine.write.context import Documents
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import (
+    Documents,
+    OwnerCopy,
+    ResourceCopy,
+    VersionCopy,
+    WorkingCopy,
+    WorkingTree,
+)
 from signalbook.model import Model
 from signalbook.storage.base import Row, Writer
 from signalbook.values import Finding, JSONObject

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
-from signalbook.engine.write.context import Context
 from signalbook.engine.write.load import Deletion, WriteLoader
 from signalbook.engine.write.merge import (
     GroupConstraints,
@@ -21,6 +20,7 @@ from signalbook.engine.write.merge import (
 from signalbook.engine.write.resources import finish_resource, settle_resource, write_resource
 from signalbook.engine.write.validation import changed_schemas
 from signalbook.engine.write.workingcopies import (
+    Context,
     OwnerCopy,
     ResourceCopy,
     VersionCopy,

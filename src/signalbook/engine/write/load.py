@@ -13,10 +13,18 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
-from signalbook.engine.write.context import Context, Documents, schema_text
 from signalbook.engine.write.lineage import ORDERED, rank
 from signalbook.engine.write.resources import elsewhere
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import (
+    Context,
+    Documents,
+    OwnerCopy,
+    ResourceCopy,
+    VersionCopy,
+    WorkingCopy,
+    WorkingTree,
+    schema_text,
+)
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import is_transitive
 from signalbook.storage.base import Reader, Row

@@ -6,12 +6,11 @@ from collections.abc import Collection
 from typing import Final
 
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
-from signalbook.engine.write.context import Context
 from signalbook.engine.write.defaultversion import Choice, flagged, kept_choice, settle_default, write_meta
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
 from signalbook.engine.write.merge import GroupConstraints, check_epoch, check_id, write_version
 from signalbook.engine.write.validation import check_compatibility, check_formats, check_matching, check_roots, recheck
-from signalbook.engine.write.workingcopies import ResourceCopy
+from signalbook.engine.write.workingcopies import Context, ResourceCopy
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject

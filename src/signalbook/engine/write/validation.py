@@ -13,10 +13,9 @@ from functools import lru_cache
 from typing import Final
 
 from signalbook.engine.config import capabilities
-from signalbook.engine.write.context import Context, schema_text
 from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.merge import VALIDATION
-from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
+from signalbook.engine.write.workingcopies import Context, ResourceCopy, VersionCopy, schema_text
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats import registry as formats
