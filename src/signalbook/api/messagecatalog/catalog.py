@@ -21,12 +21,11 @@ from signalbook.engine.read.inlining import EntityNode
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.load import named
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.inheritance import materialise
 from signalbook.messages.definitions.normalise import BASE_NAMES
 from signalbook.values import JSON, Finding, JSONObject
-from signalbook.xid import Kind, Xid
+from signalbook.xid import Kind, Xid, named
 
 BATCH: Final = 500
 """Members of a collection that are looked at in one go."""
