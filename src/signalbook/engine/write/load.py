@@ -72,7 +72,7 @@ class WriteLoader:
 
     def load(self, command: Command, intent: Intent) -> WorkingTree:
         """Everything stored that ``intent`` can touch."""
-        groups = {group.xid for group in intent.groups}
+        groups = [group.xid for group in intent.groups]
         about = {resource.xid: resource for resource in intent.resources()}
         tree = self._entities(groups, about, command)
         for xid, resource in tree.resources.items():

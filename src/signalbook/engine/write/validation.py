@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from typing import Final
@@ -122,10 +122,9 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
             names += _documents(islice(found, _LOADED_AT_ONCE), rule)
     context.documents.forget()
     yield from _load_documents(names, context)
-    xids = {xid for name in names for xid in _mentioned(context.documents.read(name), context)}
-    xids = {xid for xid in xids if xid not in context.stored.entities and xid.resource not in context.stored.written}
+    xids = _mentioned(names, context)
     if xids:
-        yield Lookup(entities=frozenset(xids), contents=True)
+        yield Lookup(entities=xids, contents=True)
 
 
 def _load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
@@ -141,13 +140,20 @@ def _documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: 
         yield from (each.document for each in (version, *nearest)) if nearest else ()
 
 
-def _mentioned(content: bytes, context: Context) -> Iterator[Xid]:
-    """What a schema names in a string of its own as the xid or the URL of a Resource or Version of this registry."""
-    for match in _STRING.finditer(content) if content.count(b"/") >= _SLASHES else ():
-        if match[1].count(b"/") >= _SLASHES:
-            xid = context.stored.named(match[1].decode("utf-8", "replace"))
-            if xid is not None:
-                yield xid
+def _mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
+    """What these documents have in strings of their own that is the xid or URL of a Resource or Version, if not known.
+
+    A guess, of what is worth loading: what a schema refers to is up to its format.
+    """
+    found: dict[Xid, None] = {}
+    known, written = context.stored.entities, context.stored.written
+    for name in names:
+        content = context.documents.read(name)
+        for text in _STRING.findall(content) if content.count(b"/") >= _SLASHES else ():
+            xid = context.stored.named(text.decode("utf-8", "replace")) if text.count(b"/") >= _SLASHES else None
+            if xid is not None and xid not in known and xid.resource not in written and len(found) < MAX_LOADED:
+                found[xid] = None
+    return frozenset(found)
 
 
 def pending(
@@ -264,13 +270,16 @@ def _compare(
         asked.append(uri)
         return context.resolve(uri)
 
-    # What a schema refers to shows while it is read: with each turn more of it is there, and the last one counts.
+    # What a schema refers to shows while it is read, one reference at a time: what it and those it refers to mention is
+    # loaded with the first of them. With each turn there is more, and what the last turn says is what counts.
+    before = set(context.documents.loaded)
     while True:
         found, reason = _violations(version, ancestor, rule, context, resolve)
         missing = context.missing(contents=True)
         if missing is None:
             break
-        yield missing
+        read = {version.document, ancestor.document} | (context.documents.loaded.keys() - before)
+        yield replace(missing, entities=missing.entities | _mentioned(read, context))
     if reason is not None:
         return reason
     if found:
