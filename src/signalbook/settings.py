@@ -157,6 +157,7 @@ def _convert(name: str, value: object, origin: str) -> object:
         if isinstance(found, tuple) and all(isinstance(item, str) for item in found):
             return found
     try:
+        # A bool would pass as an int: true is no port.
         if wanted is not tuple and isinstance(value, (str, int, float)) and not isinstance(value, bool):
             return wanted(value)
     except ValueError:

@@ -62,8 +62,8 @@ def test_no_server() -> None:
         ((599, {}, b"[1]"), Refused, "HTTP 599"),
     ],
 )
-def test_answers_of_no_use(script: Script, answer: Any, error: type[Exception], message: str) -> None:
-    script.answers = [answer]
+def test_answers_of_no_use(script: Script, response: Any, error: type[Exception], message: str) -> None:
+    script.answers = [response]
     with Client(script.url) as client, pytest.raises(error, match=message):
         client.get()
 

@@ -33,7 +33,7 @@ from signalbook.values import parse_json
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 EXCHANGE = Exchange(
     request=WireRequest(method="GET", target="/x", headers={}),
-    answer=WireResponse(status=500, headers=[("A", "b")], content=b"\x01 <&>"),
+    response=WireResponse(status=500, headers=[("A", "b")], content=b"\x01 <&>"),
 )
 FAULT = Mismatch(path="/a", expected="1", actual="2")
 

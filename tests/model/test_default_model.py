@@ -67,6 +67,45 @@ def narrower_set(them: JSONObject, us: JSONObject, path: str) -> Iterator[str]:
             yield f"{path}.{name}: missing"
 
 
+ITEM_ASPECTS = {"type", "target", "namecharset", "attributes", "item"}
+ASPECTS = ITEM_ASPECTS | {
+    *("name", "description", "enum", "strict", "matchversions"),
+    *("readonly", "immutable", "required", "default", "ifvalues"),
+}
+
+
+def foreign(definitions: JSONObject, path: str) -> Iterator[str]:
+    """Aspects that model.md does not have."""
+    for name, definition in definitions.items():
+        here = f"{path}.{name}"
+        yield from (f"{here}: {aspect}" for aspect in definition.keys() - ASPECTS)
+        inner = definition
+        while inner:
+            yield from foreign(inner.get("attributes", {}), here)
+            inner = inner.get("item", {})
+            yield from (f"{here}.item: {aspect}" for aspect in inner.keys() - ITEM_ASPECTS)
+        for value, branch in definition.get("ifvalues", {}).items():
+            yield from foreign(branch["siblingattributes"], f"{here}={value}")
+
+
+def test_no_aspect_that_the_model_language_does_not_have() -> None:
+    """R68: other clients refuse a model with an aspect they do not know."""
+    found = list(foreign(OURS.document["attributes"], ""))
+    for plural, group in OURS.groups.items():
+        found += foreign(group.document["attributes"], f"/{plural}")
+        for name, resource in group.resources.items():
+            for part in ("attributes", "resourceattributes", "metaattributes"):
+                found += foreign(resource.document[part], f"/{plural}/{name}")
+    assert found == []
+
+
+def test_the_source_names_its_plurals() -> None:
+    """R90: "plural" is REQUIRED in a model source."""
+    groups = builtin("default")["groups"]
+    assert all(group["plural"] == name for name, group in groups.items())
+    assert all(r["plural"] == name for group in groups.values() for name, r in group.get("resources", {}).items())
+
+
 def test_every_attribute_of_theirs_is_there(their_model: Model) -> None:
     """F-2, F-56, H-2, G-1: each path, with a type, enum, target and charset that takes at least as much."""
     found: list[str] = []

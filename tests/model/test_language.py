@@ -104,6 +104,13 @@ def test_group_names(groups: JSONObject, path: str) -> None:
     assert path in fault_paths({"groups": groups})
 
 
+def test_an_empty_plural_is_none() -> None:
+    """R90: xr sends one where the source it read had none."""
+    group = {"plural": "", "singular": "dir", "resources": {"files": {"plural": "", "singular": "file"}}}
+    groups = compile_model({"groups": {"dirs": group}}).document["groups"]
+    assert (groups["dirs"]["plural"], groups["dirs"]["resources"]["files"]["plural"]) == ("dirs", "files")
+
+
 @pytest.mark.parametrize(
     ("plural", "singular", "place"),
     [

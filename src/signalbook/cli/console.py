@@ -1,13 +1,17 @@
-"""Words for people, on standard error: colours and boxes on a terminal, plain lines elsewhere."""
+"""What commands show: words for people on standard error, results on standard output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from signalbook.values import JSON, dump_json
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def console() -> Console:
@@ -18,7 +22,7 @@ def console() -> Console:
 
 
 def fail(message: str) -> None:
-    """One block about what went wrong."""
+    """One block about what went wrong, in a box on a terminal."""
     from rich.panel import Panel
     from rich.text import Text
 
@@ -50,3 +54,20 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
         return
     with screen.status(what) as status:
         yield status.update
+
+
+def print_json(value: JSON) -> None:
+    """Print an entity, or several, as JSON to read."""
+    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")
+
+
+def counts_table(heading: str, title: str, counts: Iterable[tuple[str, int]]) -> Table:
+    """How many messages there were of what, in the given order."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(heading, title=title, title_justify="left")
+    table.add_column("messages", justify="right")
+    for name, count in counts:
+        table.add_row(Text(plain(name)), f"{count:,}")
+    return table

@@ -1,15 +1,17 @@
-"""``signalbook pipeline status``, ``profile``, ``compact`` and ``views``: what an output folder holds."""
+"""``signalbook pipeline status``, ``profile``, ``metrics``, ``compact`` and ``views``: what an output folder holds."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
-from signalbook.cli import reports
-from signalbook.cli.console import working
+from signalbook.cli.console import plain, working
+from signalbook.cli.replay import MasterOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -33,40 +35,57 @@ VIEWS: Final = (
     "Print the SQL of a view for each message definition, over all of its tables: a definition has several once its "
     "columns changed in a way that no table can follow."
 )
+METRICS: Final = (
+    "Print the metrics of all batches that were committed to an output folder, in Prometheus' text format.\n\n"
+    "To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port."
+)
 _MIB: Final = 1024 * 1024
-OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
-DefinitionOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
+OutputOption = Annotated[Path, Option("--output", metavar="DIR", help="The output folder.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON object a line.")]
+PipelineOption = Annotated[
+    str | None,
+    Option(
+        "--pipeline",
+        metavar="NAME",
+        help="What the pipeline is called there and in metrics.",
+        show_default="the name of the output folder",
     ),
+]
+DefinitionOption = Annotated[
+    list[str] | None, Option("--definition", metavar="XID", help="Only this message definition; may be given again.")
 ]
 
 
 def status(
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, Option("--output", metavar="DIR", help="The output folder.")] = None,
     registry: Annotated[
-        str | None,
-        typer.Option(
-            "--registry", metavar="URL", help="What was reported to this registry instead.", show_default=False
-        ),
+        str | None, Option("--registry", metavar="URL", help="What was reported to this registry instead.")
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--pipeline", metavar="NAME", help="There, all reports of this one.", show_default=False),
-    ] = None,
+    name: Annotated[str | None, Option("--pipeline", metavar="NAME", help="There, all reports of this one.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the batches."""
     if registry is not None and output is None:
-        reports.history(registry, name, as_json=as_json)
+        _history(registry, name, as_json=as_json)
     elif output is not None and registry is None and name is None:
         _batches(output, as_json)
     else:
         raise typer.BadParameter("give either --output, or --registry with or without --pipeline")
+
+
+def _history(url: str, name: str | None, *, as_json: bool) -> None:
+    """Print the pipelines that a registry knows of, or the reports of one, the newest first."""
+    from signalbook.cli.registry import open_client
+
+    with open_client(url) as client:
+        for each in client.pipelines if name is None else client.pipelines.reports(name):
+            report = each["last"] if name is None else each["report"]
+            if as_json:
+                typer.echo(dump_json(each))
+                continue
+            counts = f"{report['read']:,} read = {report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
+            shown = (each.get("name", ""), report["batch"], report.get("finished", ""), counts)
+            typer.echo("\t".join(plain(text) for text in shown if text) + f" + {report['dropped']:,} dropped")
 
 
 def _batches(output: Path, as_json: bool) -> None:
@@ -111,22 +130,12 @@ def _streams(streams: Sequence[StreamState]) -> Table:
 
 def profile(
     output: OutputOption,
-    definition: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
-        ),
-    ] = None,
+    definition: DefinitionOption = None,
     registry: Annotated[
         str | None,
-        typer.Option(
-            "--registry",
-            metavar="URL|FILE|DIR",
-            help="Show where these definitions differ from the tables.",
-            show_default=False,
-        ),
+        Option("--registry", metavar="URL|FILE|DIR", help="Show where these definitions differ from the tables."),
     ] = None,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    master: MasterOption = "local[*]",
     as_json: JsonOption = False,
 ) -> None:
     """Profile the tables."""
@@ -169,7 +178,7 @@ def compact(
     output: OutputOption,
     definition: DefinitionOption = None,
     target_size: Annotated[
-        int, typer.Option("--target-size", metavar="MIB", min=1, help="How large files are to become at most.")
+        int, Option("--target-size", metavar="MIB", min=1, help="How large files are to become at most.")
     ] = 256,
     as_json: JsonOption = False,
 ) -> None:
@@ -210,7 +219,7 @@ def views(
     output: OutputOption,
     definition: DefinitionOption = None,
     catalog: Annotated[
-        str, typer.Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
+        str, Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
     ] = "default",
     as_json: JsonOption = False,
 ) -> None:
@@ -219,3 +228,13 @@ def views(
 
     for view in pipeline.views(output, tuple(definition or ()), catalog):
         typer.echo(dump_json(view) if as_json else f"{view['sql']};\n")
+
+
+def metrics(
+    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")],
+    pipeline: PipelineOption = None,
+) -> None:
+    """Print metrics."""
+    from signalbook.pipeline import exposition
+
+    sys.stdout.buffer.write(exposition(output, pipeline or ""))

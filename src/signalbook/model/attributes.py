@@ -358,7 +358,7 @@ def _attribute(name: str, definition: JSONObject, types: EntityTypes, spec: Spec
     attributes = (
         compile_attributes(definition.get("attributes", {}), types, charset=charset) if kind == "object" else None
     )
-    item = _attribute("", definition["item"], types) if kind in ("map", "array") else None
+    item = _attribute("", _item(definition), types) if kind in ("map", "array") else None
     return Attribute(
         name=name,
         type=kind,
@@ -375,6 +375,14 @@ def _attribute(name: str, definition: JSONObject, types: EntityTypes, spec: Spec
             for value, branch in definition.get("ifvalues", {}).items()
         },
     )
+
+
+def _item(definition: JSONObject) -> JSONObject:
+    """The definition of a map's values or an array's items. An array's ``enum`` is meant for each of them."""
+    limits = {
+        aspect: definition[aspect] for aspect in ("enum", "strict") if "enum" in definition and aspect in definition
+    }
+    return {**definition["item"], **limits}
 
 
 def _check(

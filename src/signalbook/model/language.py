@@ -315,7 +315,7 @@ def _names(plural: str, given: JSONObject, place: ModelPosition, *, longest_sing
     """Check plural and singular (core R90); the singular, or the plural in its place if there is none."""
     if not STRICT_NAME.fullmatch(plural) or len(plural) > _MAX_SHORT_NAME:
         place.report(f"{CHARSET_RULES['strict']}; a plural has at most {_MAX_SHORT_NAME}")
-    if given.get("plural", plural) != plural:
+    if given.get("plural", plural) not in (plural, ""):  # xr writes an empty one back where there was none
         place.report(f'must be the key "{plural}"', "plural")
     singular = given.get("singular")
     if not isinstance(singular, str):

@@ -3,7 +3,7 @@
     report = run(Job(registry="http://localhost:8080", inputs=("events/",), output=Path("lake")))
 
 Every command of ``signalbook pipeline`` is a function here and a module in ``commands/``. Read ``commands/run.py``
-first, then ``landing/tasks.py`` (what Spark's workers do), ``commit/`` (how tables get their files exactly once) and
+first, then ``landing/tasks.py`` (what Spark's workers do), ``commit.py`` (how tables get their files exactly once) and
 ``columns.py`` (what is written).
 """
 
@@ -22,8 +22,17 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.status import Status, StreamState, status
     from signalbook.pipeline.commands.stream import stream
     from signalbook.pipeline.errors import PipelineError
-    from signalbook.pipeline.job.file import JobOptions, ReportOptions, job_options
-    from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter, Job, Progress, ReplayJob, StreamJob
+    from signalbook.pipeline.job.jobs import (
+        BacktestJob,
+        DeadLetterFilter,
+        Job,
+        JobOptions,
+        Progress,
+        ReplayJob,
+        ReportOptions,
+        StreamJob,
+        job_options,
+    )
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.tables.reading import read, views
@@ -82,9 +91,9 @@ _MODULES: Final = {
     "status": "commands.status",
     "stream": "commands.stream",
     "PipelineError": "errors",
-    "JobOptions": "job.file",
-    "ReportOptions": "job.file",
-    "job_options": "job.file",
+    "JobOptions": "job.jobs",
+    "ReportOptions": "job.jobs",
+    "job_options": "job.jobs",
     "BacktestJob": "job.jobs",
     "DeadLetterFilter": "job.jobs",
     "Job": "job.jobs",
@@ -110,5 +119,6 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         from signalbook.pipeline.errors import PipelineError as Missing
+        from signalbook.plugins import install
 
-        raise Missing(f"the pipeline needs {error.name}: pip install 'signalbook[pipeline]'") from None
+        raise Missing(f"the pipeline needs {error.name}: {install('pipeline')}") from None

@@ -124,9 +124,6 @@ def test_what_identifies_a_message_is_the_same_in_all_versions() -> None:
 
 def test_a_version_alone_and_among_others() -> None:
     """C-9."""
-    shown = definitions.standalone(DEFINITION, 2)
-    assert shown == {"id": "d", "description": "of both", **DEFINITION["versions"][1]}  # type: ignore[dict-item]
-    assert definitions.standalone(DEFINITION, 3) is None
     common = {"id": "d", "specversion": "0.1", "format": "NATS"}
     versions = [{**common, "version": 1, "definition": ONE}, {**common, "version": 2, "definition": TWO}]
     assert definitions.embedded_definition(versions) == {

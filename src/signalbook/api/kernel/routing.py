@@ -37,6 +37,7 @@ LARGE_BODY: Final = 1 << 18
 """Bytes of a body whose write has a transaction of its own: nobody shall wait for it."""
 
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,15 @@ class Kernel:
             commits=Commits(engine.batch, timeout=settings.request_timeout),
             freshness=Freshness(engine.generation, workers),
         )
+
+    async def write(self, work: Callable[[Session], T]) -> T:
+        """Do ``work`` in one write of the registry, when it has its turn. Raises what ``work`` or the commit raises."""
+
+        def run(batch: Batch) -> T:
+            with batch.writing() as session:
+                return work(session)
+
+        return await self.commits.write(run)
 
     def close(self) -> None:
         """Finish what is under way."""

@@ -120,6 +120,7 @@ def _equal(attribute: Attribute, value: str) -> JSONObject:
         return {"const": value == "true"}
     if attribute.type in ("integer", "uinteger", "decimal"):
         return {"enum": [_number(value)]}
+    # The patterns of JSON Schema have no flag for case.
     letters = (f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else re.escape(c) for c in value)
     return {"type": "string", "pattern": f"^{''.join(letters)}$"}
 
@@ -134,7 +135,7 @@ def _number(value: str) -> JSON:
 def _value(attribute: Attribute, *, written: bool) -> JSONObject:
     schema = dict(_type(attribute, written=written))
     definition = attribute.definition
-    if definition.get("enum") and definition.get("strict", True) and not attribute.caseless:
+    if attribute.scalar and definition.get("enum") and definition.get("strict", True) and not attribute.caseless:
         schema["enum"] = list(definition["enum"])
     if written and (attribute.readonly or attribute.managed):
         schema = {}

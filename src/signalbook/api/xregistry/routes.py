@@ -38,7 +38,7 @@ from signalbook.engine.engine import Batch, Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Method
 from signalbook.errors import RegistryError
-from signalbook.fetching import AllowList, Fetcher
+from signalbook.fetching import AllowList, Errand
 from signalbook.formats.compatibility import RULES
 from signalbook.storage.base import StorageBusy
 from signalbook.values import JSONObject
@@ -59,7 +59,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self._under_way = 0
-        self._fetcher = Fetcher(AllowList(kernel.settings.allow_fetch))
+        self._fetched_from = AllowList(kernel.settings.allow_fetch)
         self._fetching = asyncio.Semaphore(1)
 
     def routes(self) -> list[Route]:
@@ -147,7 +147,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """Fetch what a model in the body includes, one such request at a time; decode a large body in a thread."""
         if request.includes:
             async with self._fetching:
-                request = await self.kernel.workers.read(lambda: request.gather(self._fetcher.errand().load))
+                request = await self.kernel.workers.read(lambda: request.gather(Errand(self._fetched_from).load))
         # Decoding it must not keep other writes waiting.
         if large:
             await self.kernel.workers.read(request.prepare)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final
 
 from signalbook.errors import RegistryError
-from signalbook.formats import registry as formats
+from signalbook.formats import base as formats
 from signalbook.formats.compatibility import RULES, comparing
 from signalbook.model import SPECVERSION
 from signalbook.values import JSON, JSONObject

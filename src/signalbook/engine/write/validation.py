@@ -29,7 +29,7 @@ from signalbook.engine.write.workingcopies import (
 )
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats import registry as formats
+from signalbook.formats import base as formats
 from signalbook.formats.base import Format, Resolve
 from signalbook.formats.compatibility import Difference, Direction, SchemaText, finding, is_transitive, violations
 from signalbook.model import ResourceType

@@ -12,7 +12,7 @@ from typing import Final, Self, TypeAlias, TypeVar
 from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
 from signalbook.errors import RegistryError
-from signalbook.formats.registry import family
+from signalbook.formats.base import family
 from signalbook.model import Model
 from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONError, JSONObject, digest, parse_json

@@ -230,7 +230,9 @@ def review(
     mend it (F-16); one that is missing is not (F-17).
     """
     found = materialise(raw, bases)
-    findings = [_firm(finding) for finding in found.findings] + lint(found.definition)
+    findings = [
+        replace(found, severity="error") if found.rule == "basemessage_cycle" else found for found in found.findings
+    ] + lint(found.definition)
     return findings if malformed(found.definition) else findings + _membership(group, found.definition, endpoint)
 
 
@@ -244,10 +246,6 @@ def review_borrowed(
 
 def _membership(group: Mapping[str, JSON], definition: JSONObject, endpoint: bool) -> list[Finding]:
     return lint_inline(group, definition) if endpoint else lint_member(group, definition)
-
-
-def _firm(finding: Finding) -> Finding:
-    return replace(finding, severity="error") if finding.rule == "basemessage_cycle" else finding
 
 
 _TEXTS: Final = (

@@ -73,6 +73,8 @@ def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
     _legacy(definition, findings)
     _base(definition, findings)
     _selectors(definition)
+    # In this order: old names become today's before sections are looked for, and the binding comes last, by the
+    # canonical protocol.
     _lift_metadata(definition, findings)
     _lift_options(definition)
     _attributes(definition)
@@ -132,7 +134,9 @@ def _lift_metadata(definition: JSONObject, findings: list[Finding]) -> None:
     options = definition.get("envelopeoptions")
     if not isinstance(options, dict):
         return
-    lifted = {name: entry for name, entry in options.items() if _is_property(entry)}
+    lifted = {
+        name: entry for name, entry in options.items() if isinstance(entry, dict) and _PROPERTY_MEMBERS & entry.keys()
+    }
     target = definition.get("envelopemetadata") or {}
     if not lifted or not isinstance(target, dict):
         return
@@ -146,10 +150,6 @@ def _lift_metadata(definition: JSONObject, findings: list[Finding]) -> None:
 
 def _is_section(value: JSON) -> bool:
     return isinstance(value, dict) and all(isinstance(entry, dict) for entry in value.values())
-
-
-def _is_property(value: JSON) -> bool:
-    return isinstance(value, dict) and bool(_PROPERTY_MEMBERS & value.keys())
 
 
 def _lift_options(definition: JSONObject) -> None:

@@ -98,6 +98,7 @@ def read_header(path: str, window: FileWindow) -> ContainerHeader:
     if not head.startswith(_MAGIC):
         raise PipelineError(f"{path} is no Avro object container file")
     try:
+        # Most headers are short; a schema of megabytes is read in a second try, with a bound of its own.
         header = _header(head)
     except BROKEN:
         header = _long_header(path, window.at(0, _MAX_HEADER))

@@ -9,8 +9,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import DataFile, JournalEntry, sync_folder
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile, JournalEntry, sync_folder
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
 

@@ -29,8 +29,8 @@ from deltalake.transaction import (
 )
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import DataFile, JournalEntry
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
@@ -104,6 +104,8 @@ class DeltaTables:
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
         self._loaded.pop(table, None)
         found = self._find(table)
+        # Delta keeps the newest version per application: the batch as its own application makes a second commit
+        # visible.
         if found is not None and found.transaction_version(_application(batch)) is not None:
             return
         removed, files = of_table(batch.removed, table), of_table(batch.files, table)
@@ -113,6 +115,8 @@ class DeltaTables:
         columns = _commented(readable(pq.read_schema(places[0]))) if places else None
         if found is None and columns is not None:
             self._create(table, batch, columns, files)
+        # The columns before the files: a reader between the two sees nulls, and never a file with columns it does not
+        # know.
         elif found is not None and (files or removed):
             _follow(found, columns)
             _write(found, batch, files, removed)

@@ -31,8 +31,8 @@ from pyiceberg.transforms import DayTransform
 from requests import RequestException
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
-from signalbook.pipeline.commit.journal import PREPARED, JournalEntry
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import PREPARED, JournalEntry
 from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
@@ -151,6 +151,7 @@ class IcebergTables:
         with fresh as transaction:
             if found is not None and found.properties.get(COLUMNS_KEY) != _digest(schema):
                 self._widen(transaction, schema)
+            # pyiceberg would read all manifests to find duplicates; that the batch is not there was looked up before.
             transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
 
     def _taken(self, batch: JournalEntry, table: TableName) -> bool:
@@ -228,6 +229,7 @@ class IcebergTables:
 
     def _create(self, table: TableName, schema: pa.Schema, batch: JournalEntry) -> Transaction:
         """A table that comes to be with its first files: one commit instead of three."""
+        # ``versions`` asks for the tables of a namespace first, so that one without an entry is not there yet.
         if table.group not in self._names:
             self._make(self._namespace(table.group))
         self._names.setdefault(table.group, set()).add(table.message)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.job.file import job_options, read
+from signalbook.pipeline.job.jobs import job_options, read
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipeline.md"

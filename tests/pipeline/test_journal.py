@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.errors import PipelineError, Stopped
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from tests.pipeline.shelf import NOON, Shelf
 
 from signalbook.messages import Policy
-from signalbook.pipeline.commit.committing import Withdrawn, complete_unfinished, land
-from signalbook.pipeline.commit.journal import JournalEntry
+from signalbook.pipeline.commit import Withdrawn, complete_unfinished, land
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.cncf.messagecatalog.conversion import definition_to_message, message_to_definition
 from signalbook.cncf.messagecatalog.metaschemas import format_attributes
-from signalbook.cncf.messagecatalog.projection import project_message, render_message
 from signalbook.cncf.messagecatalog.validation import metaschema_findings
 
 CLOUDEVENTS = {"envelope": "CloudEvents/1.0"}
@@ -27,7 +27,7 @@ def test_cloudevents() -> None:
         "count": {"value": 5},
         "group": {"value": "/{group-id}"},
     }
-    message = project_message("CloudEvents", {"attributes": attributes}, CLOUDEVENTS)
+    message = definition_to_message("CloudEvents", {"attributes": attributes}, CLOUDEVENTS)
     assert message == {
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {
@@ -56,7 +56,7 @@ def test_amqp() -> None:
             "amqpencoding": "Value",
         },
     }
-    message = project_message("AMQP", definition, {"protocol": "AMQP/1.0"})
+    message = definition_to_message("AMQP", definition, {"protocol": "AMQP/1.0"})
     assert message == {
         "protocol": "AMQP/1.0",
         "protocoloptions": {
@@ -76,7 +76,7 @@ def test_amqp() -> None:
 def test_mqtt_and_nats() -> None:
     """J-13: user properties are a list in xRegistry."""
     publish = {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}, "correlationdata": {"value": "AQ"}}
-    message = project_message(
+    message = definition_to_message(
         "MQTT", {"publish": publish, "userproperty": {"A b": {"value": "x", "required": True}}}, {}
     )
     assert message["protocol"] == "MQTT/5.0"
@@ -86,9 +86,11 @@ def test_mqtt_and_nats() -> None:
         "correlation_data": "AQ",
         "user_properties": [{"name": "A b", "value": "x", "required": True}],
     }
-    assert project_message("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == "MQTT/3.1.1"
+    assert (
+        definition_to_message("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == "MQTT/3.1.1"
+    )
     nats = {"pub": {"subject": {"value": "a.b"}, "replyto": {"value": "{+r} "}}}
-    assert project_message("NATS", nats, {"protocol": "NATS"})["protocoloptions"] == {"subject": "a.b"}
+    assert definition_to_message("NATS", nats, {"protocol": "NATS"})["protocoloptions"] == {"subject": "a.b"}
 
 
 def test_messages_with_envelope_and_protocol_keep_both() -> None:
@@ -100,14 +102,14 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
         "protocol": "KAFKA",
         "protocoloptions": {"topic": "t"},
     }
-    definition = render_message("CloudEvents", message)
+    definition = message_to_definition("CloudEvents", message)
     assert definition == {
         "attributes": {"type": {"value": "a.b", "required": True}},
         "protocol": {"name": "KAFKA", "options": {"topic": "t"}},
         "envelope": {"options": {"mode": "binary"}},
     }
     assert list(metaschema_findings("CloudEvents", "a.b", definition)) == []
-    assert project_message("CloudEvents", definition, CLOUDEVENTS) == message
+    assert definition_to_message("CloudEvents", definition, CLOUDEVENTS) == message
 
 
 @pytest.mark.parametrize(
@@ -128,18 +130,18 @@ def test_messages_with_envelope_and_protocol_keep_both() -> None:
 )
 def test_formats_that_no_draft_has(format: str, message: Any) -> None:
     """J-18: options, or all of a message that defines it."""
-    assert project_message(format, render_message(format, message), format_attributes(format)) == message
+    assert definition_to_message(format, message_to_definition(format, message), format_attributes(format)) == message
 
 
 def test_what_xregistry_says_elsewhere_is_shown_where_the_drafts_have_it() -> None:
     message = {"protocol": "MQTT/3.1.1", "protocoloptions": {"qos": 1}, "datacontenttype": "a/b"}
-    assert render_message("MQTT", message)["publish"] == {
+    assert message_to_definition("MQTT", message)["publish"] == {
         "mqttversion": {"value": "3.1.1"},
         "qos": {"value": 1},
         "contenttype": {"value": "a/b"},
     }
     header = {"header": {"durable": False, "priority": 4, "delivery-count": 0, "first-acquirer": False}}
-    shown = render_message("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
+    shown = message_to_definition("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
     assert list(metaschema_findings("AMQP", "a", shown)) == []
 
 
@@ -167,10 +169,10 @@ def test_what_was_projected_is_projected_the_same_again(properties: Any, annotat
         "messageannotations": annotations,
         "applicationdata": {"dataschema": schema},
     }
-    message = project_message("AMQP", definition, {"protocol": "AMQP/1.0"})
-    shown = render_message("AMQP", message)
-    assert project_message("AMQP", shown, {"protocol": "AMQP/1.0"}) == message
-    assert render_message("AMQP", project_message("AMQP", shown, {"protocol": "AMQP/1.0"})) == shown
+    message = definition_to_message("AMQP", definition, {"protocol": "AMQP/1.0"})
+    shown = message_to_definition("AMQP", message)
+    assert definition_to_message("AMQP", shown, {"protocol": "AMQP/1.0"}) == message
+    assert message_to_definition("AMQP", definition_to_message("AMQP", shown, {"protocol": "AMQP/1.0"})) == shown
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_what_was_projected_is_projected_the_same_again(properties: Any, annotat
 )
 def test_data_schemas(schema: Any, wanted: Any) -> None:
     """C-23, J-14: inline wins; a format that cannot be told is not guessed."""
-    message = project_message("NATS", {"payload": {"dataschema": schema}}, {})
+    message = definition_to_message("NATS", {"payload": {"dataschema": schema}}, {})
     assert {name: value for name, value in message.items() if name.startswith("data")} == wanted
 
 
@@ -211,4 +213,4 @@ def test_the_content_type_tells_the_format_of_a_schema() -> None:
         "publish": {"contenttype": {"value": "application/json"}},
         "payload": {"dataschema": {"value": "urn:x"}},
     }
-    assert project_message("MQTT", definition, {})["dataschemaformat"] == "JsonSchema/draft-07"
+    assert definition_to_message("MQTT", definition, {})["dataschemaformat"] == "JsonSchema/draft-07"

@@ -1,4 +1,4 @@
-"""A definition as the attributes of a message of xRegistry, and a message as a definition (domain.md J-13 to J-18).
+"""Definitions of the drafts converted to messages of xRegistry, and messages to definitions (domain.md J-13 to J-18).
 
 Definitions are spelt as in 0.1. What has no place in xRegistry, such as a template where it has a number, is left out:
 ``originals`` keeps it. What the drafts cannot say is left out of definitions: property types and ``specurl``, and for
@@ -41,10 +41,10 @@ from signalbook.cncf.messagecatalog.templates import (
     typed,
     undashed,
 )
+from signalbook.cncf.schemaregistry import dialect
 from signalbook.uris import is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
 
-_DRAFT: Final = re.compile(r"https?://json-schema\.org/(draft(?:-0\d|/\d{4}-\d\d))/schema#?", re.ASCII)
 _TYPES: Final = {"avro": "Avro", "jsonschema": "JSON", "protobuf": "Protobuf"}
 _FORMATS: Final = {"Avro": "Avro/1.11", "Protobuf": "Protobuf/3"}
 _JSON_SCHEMA: Final = "JsonSchema/draft-07"
@@ -69,7 +69,7 @@ def dataschema_findings(dataschema: JSON, path: str, *, uri: bool = True) -> Ite
         yield _finding(f"{path}.schema", "a schema of type Protobuf needs to be a string")
 
 
-def project_dataschema(dataschema: JSONObject, contenttype: JSON) -> JSONObject:
+def dataschema_attributes(dataschema: JSONObject, contenttype: JSON) -> JSONObject:
     """A message's attributes for it: one inline wins over one that is only named (C-23).
 
     ``dataschemaformat`` follows from the type, the schema itself or the content type; what has none is left out.
@@ -99,8 +99,10 @@ def render_dataschema(message: JSONObject) -> JSONObject:
 
 
 def _format(kind: JSON, schema: JSON, contenttype: JSON) -> str | None:
+    # What is stated counts first, then what the schema says itself, then the content type.
     if kind == "JSON" or (kind is None and isinstance(schema, dict) and "$schema" in schema):
-        return _json_schema(schema)
+        stated = schema.get("$schema") if isinstance(schema, dict) else None
+        return dialect(stated) or _JSON_SCHEMA
     if isinstance(kind, str):
         return _FORMATS.get(kind) or (kind if "/" in kind else None)
     if isinstance(schema, dict):
@@ -108,12 +110,6 @@ def _format(kind: JSON, schema: JSON, contenttype: JSON) -> str | None:
     if isinstance(schema, str):
         return "XSD/1.0" if schema.lstrip().startswith("<") else "Protobuf/3"
     return _by_media_type(contenttype)
-
-
-def _json_schema(schema: JSON) -> str:
-    stated = schema.get("$schema") if isinstance(schema, dict) else None
-    match = _DRAFT.fullmatch(stated) if isinstance(stated, str) else None
-    return f"JsonSchema/{match[1]}" if match else _JSON_SCHEMA
 
 
 def _by_media_type(contenttype: JSON) -> str | None:
@@ -167,7 +163,7 @@ _UNTYPED: Final = frozenset({"time", "absolute-expiry-time", "creation-time", "g
 _OWN: Final = frozenset({HTTP, KAFKA})
 
 
-def project_message(format: str, definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
+def definition_to_message(format: str, definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
     """The ``DEFINING`` attributes of a message in ``group``; ``definition`` is spelt as in 0.1, and has no faults."""
     if format == XREGISTRY:
         return {name: definition[name] for name in DEFINING if definition.get(name) is not None}
@@ -176,17 +172,17 @@ def project_message(format: str, definition: JSONObject, group: Mapping[str, JSO
     if format in _OWN:
         options = {name: value for name, value in definition.items() if name != PAYLOAD}
         message["protocoloptions"] = options
-        return message | _project_payload(definition, None)
+        return message | _payload_attributes(definition, None)
     if format == CLOUDEVENTS:
-        return message | _project_cloudevents(definition, group)
+        return message | _cloudevents_message(definition, group)
     if format in METASCHEMAS:
-        message["protocoloptions"] = _project_options(format, definition)
+        message["protocoloptions"] = _protocol_options(format, definition)
         section, field = CONTENT_TYPES.get(format, ("", ""))
-        return message | _project_payload(definition, literal((definition.get(section) or {}).get(field)))
+        return message | _payload_attributes(definition, literal((definition.get(section) or {}).get(field)))
     return message
 
 
-def _project_cloudevents(definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
+def _cloudevents_message(definition: JSONObject, group: Mapping[str, JSON]) -> JSONObject:
     attributes = _object(definition, "attributes")
     fields = METASCHEMAS[CLOUDEVENTS][0]
     message: JSONObject = {"envelope": str(group.get("envelope") or "CloudEvents/1.0")}
@@ -201,7 +197,7 @@ def _project_cloudevents(definition: JSONObject, group: Mapping[str, JSON]) -> J
     if isinstance(name := protocol.get("name") or group.get("protocol"), str):
         message |= {"protocol": name, "protocoloptions": protocol.get("options") or {}}
     if isinstance(schema := attributes.get(SCHEMA), dict):
-        message |= project_dataschema(schema, literal(attributes.get("datacontenttype")))
+        message |= dataschema_attributes(schema, literal(attributes.get("datacontenttype")))
     return message
 
 
@@ -214,7 +210,7 @@ def _fits_metadata(name: str, template: JSONObject) -> bool:
     return _NAME.fullmatch(name) is not None and _short(template)
 
 
-def _project_options(format: str, definition: JSONObject) -> JSONObject:
+def _protocol_options(format: str, definition: JSONObject) -> JSONObject:
     """The ``protocoloptions``: every section in its place."""
     options: JSONObject = {}
     for section in METASCHEMAS[format]:
@@ -268,6 +264,7 @@ def _property(field: MetaschemaField, template: JSONObject, *, required: bool, w
     """A property definition."""
     value = template.get("value")
     found: JSONObject = {}
+    # Before int: in Python True is one.
     if isinstance(value, bool):
         found = {"value": str(value).lower(), "type": "boolean"}
     elif isinstance(value, int):
@@ -292,12 +289,12 @@ def _property_type(field: MetaschemaField, value: str, within: str) -> JSONObjec
     return {"type": "string"} if templated and has_expressions(value) else {}
 
 
-def _project_payload(definition: JSONObject, contenttype: JSON) -> JSONObject:
+def _payload_attributes(definition: JSONObject, contenttype: JSON) -> JSONObject:
     """The data schema of formats that have it in a section of its own."""
     for name in (PAYLOAD, "applicationdata"):
         schema = _object(definition, name).get(SCHEMA)
         if isinstance(schema, dict):
-            return project_dataschema(schema, contenttype)
+            return dataschema_attributes(schema, contenttype)
     return {}
 
 
@@ -311,18 +308,18 @@ def _short(template: JSONObject) -> bool:
     return all(len(str(template.get(name) or "").encode()) <= _MOST for name in ("value", "description"))
 
 
-def render_message(format: str, message: JSONObject) -> JSONObject:
+def message_to_definition(format: str, message: JSONObject) -> JSONObject:
     """The definition in ``message``, whose group has ``format``; all of xRegistry's for a format that is none."""
     if format == CLOUDEVENTS:
-        return _render_cloudevents(message)
+        return _cloudevents_definition(message)
     if format in METASCHEMAS:
-        return _render_sections(format, message)
+        return _sections(format, message)
     if format in (HTTP, KAFKA):
         return {**_object(message, "protocoloptions"), **_render_payload(message)}
     return {name: message[name] for name in DEFINING if message.get(name) is not None}
 
 
-def _render_cloudevents(message: JSONObject) -> JSONObject:
+def _cloudevents_definition(message: JSONObject) -> JSONObject:
     metadata = _object(message, "envelopemetadata")
     attributes = {name: _template(body, required=name in ALWAYS) for name, body in metadata.items()}
     schema = render_dataschema(message)
@@ -340,11 +337,11 @@ def _render_cloudevents(message: JSONObject) -> JSONObject:
     return definition
 
 
-def _render_sections(format: str, message: JSONObject) -> JSONObject:
+def _sections(format: str, message: JSONObject) -> JSONObject:
     options = _object(message, "protocoloptions")
     definition: JSONObject = {}
     for section in METASCHEMAS[format]:
-        body = _render_section(section, options)
+        body = _section(section, options)
         if section.schema and (schema := render_dataschema(message)):
             body = {SCHEMA: schema, **(body or {})}
         if section.encoding and options.get(ENCODING) is not None:
@@ -357,7 +354,7 @@ def _render_sections(format: str, message: JSONObject) -> JSONObject:
     return definition
 
 
-def _render_section(section: MetaschemaSection, options: JSONObject) -> JSONObject | None:
+def _section(section: MetaschemaSection, options: JSONObject) -> JSONObject | None:
     """What the options have for a section's fields, None if they lack its place."""
     if section.listed:
         listed = options.get(section.place)
@@ -373,6 +370,7 @@ def _render_section(section: MetaschemaSection, options: JSONObject) -> JSONObje
             found[field.name] = {"value": value} if field.constant else _template(value)
         elif section.names is not None and isinstance(value, dict):
             found[place] = _template(value)
+    # Where the options are the section, they may be all of other sections: then this one is not there.
     return found if found or section.place else None
 
 

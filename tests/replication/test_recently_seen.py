@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from signalbook.replication.notices import RecentlySeen
+from signalbook.replication.following import RecentlySeen
 
 
 def test_only_so_many_are_remembered() -> None:

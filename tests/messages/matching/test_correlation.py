@@ -7,7 +7,7 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Message
 from signalbook.messages.bindings import amqp, kafka, mqtt
-from signalbook.messages.producing.correlation import Correlation, correlate
+from signalbook.messages.matching.outcome import Correlation, correlate
 
 ContractOf = Callable[..., Contract]
 Line = Callable[..., Message]
