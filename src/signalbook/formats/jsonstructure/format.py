@@ -18,8 +18,10 @@ from signalbook.formats.base import (
     finding_at,
     too_large,
 )
+from signalbook.formats.compatibility import Difference, SchemaText
+from signalbook.formats.jsonstructure import comparison
 from signalbook.formats.jsonstructure.document import document_findings
-from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required
+from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required, resolved
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
 
@@ -28,7 +30,6 @@ Findings = Iterator[Finding]
 _INSTANCE: Final = frozenset({"$schema", "$uses"})
 # Types tried for one payload; unions of unions multiply.
 _MAX_STEPS: Final = 200_000
-_MAX_REFERENCES: Final = 64
 
 
 def violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Finding]:
@@ -166,16 +167,6 @@ class _Holder:
             yield finding_at(path, "choice", f"{chosen!r} is no type of objects")
 
 
-def resolved(structure: Structure, schema: JSON) -> JSONObject:
-    """A schema, or the type it refers to."""
-    for _ in range(_MAX_REFERENCES):
-        kind = schema.get("type") if isinstance(schema, dict) else None
-        if not isinstance(kind, dict):
-            break
-        schema = structure.lookup(kind["$ref"]) if "$ref" in kind else kind
-    return schema if isinstance(schema, dict) else {}
-
-
 _MAX_LEVELS: Final = 32
 _Above = tuple[JSONObject, ...]
 
@@ -302,10 +293,7 @@ class JsonStructureFormat:
         resolve: Resolve | None = None,  # noqa: ARG002 - there are no references to other documents
     ) -> JsonStructure:
         """The type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17). Raises ``SchemaError``."""
-        structure = _read(document)
-        findings = list(islice((*document_findings(structure), *_imports(structure)), MAX_FINDINGS))
-        if findings:
-            raise SchemaError(findings)
+        structure = _usable(document)
         wanted = "/" + link.removeprefix(":").removeprefix("#").removeprefix("/")
         schema = structure.lookup(wanted) if wanted != "/" else structure.top()
         if not isinstance(schema, dict) or "type" not in schema:
@@ -313,6 +301,22 @@ class JsonStructureFormat:
             raise SchemaError([Finding(path=link, rule="link", message=text)])
         canonical = self.canonical(format) or self.name
         return JsonStructure(format=canonical, structure=structure, schema=schema, link=link)
+
+    def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """Why not every payload that ``writer`` allows is one ``reader`` accepts.
+
+        Raises ``SchemaError`` for a document that cannot be used.
+        """
+        return comparison.differences(_usable(reader.document), _usable(writer.document))
+
+
+def _usable(document: bytes) -> Structure:
+    """A document without findings that needs no other. Raises ``SchemaError``."""
+    structure = _read(document)
+    findings = list(islice((*document_findings(structure), *_imports(structure)), MAX_FINDINGS))
+    if findings:
+        raise SchemaError(findings)
+    return structure
 
 
 def _read(document: bytes) -> Structure:
