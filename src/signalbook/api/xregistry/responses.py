@@ -17,7 +17,7 @@ from signalbook.engine.engine import Session
 from signalbook.engine.read.inlining import EntityNode
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import DocumentView, View, ViewOptions
-from signalbook.engine.write.commands import WriteResult
+from signalbook.engine.write.apply import WriteResult
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, ResourceType
 from signalbook.values import JSON, JSONObject

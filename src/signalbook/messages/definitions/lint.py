@@ -16,12 +16,13 @@ from signalbook.formats.base import media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import named_items
 from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
-from signalbook.messages.definitions.inheritance import Bases, materialise
 from signalbook.messages.definitions.normalise import (
     CLOUDEVENTS,
+    Bases,
     canonical_envelope,
     canonical_protocol,
     is_known_protocol,
+    materialise,
 )
 from signalbook.messages.definitions.properties import (
     NOW,
