@@ -38,7 +38,10 @@ class Settings:
     )
     base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
     registry_id: str = _setting("signalbook", "The registryid given to a new registry.")
-    model: str = _setting("default", "Model of a new registry: default, empty, or a model file.")
+    model: str = _setting(
+        "default",
+        "Model of a new registry: default, spec (the specification's own, unchanged), empty, or a model file.",
+    )
     capabilities: str = _setting("", "Capabilities to set at start: all, or a JSON file; empty leaves them unchanged.")
     domain_rules: str = _setting(
         "warn", "What to do with messages and endpoints that break domain rules: off, warn or reject."

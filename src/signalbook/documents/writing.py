@@ -64,6 +64,7 @@ class _Writer:
         """What can be written of ``text``, and what has to wait for more."""
         written = bytearray()
         for token in _TOKEN.finditer(text):
+            # A number or a string at the end of a piece may go on in the next one.
             unfinished = token[4] is not None or (token[3] is not None and token.end() == len(text))
             if unfinished and not final:
                 return bytes(written), text[token.start() :]

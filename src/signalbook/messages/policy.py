@@ -130,6 +130,7 @@ def _value(name: str, value: Any, where: str, names: tuple[str, ...]) -> Setting
     choices = _CHOICES[name]
     found = _FLAGS.get(value, value) if isinstance(value, str) and True in choices else value
     for choice in choices:
+        # By class too: 1 equals True, and a number is no setting.
         if found.__class__ is choice.__class__ and found == choice:
             return choice
     shown = ", ".join(str(choice).lower() for choice in choices)

@@ -42,6 +42,7 @@ def assign_tables(tables: Tables, output: Path, batch: JournalEntry) -> JournalE
     Raises ``PipelineError`` if someone else changed a table.
     """
     files: list[DataFile] = []
+    # So that each table is looked at once, and not for each of thousands of files.
     for table, group in groupby(sorted(batch.files, key=_table), key=_table):
         files += _assigned(tables, output, batch, table, list(group))
     return replace(batch, files=tuple(files))
@@ -63,6 +64,7 @@ def _assigned(
 def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
     """The newest table of a definition that takes ``columns``, or one that is to be made."""
     there = tables.versions(table)
+    # Newest first; a definition that changed back finds an older table that takes its columns again.
     for version in reversed(there):
         try:
             tables.follow(version, columns)
@@ -96,6 +98,8 @@ def land(
         if not worthwhile(processed):
             journal.sweep()
             return processed
+        # Opened after the processing, which may take hours: what tables look like is read now, and kept until the
+        # commit.
         tables = open_tables(journal.output, processed.table_format)
         batch = assign_tables(tables, journal.output, processed)
     return prepare_and_commit(journal, tables, batch, show)
@@ -147,6 +151,7 @@ def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProg
     return committed
 
 
+# Each part keeps the id of the whole batch: a table recognises by it what it has already.
 def _by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
     """The part of a batch that each table gets, so that not each of thousands looks through the files of all."""
     files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
@@ -199,6 +204,7 @@ def _withdrawn(journal: Journal, batch: JournalEntry, *, hopeless: bool) -> Iter
     try:
         yield
     except Outdated as error:
+        # Once one table has its part, the batch can only go forward: taking it back would lose or double rows there.
         if not hopeless:
             raise
         journal.withdraw(batch)

@@ -109,6 +109,7 @@ class Journal:
         try:
             for folder in (output / PREPARED, output / BATCHES, output / TABLES):
                 folder.mkdir(parents=True, exist_ok=True)
+            # Made now, so that a folder that cannot be written to is refused before anything is read.
             (output / _LOCK).open("ab").close()
         except OSError as error:
             raise disk_failure(error, output) from error
@@ -124,7 +125,7 @@ class Journal:
         deadline = time.monotonic() + patience
         stop = stop or threading.Event()
         with (self.output / _LOCK).open("ab") as lock:
-            while not _locked(lock):
+            while not locked(lock):
                 if time.monotonic() >= deadline:
                     raise PipelineError(
                         f"another run is writing to {self.output}; wait for it or choose another output"
@@ -157,6 +158,8 @@ class Journal:
         for entry in entries:
             for file in entry.files:
                 place = self.output / home(file.table, entry.table_format) / file.name
+                # Removed by a compaction or replay of ours, or taken away by somebody else: either way readers have it
+                # no more.
                 if (file.table, file.name) not in removed and place.exists():
                     found.setdefault(file.table, []).append(file)
         return dict(sorted(found.items()))
@@ -180,6 +183,7 @@ class Journal:
         with os.scandir(self.output / BATCHES) as entries:  # which are asked for after each of many batches
             names = (entry.name for entry in entries if entry.name.endswith(_ENTRY))
             fresh = [self.output / BATCHES / name for name in names if name.removesuffix(_ENTRY) not in known]
+        # By time and not by name: batches are named by their callers, and reports go out in the order of commits.
         return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
 
     def entry(self, name: str) -> JournalEntry:
@@ -212,6 +216,8 @@ class Journal:
 
     def sweep(self) -> None:
         """Remove what dead runs staged. Only with no entry unfinished."""
+        # A worker of a dead run may still be writing there. What it leaves behind is in no entry, and swept the next
+        # time.
         shutil.rmtree(self.output / STAGING, ignore_errors=True)
 
     def _entries(self) -> Iterator[JournalEntry]:
@@ -221,7 +227,8 @@ class Journal:
         return self.output / state / f"{escape(batch)}.json"
 
 
-def _locked(lock: BinaryIO) -> bool:
+def locked(lock: BinaryIO | int) -> bool:
+    """Whether an open file could be locked, which nobody else can then until it is closed or this process ends."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -22,13 +22,13 @@ from signalbook.formats.avro.json_encoding import surplus, violations
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
-    Reason,
     Resolve,
     Schema,
     SchemaError,
     is_json,
     media_type,
     read_json,
+    refused,
     shorten,
     unsupported,
 )
@@ -154,6 +154,7 @@ class AvroSchema:
         """A datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise unsupported(content_type, self.format)
+        # The writer of the library drops members that a record does not have, and so would lose what it was given.
         findings = self.validate(value) or list(islice(surplus(value, self.type, self.names.types), MAX_FINDINGS))
         if findings:
             raise PayloadError("schema_violation", findings)
@@ -162,9 +163,7 @@ class AvroSchema:
                 return dump_json(json_encoding.encode(value, self.type, self.names.types))
             return self._encode_binary(value)
         except BROKEN as error:
-            raise _refused(
-                "schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}"
-            ) from None
+            raise refused("schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}") from None
 
     def _encode_binary(self, value: JSON) -> bytes:
         stream = BytesIO()
@@ -202,7 +201,7 @@ class AvroSchema:
         try:
             fastavro.schemaless_writer(stream, writer.parsed, value)
         except BROKEN as error:
-            raise _refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
+            raise refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
         return self._decode_binary(stream.getvalue())
 
     def _decode_binary(self, payload: bytes) -> JSON:
@@ -215,10 +214,11 @@ class AvroSchema:
                 value = written.read_datum(stream, written.parsed, self.parsed)
         except BROKEN as error:
             why = str(error) or type(error).__name__
-            raise _refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
+            raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
+        # A datum says nothing of its end: bytes behind it mean that it was written with another schema.
         if stream.tell() != len(payload):
             rest = len(payload) - stream.tell()
-            raise _refused("decode_error", "avro", f"{rest} bytes follow the datum")
+            raise refused("decode_error", "avro", f"{rest} bytes follow the datum")
         return value
 
     @cached_property
@@ -229,6 +229,7 @@ class AvroSchema:
     @cached_property
     def read_datum(self) -> Any:
         """The binary decoder. The compiled one crashes on deep recursion, so recursive schemas get the other one."""
+        # The pure Python reader is an order of magnitude slower, so that only those schemas pay that need it.
         recursive = is_recursive(self.type, self.names.types)
         return _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
 
@@ -247,10 +248,6 @@ class AvroSchema:
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """The enum fields of a record."""
         return constants(self.type, self.names.types)
-
-
-def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
 
 
 class AvroFormat:
@@ -294,6 +291,7 @@ class AvroFormat:
             message = f"{wanted!r} names no type of the document, or several; there are: {there}"
             raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
         start = found or known.root
+        # Not a matter of taste: a payload of ten bytes would have a reader make 2**60 items.
         if empty_items(start, known.types):
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])

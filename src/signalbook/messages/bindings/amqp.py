@@ -84,6 +84,7 @@ class AmqpBinding(Binding):
             {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
             for prefix in _PREFIXES
         ]
+        # Both prefixes are legal, but which attributes count where they are mixed is nowhere said.
         if all(found):
             raise invalid_binary("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
         attributes = {name: _attribute(name, value) for name, value in (found[0] or found[1]).items()}

@@ -99,6 +99,7 @@ class KafkaBinding(Binding):
             if sections.get(name) is not None:
                 values[name] = sections[name]
         if (key := sections.get("key")) is not None:
+            # Both forms at once: a definition may declare either.
             values["key_base64"] = key
             values["key"] = readable(key)
         return values

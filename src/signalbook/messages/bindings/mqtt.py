@@ -105,6 +105,7 @@ class Mqtt5Binding(Mqtt3Binding):
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """User properties as a list, names as the model has them."""
         found = {_ALIASES.get(name, name): value for name, value in options.items()}
+        # Where both names are given, the model's own wins.
         found |= {name: options[name] for name in _ALIASES.values() if name in options}
         if "user_properties" in found:
             found["user_properties"] = named_section("user_properties", found["user_properties"])

@@ -44,6 +44,7 @@ def message(
     """A message of NATS as one of ours. Without headers, as before NATS 2.2, an event is known by its looks."""
     pairs = tuple(headers)
     stated = {name.lower(): value for name, value in pairs}
+    # Producers of NATS state it in either header.
     content_type = next((stated[name] for name in _CONTENT_TYPES if name in stated), "")
     sections: dict[str, Any] = {"subject": subject, "headers": pairs}
     if reply_to:

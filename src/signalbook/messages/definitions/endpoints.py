@@ -118,6 +118,7 @@ def option_findings(options: JSONObject, protocol: str, roles: Roles) -> Iterato
 
 
 def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
+    # A placeholder stands for a value of any kind, which only whoever fills it in knows.
     if isinstance(value, str) and option.kind != "string" and is_template(value):
         return
     said, fits = _KINDS[option.kind]
@@ -134,6 +135,7 @@ def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
 def _unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
     """An extension, unless it is an option misspelt or one of another version of the protocol."""
     known = OPTIONS.get(protocol, {})
+    # Extensions are legal, so that only what looks like a slip of the pen is worth a warning.
     meant = next((other for other in known if _bare(other) == _bare(name)), None)
     if meant is not None:
         yield finding(path, "name", f"is {meant} meant? As it is, nobody knows this option", "warning")

@@ -161,6 +161,7 @@ def _fits(name: str, template: Template) -> ValueCheck:
         captured = match(value) if isinstance(value, str) else None
         if captured is None:
             return Finding(path=name, rule="uritemplate", message=f"{name} must fit {text}, not {_shown(value)}")
+        # The same placeholder in two properties stands for one value, wherever in the message these are.
         clash = unify(context, captured)
         if clash is None:
             return None
@@ -204,6 +205,7 @@ def _multiple(declared: Property, check: ValueCheck | None) -> Check:
 def _any(check: ValueCheck, occurrences: Iterable[Any], context: Context) -> Finding | None:
     first: Finding | None = None
     for value in occurrences:
+        # Each occurrence starts from the same context: what one captured must not bind the next.
         attempt = dict(context)
         finding = check(value, attempt)
         if finding is None:

@@ -142,6 +142,7 @@ class ContractSchemas:
             document = self._lookup(named)
             if document is None:
                 return _unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
+            # Only those that exist are remembered: anybody may send any number of names that mean nothing.
             self._writers[key] = _read_as(use, self._parse(document, use.link, use.resource))
         return self._writers[key]
 
@@ -150,6 +151,7 @@ class ContractSchemas:
         return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
 
     def _referred(self, uri: str, format: str, name: str) -> SchemaUse:
+        # The first reading that the lookup knows: ids may have colons in them, as deep links begin with one.
         for named, link in readings(uri):
             document = self._lookup(named)
             if document is not None:
@@ -173,6 +175,7 @@ class ContractSchemas:
         try:
             schema = found.parse(document.content, document.format, link=link, resolve=self._content)
         except SchemaError as error:
+            # A schema that does not parse is remembered with its reason: it is not tried again for each message.
             reason, known = Reason.CONTRACT_UNAVAILABLE, document.xid
             return SchemaUse(reason=reason, findings=error.findings, resource=resource, document=known, link=link)
         values = schema.format.lower().startswith(_VALUE_FORMATS)

@@ -101,6 +101,7 @@ def to_cloudevent(
         entry = declared.get(name)
         required = name in _REQUIRED or (entry is not None and entry.required)
         try:
+            # What the definition declares counts more than what the transport knows: it is the contract.
             value = _declared(entry, context) or _given(name, required, subject, definition, binding)
         except TemplateError as error:
             value = None
@@ -173,6 +174,7 @@ def decide(
             return (_accept(message, subject, fits[0], result, binding),)
     elif all(fit.definition.policy.prefer_specific for fit in fits):
         fits = _most_specific(fits)
+    # All of them, also after one has passed: a message that conforms to several is ambiguous.
     checked = [(fit, _check_payload(fit.definition, payload)) for fit in fits]
     passed = [(fit, result) for fit, result in checked if result.reason is None]
     # Violations are tolerated (``tag``) only where no definition accepts the payload as it is.
@@ -180,8 +182,12 @@ def decide(
     if not passed:
         return (_payload_rejected(message, _singled_out(checked, payload)),)
     if len(passed) > 1:
-        choice = _on_ambiguous(passed)
-        passed = _most_specific_passed(passed) if choice == "best" else passed
+        # what the definitions do not agree on is for a person to see
+        choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
+        choice = choices.pop() if len(choices) == 1 else "dead_letter"
+        if choice == "best":
+            best = _most_specific([fit for fit, _ in passed])
+            passed = [pair for pair in passed if pair[0] in best]
         if len(passed) > 1 and choice != "all":
             return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
     return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
@@ -203,17 +209,6 @@ def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
 
 def _is_tagged(fit: Fit, result: PayloadResult) -> bool:
     return result.reason is Reason.SCHEMA_VIOLATION and fit.definition.policy.on_schema_violation == "tag"
-
-
-def _on_ambiguous(passed: Sequence[tuple[Fit, PayloadResult]]) -> str:
-    """What the definitions agree on; what they do not agree on is for a person to see."""
-    choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
-    return choices.pop() if len(choices) == 1 else "dead_letter"
-
-
-def _most_specific_passed(passed: list[tuple[Fit, PayloadResult]]) -> list[tuple[Fit, PayloadResult]]:
-    best = _most_specific([fit for fit, _ in passed])
-    return [pair for pair in passed if pair[0] in best]
 
 
 def _singled_out(checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload) -> Sequence[tuple[Fit, PayloadResult]]:
@@ -248,11 +243,12 @@ def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> R
 def _accept(message: Message, subject: Subject, fit: Fit, result: PayloadResult, binding: Binding) -> Outcome:
     definition, event = fit.definition, subject.event
     warnings = definition.warnings + result.findings
-    if definition.removal is not None and _is_past(definition, message):
+    if definition.removal is not None and definition.removal <= (message.received_at or now()):
         finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
         if definition.policy.on_removed == "dead_letter":
             return _rejected(message, Reason.METADATA_VIOLATION, definition, finding)
         warnings = (*warnings, finding)
+    # A native message that fits an event's definition by its protocol options is made that event (K-35).
     if event is None and definition.is_event:
         try:
             event = to_cloudevent(subject, definition, fit.context, binding)
@@ -268,10 +264,6 @@ def _accept(message: Message, subject: Subject, fit: Fit, result: PayloadResult,
         warnings=warnings,
         bare=result.bare,
     )
-
-
-def _is_past(definition: CompiledDefinition, message: Message) -> bool:
-    return definition.removal is not None and definition.removal <= (message.received_at or now())
 
 
 def _rejected(message: Message, reason: Reason, definition: CompiledDefinition, *findings: Finding) -> Rejected:

@@ -109,6 +109,7 @@ def unpacked(message: Message) -> Message:
         return message
     if len(names) > _MAX_LAYERS:
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
+    # The encoding named last was applied last, and comes off first (RFC 9110 8.4).
     for name in reversed(names):
         body = unpack(name, body, MAX_DECOMPRESSED)
     return msgspec.structs.replace(message, body=body, content_encoding="")
@@ -200,6 +201,7 @@ def without_prefix(payload: bytes, format: str) -> tuple[int, bytes]:
     if not payload.startswith(_MAGIC) or len(payload) < _PREFIX:
         raise ValueError("the payload does not begin with a zero byte and four bytes of a schema's number")
     number = int.from_bytes(payload[1:_PREFIX], "big")
+    # Only Protobuf puts several message types into one schema, and so has to say which one this is.
     place = _behind_indices(payload) if format.lower().startswith("protobuf") else _PREFIX
     return number, payload[place:]
 

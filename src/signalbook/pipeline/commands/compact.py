@@ -102,8 +102,10 @@ def _sound(journal: Journal, table: TableName, files: Sequence[DataFile], target
 
 def _plan(files: Sequence[DataFile], target: int) -> _Plan:
     """Neighbours of one folder that are small, together as large as ``target`` at most; none alone."""
+    # Files beyond half the target stay: two of them would not fit into one, and rewriting them would gain nothing.
     small = sorted((file for file in files if file.bytes <= target // 2), key=lambda file: file.name)
     plan = []
+    # Within a folder, which is a day where tables are divided by it: a file has rows of one day only.
     for _, neighbours in groupby(small, key=lambda file: file.name.rpartition("/")[0]):
         plan += [group for group in _groups(neighbours, target) if len(group) > 1]
     return plan
@@ -175,6 +177,7 @@ class _Work:
         """The rows of all files in one, a row group at a time."""
         try:
             schemas = [pq.read_schema(path) for path in paths]
+            # Older files may lack columns, or have narrower types: the new file has what the table has now.
             schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
             count, held = 0, list[pa.Table]()
             with open_file(place, schema) as writer:

@@ -95,13 +95,9 @@ def _input(job: Job) -> tuple[str, Open]:
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
     files = find_files(job.inputs)
-    origin = _origin(job, files)
+    # the format of files, and the name and size of each
+    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in files]])
     return origin, partial(_dealt, source, files, origin)
-
-
-def _origin(job: Job, files: Sequence[tuple[str, int]]) -> str:
-    """The format of files, and the name and size of each."""
-    return fingerprint([job.input_format, [[Path(path).name, size] for path, size in files]])
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:

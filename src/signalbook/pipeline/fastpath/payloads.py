@@ -43,6 +43,7 @@ def decoder(schema: Schema, content_type: str = "") -> Decode | None:
 
 
 def _made(schema: _Planned) -> Decode | None:
+    # That there is no plan is remembered as well: to find that out again for each batch takes as long as making one.
     if schema not in _decoders:
         try:
             _decoders[schema] = _plan(schema)
@@ -75,6 +76,8 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
         if not len(own):
             return [], list(range(len(payloads)))
         arrays, refused = decode(found.drop_null())
+        # Refused are payloads without a prefix of ours, and those that the decoder behind it refuses, by their numbers
+        # before the prefixes were taken off.
         others = np.delete(np.arange(len(payloads)), own[np.delete(np.arange(len(own)), refused)])
         return arrays, others.tolist()
 
@@ -140,6 +143,7 @@ def _optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.DataTy
     """A value or null, by the number of the branch that null is."""
     if len(node) != 2 or "null" not in node or node[0] == node[1]:
         raise NoPlan
+    # Which branch is null differs from schema to schema, and is the first thing in the bytes of the value.
     null = node.index("null")
     return "optional", null, _avro_plan(node[1 - null], types, kind)
 

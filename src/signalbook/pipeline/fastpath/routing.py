@@ -149,6 +149,8 @@ class EnvelopeChecks:
             sum(map(len, self._numbers.values())) > _MOST_CONTEXTS
         ):  # those without a match are kept too, and have no maps
             self._maps, self._numbers = self._maps.slice(0, 0), {}
+        # Which attributes make a difference may change from batch to batch, so that answers are filed under their names
+        # too.
         names, keys, firsts, inverse = self._distinct(batch, events)
         known = self._numbers.setdefault(names, {})
         fresh: list[dict[str, str]] = []
@@ -171,6 +173,7 @@ class EnvelopeChecks:
 
     def _distinct(self, batch: EventBatch, events: Offsets) -> tuple[tuple[str, ...], list[Any], Offsets, Offsets]:
         """What tells envelopes apart: attribute names, their distinct values, an event with each, each event's one."""
+        # Codes of several attributes become one number each, made dense after every step: their product would overflow.
         combined, count = np.zeros(len(events), np.int64), min(len(events), 1)
         parts: dict[str, tuple[Offsets, list[Any]]] = {}
         for name in (*batch.attributes, *batch.extensions):
@@ -319,6 +322,8 @@ class FastPath:
         """Input bytes that make a batch: the more kinds of events there are, and the larger these."""
         events = sum(map(len, self._waiting))
         of_type = max(_BATCH_OF_TYPE, _COMPANY * self._waiting_bytes // max(events, 1))
+        # Many types in a small batch make columns of a few rows each, and Arrow costs the same for five rows as for
+        # five thousand.
         return min(max(LEAST_BATCH, len(self._routes) * of_type), LARGEST_BATCH)
 
     def _by_checks(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> dict[EnvelopeChecks, _Routed]:
@@ -337,6 +342,7 @@ class FastPath:
         if xid is None:
             return None
         if kind not in self._routes:
+            # A route holds a decoder. Beyond so many the slow path is the cheaper answer to made-up content types.
             if len(self._routes) >= _LEAST_KINDS + _MOST_KINDS * len(self._types):
                 return None
             self._routes[kind] = self._planned(self._definitions[xid], kind)
@@ -384,6 +390,8 @@ def _matched(
     asked = np.concatenate([events for _, events in routed])
     numbers = np.full(len(batch), NO_MATCH, np.int64)
     numbers[asked] = checks.numbers(batch, asked)
+    # All are left at first, and those that match are taken back: whatever is forgotten goes the slow path, which is
+    # right.
     left[asked] = True
     matched = [
         (route, events[(numbers[events] != NO_MATCH) & _has_own_schema(batch, route.definition, events)])
@@ -403,6 +411,7 @@ def _has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: O
     use, schema_for = definition.schema_use, definition.schema_for
     mine, places = np.unique(codes[events], return_inverse=True)
     asked = [names[code] for code in mine.tolist()]
+    # Identity, not equality: another Version that reads alike still has other columns, which the slow path resolves.
     own = np.array([name is None or schema_for(name) is use for name in asked], np.bool_)
     found: npt.NDArray[np.bool_] = own[places]
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -204,7 +204,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             registry=self.registry,
             groups=tuple(self.groups),
             inputs=tuple(self.inputs),
-            input_format=self.input_format or _format(self.inputs),
+            input_format=self.input_format or FORMATS.get(self.inputs[0].partition("://")[0], "cloudevents-jsonl"),
             output=Path(self.output),
             table_format=self.table_format,
             catalog=parse_catalog(self.catalog),
@@ -255,8 +255,3 @@ def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> J
         more["catalog"] = named_catalog(more["catalog"])
     more["options"] = {**found.options, **more.get("options", {})}
     return msgspec.structs.replace(found, stream=msgspec.structs.replace(found.stream, **timing), **more)
-
-
-def _format(inputs: Sequence[str]) -> str:
-    """The input format where none is named."""
-    return FORMATS.get(inputs[0].partition("://")[0], "cloudevents-jsonl")

@@ -315,6 +315,7 @@ class Snapshot:
             shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
             more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
             raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
+        # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
         return replace(self, outlines=compiled.outlines)
 
 
@@ -341,6 +342,7 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
 
 def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:
     for xid, entity in found.items():
+        # Twice the same is fine, as where several documents bring the group they share.
         if into.setdefault(xid, entity) != entity:
             raise PipelineError(f"{name} says something else of {xid} than a document before it")
 

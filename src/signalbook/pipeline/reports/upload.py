@@ -84,6 +84,8 @@ class ReportUpload:
 
     def _send_all(self) -> None:
         news = self._journal.news(self._known)
+        # What is older than that is noted without being sent, or a registry that is new here would get years of
+        # reports.
         self._note(*news[: -self._most])
         for name in news[-self._most :]:
             batch = self._journal.entry(name)

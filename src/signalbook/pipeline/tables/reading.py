@@ -132,17 +132,13 @@ def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> s
             value = _null(field.type)
         else:
             value = converted(f"{text}.{quoted(own.name)}", own.type, field.type, depth)
-        parts.append(f"{_text(field.name)}, {value}")
+        escaped = field.name.replace("\\", "\\\\").replace("'", "\\'")
+        parts.append(f"'{escaped}', {value}")
     return ", ".join(parts)
 
 
 def _null(kind: pa.DataType) -> str:
     return f"CAST(NULL AS {spark_type(kind)})"
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 @dataclass(frozen=True)
@@ -154,7 +150,7 @@ class LandedTables:
 
     @classmethod
     def of(cls, output: Path) -> LandedTables:
-        """The lake in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
+        """Those in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
         journal = Journal.existing(output.absolute())
         table_format = journal.table_format()
         if table_format is None:
@@ -190,6 +186,8 @@ class LandedTables:
         for version, columns in parts.items():
             paths = self.tables.paths(version)
             try:
+                # With a schema Spark opens no footers to find one, and columns that older files lack are null instead
+                # of missing.
                 reader = session.read.schema(ddl(columns))
                 rows = reader.parquet(*paths) if paths else session.createDataFrame([], ddl(columns))
                 frames.append(rows.selectExpr(*selection(columns, wanted)))
@@ -224,8 +222,8 @@ def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
 
     Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
     """
-    lake = LandedTables.of(output)
-    return lake.frame(session, lake.chosen([definition])[definition])
+    landed = LandedTables.of(output)
+    return landed.frame(session, landed.chosen([definition])[definition])
 
 
 def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
@@ -234,13 +232,13 @@ def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") 
     Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
     Raises ``PipelineError``.
     """
-    lake = LandedTables.of(output)
+    landed = LandedTables.of(output)
     return [
         {
             "definition": xid,
             "view": view_name(table),
-            "tables": [str(version) for version in lake.parts(table)],
-            "sql": lake.view(table, catalog),
+            "tables": [str(version) for version in landed.parts(table)],
+            "sql": landed.view(table, catalog),
         }
-        for xid, table in lake.chosen(definitions).items()
+        for xid, table in landed.chosen(definitions).items()
     ]

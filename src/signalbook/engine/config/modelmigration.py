@@ -7,19 +7,18 @@ brought to it in the same transaction: new defaults, order and validation of Ver
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
 
-from signalbook.engine.write.apply import apply_tree
-from signalbook.engine.write.attributes import VALIDATION, GroupConstraints
-from signalbook.engine.write.changes import Change, changes_of
-from signalbook.engine.write.context import Context
+from signalbook.engine.write.apply import Change, apply_tree, changes_of
 from signalbook.engine.write.lineage import ORDERED
-from signalbook.engine.write.load import load_versions
+from signalbook.engine.write.load import WriteLoader, load_versions
+from signalbook.engine.write.merge import VALIDATION, GroupConstraints
 from signalbook.engine.write.resources import resettle_resource
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import Context, OwnerCopy, ResourceCopy, Stored, WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row, Writer
@@ -223,7 +222,9 @@ def _migrate_resource(writer: Writer, copy: ResourceCopy, kind: ResourceType, co
     fill_defaults(copy, kind.metaattributes, context.now)
     for version in copy.versions.values():
         fill_defaults(version, kind.attributes, context.now)
-    resettle_resource(copy, kind, context)
+    # What was loaded for the Resource before is not what is stored now.
+    context = replace(context, stored=Stored())
+    WriteLoader(writer, context).complete(resettle_resource(copy, kind, context))
 
 
 def _apply(writer: Writer, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
