@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from signalbook.messages import Accepted, Contract, Message, Rejected, SchemaDocument
-from signalbook.messages.definitions.inheritance import materialise
 from signalbook.messages.definitions.lint import lint
-from signalbook.messages.definitions.normalise import normalise
+from signalbook.messages.definitions.normalise import materialise, normalise
 from signalbook.values import JSONObject, dump_json, parse_json
 
 SAMPLES = (
