@@ -133,19 +133,29 @@ def _shared_database(postgres_url: str) -> str:
     return _new_database(postgres_url)
 
 
+@pytest.fixture(scope="session")
+def _empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite database after migration: to copy it is faster than to migrate another one for every test."""
+    file = tmp_path_factory.mktemp("empty") / "signalbook.db"
+    open_store(f"sqlite:///{file}").close()
+    return file
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store, on each database in turn."""
-    if request.param == "sqlite":
-        opened = open_store("sqlite://")
-    else:
-        url = request.getfixturevalue("_shared_database")
-        opened = open_store(url)
-        _empty(url)
-    try:
-        yield opened
-    finally:
-        opened.close()
+    with tempfile.TemporaryDirectory(prefix="sb-store-") as folder:
+        if request.param == "sqlite":
+            file = shutil.copy(request.getfixturevalue("_empty_file"), folder)
+            opened = open_store(f"sqlite:///{file}?synchronous=off")
+        else:
+            url = request.getfixturevalue("_shared_database")
+            opened = open_store(url)
+            _empty(url)
+        try:
+            yield opened
+        finally:
+            opened.close()
 
 
 @pytest.fixture
