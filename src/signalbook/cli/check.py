@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
     from signalbook.client.registry import WriteChecks
     from signalbook.documents import SourceDocument
-HELP: Final = (
-    "Check whether something would be accepted, and if not, why; nothing is changed.\n\n"
-    "SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With "
-    "--against it is a schema, to be the next version of a schema in a registry, or of one in a file. The exit code is "
-    "0 if all is accepted, else 1."
-)
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
 _DIALECTS = {
@@ -110,7 +104,12 @@ def run(
     strict: Annotated[bool, Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print the verdicts as one JSON object.")] = False,
 ) -> None:
-    """Check every source, and report all that is found."""
+    """Check whether something would be accepted, and if not, why; nothing is changed.
+
+    SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With
+    --against it is a schema, to be the next version of a schema in a registry, or of one in a file. The exit code is 0
+    if all is accepted, else 1.
+    """
 
     if against is not None and _is_file(against):
         verdict = _between_files(source, Path(against), format, compatibility or Rule.BACKWARD)

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from signalbook.conformance.reports import Summary
     from signalbook.conformance.running import CaseResult, ConformanceSession
 
-HELP: Final = (
-    "Check the xRegistry server at URL against the specification, 1.0-rc4.\n\n"
-    "By default nothing is written. With --tier write every case makes Groups of its own, and deletes them when it is "
-    "done; with --allow-model-changes the server's model gets types to test with for the time of the run, and its "
-    "model and capabilities are changed and put back. Ends with 1 if the server fails what the specification demands "
-    "(MUST)."
-)
-
 
 class Tier(StrEnum):
     """What a run may do to the server."""
@@ -62,7 +54,12 @@ def run(
     ] = None,
     list_cases: Annotated[bool, Option("--list", help="List the cases and stop.")] = False,
 ) -> None:
-    """Run the cases one after the other, report, exit."""
+    """Check the xRegistry server at URL against the specification, 1.0-rc4.
+
+    By default nothing is written. With --tier write every case makes Groups of its own, and deletes them when it is
+    done; with --allow-model-changes the server's model gets types to test with for the time of the run, and its model
+    and capabilities are changed and put back. Ends with 1 if the server fails what the specification demands (MUST).
+    """
     from signalbook.conformance.reports import Summary, read_known
     from signalbook.conformance.running import ConformanceSession, Options
     from signalbook.conformance.wire import Wire

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from signalbook.client.registry import Registry
     from signalbook.documents import FolderFile
 
-HELP: Final = (
-    "Write a registry, or the part of it at XID, as a document or folder that import reads.\n\n"
-    "It goes to standard output as JSON, or with --out to a file, as YAML if its name ends in .yaml or .yml. A folder "
-    "(a name that ends in /, or a folder that is there) gets a document for each Group and Resource, with the "
-    "documents of Versions as files beside it. What was there before is replaced only when all is written."
-)
-
 
 _DEEPEST: Final = 128
 _PAGE: Final = 100
@@ -46,7 +39,12 @@ def run(
     out: Annotated[str | None, Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.")] = None,
     format: Annotated[DocumentFormat | None, Option("--format", help="json or yaml, whatever the name says.")] = None,
 ) -> None:
-    """Fetch the document piece by piece, and write it as it comes."""
+    """Write a registry, or the part of it at XID, as a document or folder that import reads.
+
+    It goes to standard output as JSON, or with --out to a file, as YAML if its name ends in .yaml or .yml. A folder (a
+    name that ends in /, or a folder that is there) gets a document for each Group and Resource, with the documents of
+    Versions as files beside it. What was there before is replaced only when all is written.
+    """
     target = read_xid(xid, "XID")
     yaml = format is DocumentFormat.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):

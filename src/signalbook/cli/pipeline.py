@@ -15,23 +15,13 @@ import typer
 from typer import Option
 
 from signalbook.cli import infer, replay, tables
-from signalbook.cli.console import console, counts_table, output, plain, table
+from signalbook.cli.console import CommandGroup, console, counts_table, output, plain, table
 from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from signalbook.pipeline import Progress, Report, ReportOptions
-RUN: Final = (
-    "Check messages against their definitions and land them as tables.\n\n"
-    "Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A "
-    "second run of the same input with the same batch id changes nothing."
-)
-STREAM: Final = (
-    "Land messages as they come, batch after batch.\n\n"
-    "Every message is landed once, however often the stream is stopped or killed: under the same name it goes on where "
-    "it ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work."
-)
 _SHOWN: Final = 40
 _SHOWN_VIOLATIONS: Final = 10
 
@@ -120,7 +110,7 @@ MetricsHostOption = Annotated[
     str | None,
     Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
 ]
-app: Final = typer.Typer(
+app: Final = CommandGroup(
     help="Check streams of messages against their definitions and land them, on Spark.", no_args_is_help=True
 )
 
@@ -212,7 +202,11 @@ def run_stream(
     metrics_host: MetricsHostOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the result of each batch as one JSON object.")] = False,
 ) -> None:
-    """Land a stream; what people should know goes to standard error, the result of each batch to standard output."""
+    """Land messages as they come, batch after batch.
+
+    Every message is landed once, however often the stream is stopped or killed: under the same name it goes on where it
+    ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work.
+    """
     from signalbook import pipeline
 
     given = job_settings(
@@ -277,34 +271,34 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             signal.signal(each, handler)
 
 
-app.command("infer", help=infer.HELP)(infer.run)
+app.command("infer")(infer.run)
 
 
-app.command("stream", help=STREAM)(run_stream)
+app.command("stream")(run_stream)
 
 
-app.command("replay", help=replay.REPLAY)(replay.replay)
+app.command("replay")(replay.replay)
 
 
-app.command("backtest", help=replay.BACKTEST)(replay.backtest)
+app.command("backtest")(replay.backtest)
 
 
-app.command("status", help=tables.STATUS)(tables.status)
+app.command("status")(tables.status)
 
 
-app.command("profile", help=tables.PROFILE)(tables.profile)
+app.command("profile")(tables.profile)
 
 
-app.command("metrics", help=tables.METRICS)(tables.metrics)
+app.command("metrics")(tables.metrics)
 
 
-app.command("compact", help=tables.COMPACT)(tables.compact)
+app.command("compact")(tables.compact)
 
 
-app.command("views", help=tables.VIEWS)(tables.views)
+app.command("views")(tables.views)
 
 
-@app.command("run", help=RUN)
+@app.command("run")
 def run(
     job: JobOption = None,
     registry: RegistryOption = None,
@@ -334,7 +328,11 @@ def run(
     metrics_file: MetricsFileOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
-    """Run one batch; progress goes to standard error, the result to standard output."""
+    """Check messages against their definitions and land them as tables.
+
+    Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A
+    second run of the same input with the same batch id changes nothing.
+    """
     from signalbook import pipeline
 
     given = job_settings(
