@@ -136,6 +136,7 @@ def main() -> None:
         app(["--help"], prog_name=str(app.info.name), standalone_mode=False)
         sys.exit(_MISUSED)
     try:
+        # Not standalone: Typer would show errors in its own way, and exit.
         code = app(prog_name=str(app.info.name), standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(_INTERRUPTED)

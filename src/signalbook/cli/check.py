@@ -265,6 +265,7 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
         if comparing(schema.format) is None:
             known = ", ".join(name for name in supported() if comparing(name) is not None)
             raise SignalbookError(f"schemas of format {schema.format!r} cannot be compared; those of {known} can")
+    # What is no schema of its format cannot be compared.
     broken = [_violation(schema) for schema in (new, old)]
     if any(broken):
         return Verdict.refused(*(error for error in broken if error is not None))

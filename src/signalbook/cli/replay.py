@@ -76,6 +76,7 @@ def replay(
         reasons=tuple(reason or ()),
         definitions=tuple(definition or ()),
         batches=tuple(batch or ()),
+        # Times on the command line have no zone: they are in UTC.
         since=None if since is None else since.replace(tzinfo=UTC),
     )
     job = pipeline.ReplayJob(

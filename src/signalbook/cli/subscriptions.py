@@ -130,6 +130,7 @@ def create(
 def resume(id: IdArgument, server: ServerOption = None) -> None:
     """Deliver again what was given up, from where it stopped."""
     with _open(server) as subscriptions:
+        # Deliveries that were given up begin again when a subscription is replaced, be it by itself.
         subscriptions.replace(id, subscriptions.get(id))
 
 

@@ -101,6 +101,7 @@ def link(
         source=known,
         target=target.url,
         scope=scope,
+        # Its APIs go with the URL that it is known by, not with the one it gives itself.
         bases={kind: known + base.removeprefix(source.url) for kind, base in source.bases().items()},
         authorities=tuple(authorities),
         partial=source.partial,
