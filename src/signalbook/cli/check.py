@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from typer import Argument, Option
@@ -54,15 +53,7 @@ class CheckedSource:
         return {"source": self.name, **self.verdict.to_json(), **files}
 
 
-class Rule(StrEnum):
-    """The six rules."""
-
-    BACKWARD = "backward"
-    BACKWARD_TRANSITIVE = "backward_transitive"
-    FORWARD = "forward"
-    FORWARD_TRANSITIVE = "forward_transitive"
-    FULL = "full"
-    FULL_TRANSITIVE = "full_transitive"
+Rule = Literal["backward", "backward_transitive", "forward", "forward_transitive", "full", "full_transitive"]
 
 
 def run(
@@ -112,15 +103,14 @@ def run(
     """
 
     if against is not None and _is_file(against):
-        verdict = _between_files(source, Path(against), format, compatibility or Rule.BACKWARD)
+        verdict = _between_files(source, Path(against), format, compatibility or "backward")
         checked = [CheckedSource(name=source, verdict=verdict)]
     elif against is not None:
         xid = _resource(against)
         with open_checks(server, db, offline=offline) as checks:
             schema = _schema(source, format)
             name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
-            rule = None if compatibility is None else compatibility.value
-            verdict = checks.version(xid, schema.content, name, rule)
+            verdict = checks.version(xid, schema.content, name, compatibility)
             checked = [CheckedSource(name=source, verdict=verdict)]
     else:
         if compatibility is not None or format:
@@ -171,7 +161,7 @@ def _between_files(source: str, old: Path, format: str, rule: Rule) -> Verdict:
 
     earlier = _schema(str(old), format)
     later = _schema(source, format or (earlier.format if Path(source).suffix == old.suffix else ""))
-    return compare(later, earlier, rule.value)
+    return compare(later, earlier, rule)
 
 
 def _schema(source: str, format: str) -> SchemaFile:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from typer import Argument, Option
@@ -22,16 +21,12 @@ if TYPE_CHECKING:
     from signalbook.conformance.running import CaseResult, ConformanceSession
 
 
-class Tier(StrEnum):
-    """What a run may do to the server."""
-
-    READ = "read"
-    WRITE = "write"
+Tier = Literal["read", "write"]
 
 
 def run(
     url: Annotated[str, Argument(metavar="URL", help="The root of the registry.")] = "",
-    tier: Annotated[Tier, Option("--tier", help="Only read, or write too.")] = Tier.READ,
+    tier: Annotated[Tier, Option("--tier", help="Only read, or write too.")] = "read",
     allow_model_changes: Annotated[
         bool, Option("--allow-model-changes", help="Change model and capabilities meanwhile; implies --tier write.")
     ] = False,
@@ -67,13 +62,13 @@ def run(
     cases = _selected(only)
     if list_cases:
         for case in cases:
-            needed = Tier.READ if case.reads else Tier.WRITE
+            needed: Tier = "read" if case.reads else "write"
             typer.echo(f"{case.id}  {case.level} {needed}  {' '.join(case.requirements)}  {case.says}")
         return
     if not url:
         raise typer.BadParameter("name the URL of a server", param_hint="URL")
     expected = {} if known is None else read_known(known.read_bytes(), name=known.name)
-    writes = tier is Tier.WRITE or allow_model_changes
+    writes = tier == "write" or allow_model_changes
     options = Options(writes=writes, configures=allow_model_changes, exact_titles=exact_titles)
     wire = Wire(url, timeout=timeout, headers=dict(map(_header, header or ())))
     with wire, ConformanceSession(wire, options) as session:

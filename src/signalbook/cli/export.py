@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from typer import Argument, Option
 
@@ -25,11 +24,7 @@ _DEEPEST: Final = 128
 _PAGE: Final = 100
 
 
-class DocumentFormat(StrEnum):
-    """The languages of documents."""
-
-    JSON = "json"
-    YAML = "yaml"
+DocumentFormat = Literal["json", "yaml"]
 
 
 def run(
@@ -46,7 +41,7 @@ def run(
     Versions as files beside it. What was there before is replaced only when all is written.
     """
     target = read_xid(xid, "XID")
-    yaml = format is DocumentFormat.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
+    yaml = format == "yaml" if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
         if out is not None and (out.endswith("/") or Path(out).is_dir()):
             files = _files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
@@ -76,7 +71,10 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
 
     tops = [ROOT, *(ROOT / plural for plural in registry.model()["groups"])] if target == ROOT else [target]
     places = [place(xid) for xid in tops]
-    return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in DocumentFormat)]
+    return [
+        *places,
+        *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in ("json", "yaml")),
+    ]
 
 
 def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from typer import Argument, Option
@@ -24,12 +23,7 @@ NameArgument = Annotated[str, Argument(metavar="MESSAGE", help="Xid or id of a m
 EndpointOption = Annotated[str, Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
 
 
-class MessageForm(StrEnum):
-    """What a message is printed as."""
-
-    EVENT = "event"
-    MESSAGE = "message"
-    HTTP = "http"
+MessageForm = Literal["event", "message", "http"]
 
 
 @app.command("inputs")
@@ -100,12 +94,12 @@ def build(
     settings = AssignedInputs.sort(given, definition, target)
     content = read_file(payload) if payload else data_in(read_file(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
-    chosen = form or (MessageForm.EVENT if outbound.event is not None and not target else MessageForm.MESSAGE)
-    if chosen is MessageForm.EVENT:
+    chosen = form or ("event" if outbound.event is not None and not target else "message")
+    if chosen == "event":
         _write(as_event(outbound) + b"\n")
         return
     bound = bind(outbound, target, settings.more)
-    _write(as_request(bound, target) if chosen is MessageForm.HTTP else as_record(bound) + b"\n")
+    _write(as_request(bound, target) if chosen == "http" else as_record(bound) + b"\n")
 
 
 @app.command("check")

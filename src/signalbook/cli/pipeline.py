@@ -6,10 +6,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from typer import Option
@@ -26,21 +25,8 @@ _SHOWN: Final = 40
 _SHOWN_VIOLATIONS: Final = 10
 
 
-class TableFormat(StrEnum):
-    """How tables are kept."""
-
-    ICEBERG = "iceberg"
-    PARQUET = "parquet"
-    DELTA = "delta"
-
-
-class Partition(StrEnum):
-    """How new tables are divided."""
-
-    DAY = "day"
-    NONE = "none"
-
-
+TableFormat = Literal["iceberg", "parquet", "delta"]
+Partition = Literal["day", "none"]
 JobOption = Annotated[
     Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
@@ -149,9 +135,8 @@ def job_settings(
     for name, option in (("registry", "--registry"), ("inputs", "--input"), ("output", "--output")):
         if job is None and not given[name]:
             raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
-    plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in given.items()}
     return {
-        **plain,
+        **given,
         "options": None if options is None else dict(map(_option, options)),
         "policy": None if policy is None else flag_settings(policy),
     }
