@@ -23,8 +23,6 @@ _MISUSED: Final = 2
 # Typer exports but one of its usage errors; the others share this base.
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
-
-
 app: Final = CommandGroup(
     name="signalbook",
     help="One registry for message definitions, payload schemas and endpoints, and a Spark pipeline that holds live "

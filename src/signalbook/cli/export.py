@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _DEEPEST: Final = 128
 _PAGE: Final = 100
-
-
 DocumentFormat = Literal["json", "yaml"]
 
 

@@ -21,8 +21,6 @@ app: Final = CommandGroup(help="Make messages of definitions, and check them bef
 RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 NameArgument = Annotated[str, Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
 EndpointOption = Annotated[str, Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
-
-
 MessageForm = Literal["event", "message", "http"]
 
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from signalbook.pipeline import Progress, Report, ReportOptions
 _SHOWN: Final = 40
 _SHOWN_VIOLATIONS: Final = 10
-
-
 TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
 JobOption = Annotated[
@@ -257,29 +255,13 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
 
 
 app.command("infer")(infer.run)
-
-
 app.command("stream")(run_stream)
-
-
 app.command("replay")(replay.replay)
-
-
 app.command("backtest")(replay.backtest)
-
-
 app.command("status")(tables.status)
-
-
 app.command("profile")(tables.profile)
-
-
 app.command("metrics")(tables.metrics)
-
-
 app.command("compact")(tables.compact)
-
-
 app.command("views")(tables.views)
 
 

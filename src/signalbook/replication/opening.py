@@ -24,8 +24,6 @@ from signalbook.values import JSONObject
 
 HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
-
-
 CopyTarget = RemoteRegistry | LocalRegistry | CncfApi
 """What can be copied to."""
 
