@@ -272,7 +272,7 @@ def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
     pairs = (
         ("xref", before.xref, copy.xref),
         ("defaultversionid", before.defaultversionid, copy.defaultversionid),
-        ("defaultversionsticky", before.defaultversionsticky, copy.sticky),
+        ("defaultversionsticky", before.defaultversionsticky, copy.defaultversionsticky),
     )
     changed += [f"meta.{name}" for name, old, new in pairs if old != new]
     if copy.removed or any(version.before is None for version in copy.versions.values()):

@@ -49,7 +49,7 @@ def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: 
     resource.xref = target
     resource.attributes = {}
     resource.defaultversionid = None
-    resource.sticky = False
+    resource.defaultversionsticky = False
     resource.touch(context.now)
 
 

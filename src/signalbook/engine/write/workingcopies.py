@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import islice
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Final, NamedTuple, Self, TypeAlias, TypeVar
 
 from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
@@ -36,14 +36,8 @@ class WorkingCopy:
 
     @classmethod
     def of(cls, row: Row) -> Self:
-        """The copy of a stored entity, unchanged."""
-        return cls(
-            xid=row.xid,
-            before=row,
-            attributes=row.attributes,
-            createdat=row.createdat,
-            modifiedat=row.modifiedat,
-        )
+        """The copy of a stored entity, unchanged; a Resource's Versions are for the caller to add."""
+        return cls(before=row, **{name: getattr(row, name) for name in _COLUMNS[cls].loaded})
 
     def touch(self, now: datetime) -> None:
         """Count as updated in this request: the epoch will rise once (R34), ``modifiedat`` is now (R41)."""
@@ -63,15 +57,7 @@ class WorkingCopy:
 
     def row(self, key: int, parent: int) -> Row:
         """This copy as the row to store."""
-        return Row(
-            key=key,
-            parent=parent,
-            xid=self.xid,
-            epoch=self.epoch,
-            createdat=self.createdat,
-            modifiedat=self.modifiedat,
-            attributes=self.attributes,
-        )
+        return Row(key=key, parent=parent, **{name: getattr(self, name) for name in _COLUMNS[type(self)].stored})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,20 +80,6 @@ class VersionCopy(WorkingCopy):
     document: str | None = None
     rank: str | None = None
 
-    @classmethod
-    def of(cls, row: Row) -> Self:
-        """The copy of a stored Version, unchanged."""
-        return cls(
-            xid=row.xid,
-            before=row,
-            attributes=row.attributes,
-            createdat=row.createdat,
-            modifiedat=row.modifiedat,
-            ancestorid=row.ancestorid,
-            document=row.document,
-            rank=row.rank,
-        )
-
     @property
     def id(self) -> str:
         """The ``versionid``."""
@@ -118,21 +90,10 @@ class VersionCopy(WorkingCopy):
         """Whether it has another ancestor than it had, or is new."""
         return self.before is None or self.before.ancestorid != self.ancestorid
 
-    def row(self, key: int, parent: int) -> Row:
-        """This copy as the row to store."""
-        return Row(
-            key=key,
-            parent=parent,
-            xid=self.xid,
-            epoch=self.epoch,
-            createdat=self.createdat,
-            modifiedat=self.modifiedat,
-            attributes=self.attributes,
-            ancestorid=self.ancestorid,
-            document=self.document,
-            rank=self.rank,
-            uri=uri_digest(self.xid.group_type, self.attributes),
-        )
+    @property
+    def uri(self) -> str | None:
+        """The digest by which the Version is found from anywhere."""
+        return uri_digest(self.xid.group_type, self.attributes)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,7 +110,7 @@ class ResourceCopy(WorkingCopy):
     """
 
     defaultversionid: str | None = None
-    sticky: bool = False
+    defaultversionsticky: bool = False
     versioncounter: int = 0
     xref: Xid | None = None
     versions: dict[str, VersionCopy] = field(default_factory=dict)
@@ -160,22 +121,6 @@ class ResourceCopy(WorkingCopy):
     target_epoch: int = 0
     open: set[str] | None = None
     inner: Collection[str] = ()
-
-    @classmethod
-    def of(cls, row: Row) -> Self:
-        """The copy of a stored Resource, unchanged; the caller adds its Versions."""
-        return cls(
-            xid=row.xid,
-            before=row,
-            attributes=row.attributes,
-            createdat=row.createdat,
-            modifiedat=row.modifiedat,
-            defaultversionid=row.defaultversionid,
-            sticky=row.defaultversionsticky,
-            versioncounter=row.versioncounter,
-            xref=row.xref,
-            settled=row.settled,
-        )
 
     @property
     def epoch(self) -> int:
@@ -222,22 +167,23 @@ class ResourceCopy(WorkingCopy):
         if version.before is not None:
             self.removed[versionid] = version
 
-    def row(self, key: int, parent: int) -> Row:
-        """This copy as the row to store."""
-        return Row(
-            key=key,
-            parent=parent,
-            xid=self.xid,
-            epoch=self.epoch,
-            createdat=self.createdat,
-            modifiedat=self.modifiedat,
-            attributes=self.attributes,
-            defaultversionid=self.defaultversionid,
-            defaultversionsticky=self.sticky,
-            versioncounter=self.versioncounter,
-            xref=self.xref,
-            settled=self.settled,
-        )
+
+class _Columns(NamedTuple):
+    """The columns of a row that a copy is made of, and those that a row is made of again: computed ones, too."""
+
+    loaded: tuple[str, ...]
+    stored: tuple[str, ...]
+
+
+def _columns(copy: type[WorkingCopy]) -> _Columns:
+    columns = [column.name for column in fields(Row) if column.name not in ("key", "parent")]
+    own = {each.name for each in fields(copy)}
+    return _Columns(tuple(n for n in columns if n in own), tuple(n for n in columns if hasattr(copy, n)))
+
+
+_COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
+    copy: _columns(copy) for copy in (OwnerCopy, VersionCopy, ResourceCopy)
+}
 
 
 @dataclass(slots=True, kw_only=True)
