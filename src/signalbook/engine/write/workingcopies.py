@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import islice
-from typing import Final, NamedTuple, Self, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 
 from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
@@ -37,7 +38,8 @@ class WorkingCopy:
     @classmethod
     def of(cls, row: Row) -> Self:
         """The copy of a stored entity, unchanged; a Resource's Versions are for the caller to add."""
-        return cls(before=row, **{name: getattr(row, name) for name in _COLUMNS[cls].loaded})
+        names, values = _COLUMNS[cls].loaded
+        return cls(before=row, **dict(zip(names, values(row), strict=True)))
 
     def touch(self, now: datetime) -> None:
         """Count as updated in this request: the epoch will rise once (R34), ``modifiedat`` is now (R41)."""
@@ -57,7 +59,8 @@ class WorkingCopy:
 
     def row(self, key: int, parent: int) -> Row:
         """This copy as the row to store."""
-        return Row(key=key, parent=parent, **{name: getattr(self, name) for name in _COLUMNS[type(self)].stored})
+        names, values = _COLUMNS[type(self)].stored
+        return Row(key=key, parent=parent, **dict(zip(names, values(self), strict=True)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -168,17 +171,21 @@ class ResourceCopy(WorkingCopy):
             self.removed[versionid] = version
 
 
+_Names: TypeAlias = tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]
+
+
 class _Columns(NamedTuple):
     """The columns of a row that a copy is made of, and those that a row is made of again: computed ones, too."""
 
-    loaded: tuple[str, ...]
-    stored: tuple[str, ...]
+    loaded: _Names
+    stored: _Names
 
 
 def _columns(copy: type[WorkingCopy]) -> _Columns:
     columns = [column.name for column in fields(Row) if column.name not in ("key", "parent")]
     own = {each.name for each in fields(copy)}
-    return _Columns(tuple(n for n in columns if n in own), tuple(n for n in columns if hasattr(copy, n)))
+    loaded, stored = [n for n in columns if n in own], [n for n in columns if hasattr(copy, n)]
+    return _Columns((tuple(loaded), attrgetter(*loaded)), (tuple(stored), attrgetter(*stored)))
 
 
 _COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
@@ -382,10 +389,13 @@ class Stored:
         self.messages: dict[Xid, list[Xid]] = {}
         self.members: list[Row] = []
         self.missing: set[Xid] = set()
+        self._named: dict[str, Xid | None] = {}
 
     def named(self, uri: str) -> Xid | None:
         """The Resource or Version that ``uri`` names."""
-        return named(uri, self.base_url)
+        if uri not in self._named:  # what is looked up is asked for at least twice: to load it, and then to see it
+            self._named[uri] = named(uri, self.base_url)
+        return self._named[uri]
 
     def entity(self, xid: Xid) -> Row | None:
         """An entity as it is stored; one that was not loaded is noted in ``missing``: see ``Context.missing``."""
