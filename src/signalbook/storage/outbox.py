@@ -91,5 +91,6 @@ class SqlOutboxWriter(SqlOutboxReader):
         """Write what is pending: last work before the commit."""
         pending = self._writing.pending
         self._writing.run_many(self._sql.append, pending.changes)
+        # ``generation`` is the last position: a write without events has to be seen by it too.
         if pending.touched and not pending.changes:
             self._writing.run(self._sql.put_untold, {})

@@ -163,6 +163,7 @@ class SqlStore:
             max_overflow=-1 if dialect.connections < 0 else dialect.connections - _KEPT,
             timeout=timeout,
             use_lifo=True,
+            # ``_give_back`` rolls back itself, and sees whether that still works.
             reset_on_return=None,
         )
 

@@ -80,7 +80,7 @@ def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, cont
     if flag is None:
         return choice
     if flag == "request":
-        flag = next(iter(resource.created), None)  # there is one at most: see writing._check_default_flag
+        flag = next(iter(resource.created), None)  # there is one at most: see commands.check_command
         if flag is None:
             raise RegistryError("defaultversionid_request", subject=str(resource.xid))
     chosen = Choice(sticky=False) if flag == "null" else Choice(sticky=True, wanted=flag)

@@ -230,6 +230,7 @@ class WriteLoader:
 
     def _load_all(self, resource: ResourceCopy) -> None:
         resource.add(_copies(self._reader.children([resource.key], "versions")))
+        # Nothing is left out now: every ancestor may be set anew, and is here to be looked at.
         resource.stored_count, resource.open, resource.inner = None, None, ()
         resource.arrange()
 
@@ -256,6 +257,7 @@ class WriteLoader:
             sides = (_copies(rows) for rows in self._reader.neighbours(resource.key, *place, 2))
             before, behind = ([version for version in side if version.id not in moving] for side in sides)
             resource.add((*before[:1], *behind[:1]))
+            # Its ancestor is the one before it: that is another one when something comes, or goes, in between.
             resource.open |= {version.id for version in behind[:1]}
         # Of the two newest one is the newest, whatever becomes of a single Version.
         resource.add(_copies(self._reader.newest(resource.key, 2)))
@@ -300,6 +302,7 @@ class WriteLoader:
         owners = [row.key for row in rows if row.xid.kind is not Kind.VERSION]
         below = list(self._reader.children(owners)) if owners else []
         yield from below
+        # Three levels at most: Groups, Resources, Versions.
         if below:
             yield from self._beneath(below)
 
@@ -319,6 +322,7 @@ def load_entities(
 def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partial: IsPartial | None = None) -> None:
     """Give each stored Resource its Versions, in one query, but for those that ``is_partial`` says need some only."""
     by_key = {copy.key: copy for copy in resources if copy.before is not None and copy.xref is None}
+    # Counting first is one more query: it spares those with thousands of Versions the reading of them all.
     counts = reader.counts(by_key) if is_partial and by_key else {}
     for (key, _), count in counts.items():
         row = by_key[key].before

@@ -1,4 +1,7 @@
-"""Working copies: entities as one command leaves them, before they are rows again."""
+"""What the steps of a write work on: working copies of entities, what else was loaded, and what they may ask for.
+
+Working copies are entities as one command leaves them, before they are rows again.
+"""
 
 from __future__ import annotations
 
