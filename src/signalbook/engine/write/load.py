@@ -129,24 +129,25 @@ class WriteLoader:
                 self._context.stored.members = list(rows)
 
     def _look_up(self, need: Lookup) -> None:
-        known = self._context.stored.entities
-        found = self._reader.get_many(need.entities) if need.entities else {}
-        known.update({xid: found.get(xid) for xid in need.entities})
-        # What a Resource shows is asked for next, as a rule: it comes along, and costs two queries for all of them.
-        shown = found.values() if need.defaults else ()
-        targets = {row.xref for row in shown if row.xref is not None} - known.keys()
-        if targets:
-            found |= (more := self._reader.get_many(targets))
-            known.update({xid: more.get(xid) for xid in targets})
-        shown = found.values() if need.defaults else ()
-        versions = {default_version(row) for row in shown if row.defaultversionid} - known.keys()
-        if versions:
-            found |= (more := self._reader.get_many(versions))
-            known.update({xid: more.get(xid) for xid in versions})
-        documents = self._context.documents
+        known, documents = self._context.stored.entities, self._context.documents
+        found = self._fetch(need.entities)
+        if need.defaults:
+            # What a Resource shows is asked for next, as a rule: it comes along, in two queries for all of them.
+            found |= self._fetch({row.xref for row in found.values() if row.xref is not None} - known.keys())
+            found |= self._fetch(
+                {default_version(row) for row in found.values() if row.defaultversionid} - known.keys()
+            )
         contents = (row.document for row in found.values()) if need.contents else ()
         if wanted := need.documents | documents.absent(contents):
-            documents.loaded |= self._reader.documents(wanted)
+            stored = self._reader.documents(wanted)
+            # By name, so that one which the store has lost is an error here: a decision would go on asking for it.
+            documents.loaded |= {name: stored[name] for name in wanted}
+
+    def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+        """These entities, as far as they exist, which from now on are known; so are those that do not exist."""
+        found = self._reader.get_many(xids) if xids else {}
+        self._context.stored.entities.update({xid: found.get(xid) for xid in xids})
+        return found
 
     def _load_other_resources(self, groups: Collection[OwnerCopy]) -> None:
         keys = [group.before.key for group in groups if group.before is not None]

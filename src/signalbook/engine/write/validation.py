@@ -120,6 +120,7 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
         if rule and len(names) < MAX_LOADED:
             found = pending(resource, rule, changed_schemas(resource, kind, context))
             names += _documents(islice(found, _LOADED_AT_ONCE), rule)
+    names = names[:MAX_LOADED]
     context.documents.forget()
     yield from _load_documents(names, context)
     xids = _mentioned(names, context)

@@ -259,7 +259,7 @@ def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
 # Enough to repair a document by; a hostile one does not get to fill memory with complaints.
 MAX_ERRORS: Final = 100
 MAX_LOADED: Final = 100
-"""Stored documents in memory beyond those of one comparison."""
+"""Stored documents loaded together for several Resources, and as many again that those refer to."""
 
 
 class Problems:
@@ -350,7 +350,7 @@ class Documents:
 
     def forget(self) -> None:
         """Give up stored documents once there are many: a Resource may have more of them than memory holds."""
-        if len(self.loaded) > MAX_LOADED:
+        if len(self.loaded) > 2 * MAX_LOADED:
             self.loaded.clear()
 
 
@@ -374,11 +374,10 @@ def schema_text(content: bytes, format: str = "") -> bytes:
 class Stored:
     """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
 
-    ``written`` are the Resources of that tree. ``entities`` has None for what is not there; ``others`` are by Group
-    its Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references
-    ``references``, ``messages`` the messages in Groups, ``members`` the last page of
-    a Group. ``base_url`` is the
-    URL of the registry's root as clients know it: what begins with it is here.
+    ``written`` are the Resources of that tree. ``entities`` has None for what is not there; ``others`` are by Group its
+    Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references ``references``,
+    ``messages`` the messages in Groups, ``members`` the last page of a Group. ``base_url`` is the URL of the registry's
+    root as clients know it: what begins with it is here.
     """
 
     def __init__(self, base_url: str = "") -> None:
