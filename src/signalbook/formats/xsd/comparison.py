@@ -196,7 +196,7 @@ class _Comparison:
     def _open(
         self, old: Any, new: Any, both: tuple[models.Model, models.Model], path: str
     ) -> Iterator[Clause[Question]]:
-        """Open content (XSD 1.1): the writer's has to be within the reader's, whose model may have no names of its own."""
+        """Open content (XSD 1.1): the writer's has to be within the reader's, whose model may have no new names."""
         mine, theirs = (_open_content(one) for one in (old, new))
         if mine is None:
             return
@@ -379,6 +379,9 @@ def _opened(part: Any) -> tuple[str, str, Any, Any, str]:
 
 
 def _incomplete(expected: tuple[Leaf, ...], mine: models.Model, path: str) -> Clause[Question]:
+    if not expected:
+        message = "there is no content that is accepted here"
+        return _failed(path, "nothing_accepted", None, None, message)
     written = {leaf.name for leaf in mine.leaves}
     first = expected[0]
     shown = _leaves(expected)

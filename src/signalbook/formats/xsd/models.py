@@ -276,7 +276,7 @@ class Model:
         if kind == "leaf":
             return weigh(parts[0])
         if kind == "choice":
-            counts = [self.count(part, weigh) for part in parts]
+            counts = [self.count(part, weigh) for part in parts] or [(0, 0.0)]
             return min(least for least, _ in counts), max(most for _, most in counts)
         if kind == "repeat":
             return _times(self.count(parts[0], weigh), parts[1], parts[2])
