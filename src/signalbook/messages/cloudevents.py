@@ -28,6 +28,8 @@ def is_timestamp(text: str) -> bool:
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return False
+    # Days up to the 28th are in every month, and years within these bounds stay in Python's whatever the zone: only the
+    # others are worth parsing.
     return (match[1] < "29" and "0002" < text[:4] < "9998") or _is_date(text)
 
 
@@ -98,6 +100,8 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
         """The data as bytes, JSON exactly as it was sent; ``None`` if there is no data."""
         if self.value is msgspec.UNSET:
             return self.body
+        # From the text it was sent as: writing the decoded value would change spellings of numbers and the order of
+        # members.
         return bytes(_data.decode(self.origin).data) if self.origin else dump_json(self.value)
 
 

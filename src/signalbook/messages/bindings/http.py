@@ -157,6 +157,7 @@ class HttpBinding(Binding):
         sections: dict[str, Any] = {
             name: found.get(name, kept.get(name)) for name in ("method", "path", "status") if name in (*found, *kept)
         }
+        # What has a status is a response, which has neither method nor path.
         if "status" in found:
             sections = {"status": found["status"]}
         else:
