@@ -117,11 +117,6 @@ def dedupe_key(event: CloudEvent) -> tuple[str, str]:
     return str(event.attributes["source"]), str(event.attributes["id"])
 
 
-def validate(event: CloudEvent) -> list[Finding]:
-    """Everything in which ``event`` is no CloudEvent (K-24)."""
-    return invalid_attributes(event.attributes)
-
-
 def invalid_attributes(attributes: Mapping[str, object]) -> list[Finding]:
     """Everything wrong with context attributes: names, types, required ones, the core ones' own rules.
 

@@ -36,7 +36,6 @@ from signalbook.values import JSON, Finding, JSONObject
 Pairs = Iterable[tuple[str, str]]
 
 _PREFIX: Final = "headers.ce-"
-_CONTENT_TYPE: Final = "headers.content-type"
 _RULES: Final = {
     "method": outgoing.method, "path": outgoing.path, "status": outgoing.status, "headers.": outgoing.header,
     "query.": outgoing.parameter,
