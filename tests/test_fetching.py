@@ -13,7 +13,7 @@ from ipaddress import ip_address
 import httpcore
 import pytest
 
-from signalbook.fetching import AllowList, Deadline, Fetcher, FetchError, Limits, reachable
+from signalbook.fetching import AllowList, Deadline, Errand, FetchError, Limits, reachable
 from signalbook.settings import SettingError
 
 Answer = Callable[[socket.socket], None]
@@ -70,12 +70,12 @@ def place(url: str) -> str:
 
 
 def fetch(url: str, *allowed: str, limits: Limits = LIMITS) -> bytes:
-    return Fetcher(AllowList(allowed or [place(url)]), limits).errand().fetch(url)
+    return Errand(AllowList(allowed or [place(url)]), limits).fetch(url)
 
 
 def test_what_is_allowed_comes(serve: Serve) -> None:
     url = serve(body(b'{"a": 1}'))
-    errand = Fetcher(AllowList([place(url)]), LIMITS).errand()
+    errand = Errand(AllowList([place(url)]), LIMITS)
     assert errand.fetch(url) == b'{"a": 1}'
     assert errand.load(f"{url}/x?y#/z") == {"a": 1}
 
@@ -195,7 +195,7 @@ def test_redirects_off_the_list(serve: Serve, location: str, message: str) -> No
 
 def test_an_errand_has_one_set_of_limits(serve: Serve) -> None:
     url = serve(body(b"x" * 600))
-    errand = Fetcher(AllowList([place(url)]), LIMITS).errand()
+    errand = Errand(AllowList([place(url)]), LIMITS)
     assert len(errand.fetch(url)) == 600
     with pytest.raises(FetchError, match="more than the 1000 bytes"):
         errand.fetch(url)
@@ -226,7 +226,7 @@ def test_urls_that_are_not_fetched(url: str, message: str) -> None:
 def test_nothing_is_allowed_by_default() -> None:
     assert not AllowList([])
     with pytest.raises(FetchError, match="is not among the places"):
-        Fetcher(AllowList([])).errand().fetch("https://example.com/")
+        Errand(AllowList([])).fetch("https://example.com/")
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_entries_that_name_no_place(entry: str) -> None:
 
 
 def test_time_is_up() -> None:
-    errand = Fetcher(AllowList(["localhost"]), Limits(seconds=0)).errand()
+    errand = Errand(AllowList(["localhost"]), Limits(seconds=0))
     with pytest.raises(httpcore.ReadTimeout):
         Deadline(0).remaining()
     with pytest.raises(FetchError, match="did not come within 0 seconds"):

@@ -26,9 +26,8 @@ from benchmarks.registry.serving import Server, registry
 from signalbook.client import Client
 from signalbook.replication.link import Scope
 from signalbook.replication.opening import copying, link, open_source, open_target
-from signalbook.replication.replicating import Replication
+from signalbook.replication.replicating import Replication, StateInMemory
 from signalbook.replication.report import CopyReport
-from signalbook.replication.state import StateInMemory
 
 RESULTS = Path(__file__).parents[1] / "results" / "replication.json"
 DRAFT = "/compat/schemaregistry/v0.2"

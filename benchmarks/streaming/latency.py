@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.tables.naming import home
 
 Ages = npt.NDArray[np.float64]

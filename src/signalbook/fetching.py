@@ -113,18 +113,6 @@ def _public(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not any(address in tunnel for tunnel in _TUNNELS)
 
 
-class Fetcher:
-    """Fetches for one server; safe to use from several threads."""
-
-    def __init__(self, allowed: AllowList, limits: Limits | None = None) -> None:
-        self._allowed = allowed
-        self._limits = limits or Limits()
-
-    def errand(self) -> Errand:
-        """A round of fetches with limits of its own."""
-        return Errand(self._allowed, self._limits)
-
-
 class Deadline:
     """The time that is left for some work, however many steps it takes. For one thread."""
 
@@ -164,9 +152,9 @@ def connect(address: str, port: int, deadline: Deadline) -> httpcore.NetworkStre
 
 
 class Errand:
-    """Fetches that together keep to one set of limits. For one thread."""
+    """Fetches that together keep to one set of ``limits``. For one thread."""
 
-    def __init__(self, allowed: AllowList, limits: Limits) -> None:
+    def __init__(self, allowed: AllowList, limits: Limits = Limits()) -> None:
         self._allowed = allowed
         self._limits = limits
         self._left = limits.max_bytes
@@ -199,20 +187,22 @@ class Errand:
         backend = _Pinned(self._address(host, port), self._deadline)
         with (
             httpcore.ConnectionPool(ssl_context=ssl.create_default_context(), network_backend=backend) as pool,
-            pool.stream("GET", url.partition("#")[0], headers=[(b"Host", _authority(parts)), *_HEADERS]) as answer,
+            pool.stream(
+                "GET", url.partition("#")[0], headers=[(b"Host", parts.netloc.encode("ascii")), *_HEADERS]
+            ) as response,
         ):
-            headers = {name.lower(): value.decode("latin-1") for name, value in answer.headers}
-            if answer.status in _REDIRECTS and b"location" in headers:
+            headers = {name.lower(): value.decode("latin-1") for name, value in response.headers}
+            if response.status in _REDIRECTS and b"location" in headers:
                 return urljoin(url, headers[b"location"])
-            if answer.status != 200:
-                raise FetchError(f"{url}: the server answers {answer.status}")
+            if response.status != 200:
+                raise FetchError(f"{url}: the server answers {response.status}")
             if headers.get(b"content-encoding", "identity").lower() != "identity":
                 raise FetchError(f"{url}: the server sends it compressed, unasked")
-            return self._body(url, answer)
+            return self._body(url, response)
 
-    def _body(self, url: str, answer: httpcore.Response) -> bytes:
+    def _body(self, url: str, response: httpcore.Response) -> bytes:
         content = bytearray()
-        for chunk in answer.iter_stream():
+        for chunk in response.iter_stream():
             self._left -= len(chunk)
             if self._left < 0:
                 raise FetchError(f"{url}: there is more than the {self._limits.max_bytes} bytes that are fetched")
@@ -292,25 +282,25 @@ def _addresses(host: str, port: int, seconds: float) -> list[Address]:
 
 def _resolve(host: str, port: int, seconds: float) -> Sequence[str]:
     """Every address of ``host``. The system's own limits on that are too long."""
-    answers: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
+    results: queue.SimpleQueue[list[str] | OSError] = queue.SimpleQueue()
 
     def ask() -> None:
         try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answers.put([str(address[0]) for *_, address in found])
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            results.put([str(address[0]) for *_, address in infos])
         except OSError as error:
-            answers.put(error)
+            results.put(error)
         except UnicodeError:
-            answers.put(OSError(errno.EINVAL, "it is no name"))
+            results.put(OSError(errno.EINVAL, "it is no name"))
 
     threading.Thread(target=ask, name="resolve", daemon=True).start()
     try:
-        answer = answers.get(timeout=seconds)
+        found = results.get(timeout=seconds)
     except queue.Empty:
         raise httpcore.ConnectTimeout from None
-    if isinstance(answer, OSError):
-        raise FetchError(f"{host} cannot be found: {answer.strerror}")
-    return answer
+    if isinstance(found, OSError):
+        raise FetchError(f"{host} cannot be found: {found.strerror}")
+    return found
 
 
 def _split_url(url: str) -> SplitResult:
@@ -328,6 +318,7 @@ def _split_url(url: str) -> SplitResult:
 
 
 def _split(entry: str, setting: str) -> SplitResult:
+    # An IPv6 address may come without its brackets.
     bare = f"[{entry}]" if entry.count(":") > 1 and not entry.startswith("[") else entry
     try:
         parts = urlsplit(f"//{bare}")
@@ -348,7 +339,3 @@ def _network(entry: str, setting: str) -> Network:
 
 def _host(parts: SplitResult) -> str:
     return str(parts.hostname).lower().removesuffix(".")
-
-
-def _authority(parts: SplitResult) -> bytes:
-    return parts.netloc.encode("ascii")

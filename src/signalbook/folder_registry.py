@@ -28,9 +28,11 @@ from signalbook.storage.base import KeyValueStore
 from signalbook.values import JSONObject, fingerprint, format_timestamp
 from signalbook.xid import ROOT, Kind, Xid
 
-NOTE: Final = "folder"
-"""Under which the registry keeps what it was made of: ``revision``, ``since``, ``documents``, ``repairs``, ``mark``,
-and ``parts``, a fingerprint for each Group and Resource."""
+STATE_KEY: Final = "folder"
+"""Under which the server stores what the registry was made of.
+
+``revision``, ``since``, ``documents``, ``repairs``, ``mark``; ``parts`` has a fingerprint for each Group and Resource.
+"""
 
 _LOG: Final = logging.getLogger("signalbook.folder_registry")
 _LOGGED_REPAIRS: Final = 20
@@ -117,12 +119,12 @@ def synchronise(engine: Engine, snapshot: FolderSnapshot, base: JSONObject) -> b
 
 def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: bool) -> bool:
     with engine.writing(admin=True) as session:
-        note = session.transaction.settings.get(NOTE) or {}
-        if note.get("revision") == snapshot.revision:
-            session.transaction.settings.put(NOTE, {**note, "mark": snapshot.mark})
+        state = session.transaction.settings.get(STATE_KEY) or {}
+        if state.get("revision") == snapshot.revision:
+            session.transaction.settings.put(STATE_KEY, {**state, "mark": snapshot.mark})
             return False
         now = _parts(snapshot.document)
-        before = {} if anew else {Xid.parse(xid): known for xid, known in note.get("parts", {}).items()}
+        before = {} if anew else {Xid.parse(xid): known for xid, known in state.get("parts", {}).items()}
         if anew:
             _clear(session)
         _delete(session, before.keys() - now.keys())
@@ -135,12 +137,12 @@ def _write(engine: Engine, snapshot: FolderSnapshot, base: JSONObject, *, anew: 
                 _replace(session, xid, now[xid])
         session.switch(_read_only())
         session.transaction.settings.put(
-            NOTE, _note(snapshot, session, {str(xid): text for xid, text in fingerprints.items()})
+            STATE_KEY, _state(snapshot, session, {str(xid): text for xid, text in fingerprints.items()})
         )
     return True
 
 
-def _note(snapshot: FolderSnapshot, session: Session, parts: dict[str, str]) -> JSONObject:
+def _state(snapshot: FolderSnapshot, session: Session, parts: dict[str, str]) -> JSONObject:
     return {
         "revision": snapshot.revision,
         "since": format_timestamp(session.now),
@@ -186,12 +188,12 @@ def _write_registry(session: Session, document: JSONObject) -> None:
     plurals = set(session.view.model.groups)
     own = {name: value for name, value in document.items() if name not in plurals and name not in _CONFIGURATION}
     shown = session.view.entity(ROOT, ViewOptions())
-    note = fingerprint(own)
-    if note != session.transaction.settings.get(f"{NOTE}.own"):
+    mark = fingerprint(own)
+    if mark != session.transaction.settings.get(f"{STATE_KEY}.own"):
         session.execute(
             Command(method=Method.PUT, target=ROOT, body={**own, "registryid": shown["registryid"]}, flags=_IGNORED)
         )
-        session.transaction.settings.put(f"{NOTE}.own", note)
+        session.transaction.settings.put(f"{STATE_KEY}.own", mark)
 
 
 def _create(session: Session, new: dict[Xid, JSONObject]) -> None:
@@ -245,8 +247,8 @@ class FolderWatch:
     @property
     def status(self) -> JSONObject:
         """The ``folder``, the ``revision`` served ``since`` when, and the ``error`` of what is there now, if any."""
-        note = KeyValueStore(self._engine.store).get(NOTE) or {}
-        known = {name: note.get(name) for name in ("revision", "since", "documents", "repairs")}
+        state = KeyValueStore(self._engine.store).get(STATE_KEY) or {}
+        known = {name: state.get(name) for name in ("revision", "since", "documents", "repairs")}
         return {"folder": str(self._folder), **known, "error": self._error}
 
     def load(self) -> None:
@@ -264,7 +266,7 @@ class FolderWatch:
         if found == self._seen:
             return
         self._seen, self._error = found, None
-        if found == (KeyValueStore(self._engine.store).get(NOTE) or {}).get("mark"):
+        if found == (KeyValueStore(self._engine.store).get(STATE_KEY) or {}).get("mark"):
             return
         try:
             self.load()

@@ -165,10 +165,6 @@ class PipelineReports:
             raise TooManyPipelines(f"there are {self._most} pipelines, and no more are taken (setting max_pipelines)")
         return stored.put_report(name, report.batch, report.text, report.gist, time=now(), keep=self._keep)
 
-    def remove(self, transaction: WriteTransaction, name: str) -> bool:
-        """Remove a pipeline and its reports; whether there was one."""
-        return transaction.reports.drop_pipeline(name)
-
 
 def read_report(document: JSON) -> CheckedReport:
     """The report in a JSON document. Raises ``InvalidReport`` unless it is one whose totals add up.

@@ -1,4 +1,4 @@
-"""What installed packages add to Signalbook: the entry points of a group, each under one name."""
+"""What installed packages add to Signalbook: the entry points of a group, each under one name; and its own extras."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ def collect(points: Iterable[EntryPoint], what: str, key: Callable[[EntryPoint],
         if other.value != point.value:
             raise PluginClash(f"{what} {name!r} is offered by both {other.value} and {point.value}")
     return found
+
+
+def install(*extras: str) -> str:
+    """What to run where a package of these extras is missing: Signalbook is on no package index yet."""
+    native = "./native " if "pipeline" in extras else ""
+    return f"pip install {native}'.[{','.join(extras)}]' in a clone of Signalbook"
 
 
 @cache

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from xml.etree import ElementTree
 
+import httpx
 import pytest
 from tests.cli.conftest import Cli
 
@@ -39,8 +43,43 @@ def test_files(cli: Cli, server: str, tmp_path: Path) -> None:
     assert "kitdirs" not in cli("export", "--server", server).out
 
 
-def test_a_server_that_fails(cli: Cli, serve: object, server: str, tmp_path: Path) -> None:
+@pytest.fixture
+def careless(server: str) -> Iterator[str]:
+    """A way to the server on which 400 becomes 200, as if it took everything."""
+
+    class Relay(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            self.raw_requestline = self.rfile.readline(65_537)
+            if not self.raw_requestline or not self.parse_request():
+                self.close_connection = True
+                return
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            kept = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
+            answer = httpx.request(self.command, server + self.path, headers=kept, content=body)
+            status, content = (200, b"{}") if answer.status_code == 400 else (answer.status_code, answer.content)
+            self.send_response(status)
+            for name, value in answer.headers.items():
+                if name not in ("content-encoding", "content-length", "transfer-encoding", "connection"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Quietly."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Relay) as relay:
+        threading.Thread(target=relay.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{relay.server_port}"
+        relay.shutdown()
+
+
+def test_a_server_that_fails(cli: Cli, careless: str, tmp_path: Path) -> None:
     """The failing exchange is shown; what is known does not count."""
+    server = careless
     only = ("--allow-model-changes", "--only", "model-enum-on-scalars")
     ran = cli("conform", server, *only)
     assert ran.code == 1

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from signalbook.cli.pipeline import TableFormat
-from signalbook.pipeline.commit import journal
+from signalbook.pipeline import journal
 from signalbook.pipeline.reports import upload
 
 from .conftest import Cli

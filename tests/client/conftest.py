@@ -59,7 +59,7 @@ def script() -> Iterator[Script]:
     script = Script()
 
     class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
+        def response(self) -> None:
             script.asked.append(f"{self.command} {self.path}")
             script.users.append(b64decode(self.headers.get("Authorization", "").partition(" ")[2]).decode())
             self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -70,7 +70,7 @@ def script() -> Iterator[Script]:
             self.end_headers()
             self.wfile.write(body)
 
-        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = answer  # noqa: N815 - names the base class looks for
+        do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = response  # noqa: N815 - names the base class looks for
 
         def log_message(self, *_: object) -> None:
             """Nothing."""

@@ -21,8 +21,8 @@ def exchange(
     kept.ask(request)
     asked = request.headers.get("If-None-Match", "")
     headers = [(b"ETag", tag.encode("latin-1"))] if tag else []
-    answer = httpx.Response(304) if asked and asked == tag else httpx.Response(200, headers=headers, content=body)
-    return asked, kept.settle(request, answer).content
+    response = httpx.Response(304) if asked and asked == tag else httpx.Response(200, headers=headers, content=body)
+    return asked, kept.update(request, response).content
 
 
 def test_what_still_holds_is_used_again() -> None:

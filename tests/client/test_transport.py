@@ -51,7 +51,7 @@ def test_no_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "message"),
+    ("response", "error", "message"),
     [
         ((200, {}, b"<html>"), BadResponse, "this is no registry"),
         ((200, {}, b"[]"), BadResponse, "without a JSON object"),
@@ -62,8 +62,8 @@ def test_no_server() -> None:
         ((599, {}, b"[1]"), Refused, "HTTP 599"),
     ],
 )
-def test_answers_of_no_use(script: Script, answer: Any, error: type[Exception], message: str) -> None:
-    script.answers = [answer]
+def test_answers_of_no_use(script: Script, response: Any, error: type[Exception], message: str) -> None:
+    script.answers = [response]
     with Client(script.url) as client, pytest.raises(error, match=message):
         client.get()
 

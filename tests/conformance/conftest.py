@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from starlette.types import ASGIApp
 
-from signalbook.conformance import ConformanceSession, Options, Wire
+from signalbook.conformance.running import ConformanceSession, Options
+from signalbook.conformance.wire import Wire
 from signalbook.server import build
 from signalbook.settings import Settings
 
@@ -32,9 +33,9 @@ class InProcess(httpx.BaseTransport):
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
-        answer = await transport.handle_async_request(request)
-        content = await answer.aread()
-        return httpx.Response(answer.status_code, headers=answer.headers, content=content)
+        response = await transport.handle_async_request(request)
+        content = await response.aread()
+        return httpx.Response(response.status_code, headers=response.headers, content=content)
 
     def wait_for(self, wanted: Awaitable[object]) -> None:
         """Run something of the application to its end."""

@@ -15,7 +15,7 @@ from signalbook.values import dump_json
 JSON = ("Content-Type", "application/json; charset=utf-8")
 
 
-def answer(status: int, body: Any = None, *headers: tuple[str, str]) -> WireResponse:
+def response(status: int, body: Any = None, *headers: tuple[str, str]) -> WireResponse:
     return WireResponse(status=status, headers=headers or (JSON,), content=b"" if body is None else dump_json(body))
 
 
@@ -28,7 +28,7 @@ def error(**changes: Any) -> WireResponse:
         "args": {"flag": "doc"},
         **changes,
     }
-    return answer(changes.pop("status", 400), {name: value for name, value in body.items() if name != "status"})
+    return response(changes.pop("status", 400), {name: value for name, value in body.items() if name != "status"})
 
 
 def faults(step: Step, got: WireResponse, *, exact: bool = True) -> list[str]:
@@ -42,20 +42,20 @@ def get(**expected: Any) -> Step:
 @pytest.mark.parametrize(
     ("wanted", "got", "found"),
     [
-        ({}, answer(204), []),
-        ({}, answer(404, {"title": "gone"}), ["status"]),
-        ({"status": (200, 201)}, answer(201), []),
-        ({"status": (200,)}, answer(201), ["status"]),
-        ({"expect": {"a": 1}}, answer(200, {"a": 1}), []),
-        ({"expect": {"a": 1}}, answer(200, {"a": 2}), ["/a"]),
-        ({"expect": {"a": 1}}, answer(200), [""]),
-        ({"has": {"allow": "~contains GET"}}, answer(200, None, ("Allow", "GET, PUT")), []),
-        ({"has": {"allow": "~absent"}}, answer(200, None, ("Allow", "GET")), ["header allow"]),
-        ({"links": {"next": "~any"}}, answer(200, None, ("Link", '</x>;rel="next";count=5, </>;rel=a')), []),
-        ({"links": {"next": "~absent"}}, answer(200, None, ("Link", "</x>;rel=prev")), []),
-        ({"links": {"next": "~any"}}, answer(200, None, ("Link", "</x>;rel=prev")), ["Link rel=next"]),
-        ({"text_is": ""}, answer(200), []),
-        ({"text_is": "~~x"}, answer(200), [""]),
+        ({}, response(204), []),
+        ({}, response(404, {"title": "gone"}), ["status"]),
+        ({"status": (200, 201)}, response(201), []),
+        ({"status": (200,)}, response(201), ["status"]),
+        ({"expect": {"a": 1}}, response(200, {"a": 1}), []),
+        ({"expect": {"a": 1}}, response(200, {"a": 2}), ["/a"]),
+        ({"expect": {"a": 1}}, response(200), [""]),
+        ({"has": {"allow": "~contains GET"}}, response(200, None, ("Allow", "GET, PUT")), []),
+        ({"has": {"allow": "~absent"}}, response(200, None, ("Allow", "GET")), ["header allow"]),
+        ({"links": {"next": "~any"}}, response(200, None, ("Link", '</x>;rel="next";count=5, </>;rel=a')), []),
+        ({"links": {"next": "~absent"}}, response(200, None, ("Link", "</x>;rel=prev")), []),
+        ({"links": {"next": "~any"}}, response(200, None, ("Link", "</x>;rel=prev")), ["Link rel=next"]),
+        ({"text_is": ""}, response(200), []),
+        ({"text_is": "~~x"}, response(200), [""]),
     ],
 )
 def test_successes(wanted: dict[str, Any], got: WireResponse, found: list[str]) -> None:
@@ -73,9 +73,9 @@ def test_successes(wanted: dict[str, Any], got: WireResponse, found: list[str]) 
         (error(args={"flag": 5}), ["/args/flag", "/title"]),
         (error(subject="/other"), ["/subject", "/title"]),
         (error(title="something else"), ["/title"]),
-        (answer(400, {"type": "#bad_flag"}, ("Content-Type", "text/plain")), None),
-        (answer(200, {}), ["error"]),
-        (answer(500), ["error"]),
+        (response(400, {"type": "#bad_flag"}, ("Content-Type", "text/plain")), None),
+        (response(200, {}), ["error"]),
+        (response(500), ["error"]),
     ],
 )
 def test_errors(got: WireResponse, found: list[str] | None) -> None:
@@ -97,17 +97,17 @@ def test_allow_beside_405() -> None:
     told = RegistryError("action_not_supported", subject="/", action="DELETE")
     body = {"type": told.definition.type, "title": told.title, "subject": "/", "args": {"action": "DELETE"}}
     step = get(error=ExpectedError(codes=("action_not_supported",)))
-    assert faults(step, answer(405, body)) == ["header Allow"]
-    assert faults(step, answer(405, body, JSON, ("Allow", "GET"))) == []
+    assert faults(step, response(405, body)) == ["header Allow"]
+    assert faults(step, response(405, body, JSON, ("Allow", "GET"))) == []
 
 
 @pytest.mark.parametrize(
     ("got", "found"),
     [
-        (answer(409, {"type": "x#y", "title": "t"}), []),
-        (answer(500, {"type": "x#y", "title": "t"}), ["status"]),
-        (answer(400, {"message": "no"}), ["body"]),
-        (answer(400), ["body"]),
+        (response(409, {"type": "x#y", "title": "t"}), []),
+        (response(500, {"type": "x#y", "title": "t"}), ["status"]),
+        (response(400, {"message": "no"}), ["body"]),
+        (response(400), ["body"]),
     ],
 )
 def test_any_error(got: WireResponse, found: list[str]) -> None:

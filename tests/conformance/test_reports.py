@@ -9,23 +9,18 @@ from xml.etree import ElementTree
 import pytest
 from tests.conformance.test_server import GAPS
 
-from signalbook.conformance import (
-    Case,
-    CaseOutcome,
-    CaseResult,
-    Level,
+from signalbook.conformance.cases import Case, Level, all_cases, topics
+from signalbook.conformance.matching import Mismatch
+from signalbook.conformance.reports import (
     Summary,
-    all_cases,
     as_json,
     as_junit,
     insert,
     read_known,
     render_scoreboard,
     requirement_coverage,
-    topics,
 )
-from signalbook.conformance.matching import Mismatch
-from signalbook.conformance.running import Exchange
+from signalbook.conformance.running import CaseOutcome, CaseResult, Exchange
 from signalbook.conformance.wire import WireRequest, WireResponse
 from signalbook.documents import DocumentError
 from signalbook.values import parse_json
@@ -33,7 +28,7 @@ from signalbook.values import parse_json
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 EXCHANGE = Exchange(
     request=WireRequest(method="GET", target="/x", headers={}),
-    answer=WireResponse(status=500, headers=[("A", "b")], content=b"\x01 <&>"),
+    response=WireResponse(status=500, headers=[("A", "b")], content=b"\x01 <&>"),
 )
 FAULT = Mismatch(path="/a", expected="1", actual="2")
 

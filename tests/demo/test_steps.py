@@ -56,4 +56,7 @@ def test_what_to_install_is_said_whole(tmp_path: Path, monkeypatch: pytest.Monke
     screen = io.StringIO()
     console = Console(file=screen, width=100, soft_wrap=True)
     steps._live(console, tmp_path, "http://127.0.0.1:1", 1, "local[2]")
-    assert "left out, for there is no client of Kafka: pip install 'signalbook[kafka]'" in screen.getvalue()
+    assert (
+        "left out, for there is no client of Kafka: pip install '.[kafka]' in a clone of Signalbook"
+        in screen.getvalue()
+    )

@@ -141,10 +141,31 @@ def test_siblings_follow_the_charset_around_them() -> None:
     assert faults({"o": {"type": "object", "attributes": {"s": switch}}})[0][1] == "invalid_attribute"
 
 
-def test_enum_on_an_array_is_its_items() -> None:
-    """H-3: rc4's endpoint model writes it on the array."""
-    full = compiled({"a": {"type": "array", "enum": ["x"], "strict": False, "item": {"type": "string"}}})
-    assert full["a"] == {"name": "a", "type": "array", "item": {"type": "string", "enum": ["x"], "strict": False}}
+def test_enum_on_an_array_of_scalars() -> None:
+    """R80, H-3: rc4's endpoint model has one, and no item of the model language knows ``enum``."""
+    given = {"type": "array", "enum": ["x"], "strict": False, "item": {"type": "string"}}
+    assert compiled({"a": given})["a"] == {"name": "a", **given}
+
+
+def test_enum_in_the_item_of_a_stored_array() -> None:
+    """R80: earlier versions stored it there."""
+    full = compiled({"a": {"type": "array", "item": {"type": "string", "enum": ["x"], "strict": False}}})
+    assert full["a"] == {"name": "a", "type": "array", "enum": ["x"], "strict": False, "item": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "path"),
+    [
+        ({"type": "map", "enum": ["x"], "item": {"type": "string"}}, "a.enum"),
+        ({"type": "array", "enum": [{}], "item": {"type": "object"}}, "a.enum"),
+        ({"type": "array", "enum": ["x"], "item": {"type": "integer"}}, "a.enum[0]"),
+        ({"type": "map", "item": {"type": "string", "enum": ["x"]}}, "a.item.enum"),
+        ({"type": "array", "item": {"type": "array", "item": {"type": "string"}, "enum": ["x"]}}, "a.enum"),
+    ],
+)
+def test_enum_where_there_are_no_scalars(definition: JSONObject, path: str) -> None:
+    """R80."""
+    assert faults({"a": definition})[0][0] == path
 
 
 def test_enum_and_default_timestamps_are_in_utc() -> None:
@@ -224,5 +245,15 @@ def test_every_fault_is_told() -> None:
         compiled({"a": {"type": "string", "default": "x"}, "b": {"type": "map", "x": 1}, "Q": {"type": "no"}})
     error = caught.value
     assert error.code == "model_required_true"
-    assert error.arguments == {"name": "groups.dirs.attributes.a"}
+    assert error.arguments == {"name": "a"}
     assert len(error.faults) == 5
+
+
+def test_errors_name_the_attribute_as_instances_have_it() -> None:
+    """R278: "name: Model attribute name in question"."""
+    scalar: JSONObject = {"type": "integer", "default": 3}
+    inner: JSONObject = {"type": "object", "attributes": {"defint": scalar}}
+    for attributes, name in (({"defstring": scalar}, "defstring"), ({"o": inner}, "o.defint")):
+        with pytest.raises(RegistryError) as caught:
+            compiled(attributes)
+        assert (caught.value.code, caught.value.arguments) == ("model_required_true", {"name": name})

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from signalbook.pipeline.columns import TIMESTAMP
-from signalbook.pipeline.commit.committing import assign_tables, commit
-from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
+from signalbook.pipeline.commit import assign_tables, commit
 from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
 from signalbook.pipeline.tables.naming import TableName, home
-from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.reading import open_tables
 
 ORDER = TableName("shop", "order")
 XID = "/messagegroups/shop/messages/order"

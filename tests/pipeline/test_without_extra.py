@@ -37,7 +37,7 @@ def test_messages_are_made_of_definitions() -> None:
 def test_a_run_names_what_is_missing(tmp_path: Path) -> None:
     ran = run(MAIN, "pipeline", "run", "--registry", str(EXAMPLES), "--input", "x", "--output", str(tmp_path / "lake"))
     assert (ran.returncode, ran.stdout) == (1, "")
-    assert "pip install 'signalbook[pipeline]'" in ran.stderr
+    assert "pip install ./native '.[pipeline]'" in ran.stderr
     assert not (tmp_path / "lake").exists()
 
 
@@ -49,7 +49,9 @@ try:
 except PipelineError as error:
     print(error)
 """
-    assert re.fullmatch(r"the pipeline needs \w+: pip install 'signalbook\[pipeline\]'\n", run(program).stdout)
+    assert re.fullmatch(
+        r"the pipeline needs \w+: pip install ./native '.\[pipeline\]' in a clone of Signalbook\n", run(program).stdout
+    )
 
 
 def test_importing_the_package_loads_no_more_than_is_asked_for() -> None:

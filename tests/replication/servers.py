@@ -25,9 +25,8 @@ from signalbook.client.remote import RemoteRegistry
 from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import LABEL, Link, Scope
-from signalbook.replication.replicating import Replication, keep_up
+from signalbook.replication.replicating import Replication, StateStore, keep_up
 from signalbook.replication.report import CopyReport
-from signalbook.replication.state import StateStore
 
 PATIENCE: Final = 300.0
 FORMAT: Final = "JsonSchema/draft-07"

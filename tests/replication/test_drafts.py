@@ -11,11 +11,10 @@ import httpx
 import pytest
 
 from signalbook.client import ClientError
-from signalbook.replication.link import Scope
-from signalbook.replication.opening import LinkError, RegistryDialect, copying, link, open_source, open_target
-from signalbook.replication.replicating import Replication
+from signalbook.replication.link import RegistryDialect, Scope
+from signalbook.replication.opening import LinkError, copying, link, open_source, open_target
+from signalbook.replication.replicating import Replication, StateInMemory
 from signalbook.replication.report import CopyReport
-from signalbook.replication.state import StateInMemory
 
 from .servers import HTTP, PATIENCE, Server, copy, version, wait_until
 

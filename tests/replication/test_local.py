@@ -18,9 +18,8 @@ from signalbook.replication.copying import Copy, of_events
 from signalbook.replication.link import Link
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.opening import extended
-from signalbook.replication.replicating import Replication
+from signalbook.replication.replicating import Replication, StateInMemory
 from signalbook.replication.report import CopyReport
-from signalbook.replication.state import StateInMemory
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store

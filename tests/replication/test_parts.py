@@ -12,8 +12,8 @@ from signalbook.client import BadResponse
 from signalbook.replication import link
 from signalbook.replication.comparing import difference, joined, same, says
 from signalbook.replication.link import Scope, within
+from signalbook.replication.replicating import StateError, StateFile
 from signalbook.replication.report import CopyOutcome, CopyReport
-from signalbook.replication.state import StateError, StateFile
 from signalbook.values import JSONObject
 from signalbook.xid import Kind, Xid
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from signalbook.replication.copying import of_events
-from signalbook.replication.state import StateFile, StateInMemory
+from signalbook.replication.replicating import StateFile, StateInMemory
 
 from .servers import Cable, Following, Server, version, wait_until
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from starlette.types import Scope
 
@@ -47,19 +47,19 @@ def find_route(templates: Iterable[str], path: str) -> tuple[str, tuple[str, ...
     raise RegistryError("api_not_found", subject=path)
 
 
-class PathBelow(Protocol):
-    """A path below the mount of an API: ``text`` as it was sent, ``template`` its route."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CncfPath:
+    """A path below the mount of an API: ``text`` as it was sent, ``template`` its route.
 
-    @property
-    def text(self) -> str:
-        """The path, still percent-encoded."""
+    ``id`` is the last id of a group, or of a schema or definition, as the path has it.
+    """
 
-    @property
-    def template(self) -> str:
-        """Which one of the API's routes it is."""
+    template: str
+    text: str
+    id: str = ""
 
 
-P = TypeVar("P", bound=PathBelow)
+P = TypeVar("P", bound=CncfPath)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +156,7 @@ class CncfAPI(EntityAPI[R], Generic[R]):
 
     def check(self, view: View, request: R) -> None:
         """The path takes the method, and the registry has what it is about."""
+        # 405 comes first: it holds whatever is in the registry.
         allow = self.methods(request, read_only=False)
         if request.method not in allow:
             raise NotAllowed(subject=request.subject, allow=allow, action=request.method)

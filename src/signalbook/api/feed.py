@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -84,7 +84,7 @@ class Feed:
         headers = [("Content-Type", BATCH_TYPE), _link(request.root, query, "last", after=last)]
         if page.more:
             headers.append(_link(request.root, query, "next", after=page.after, limit=query.limit))
-        return Response(headers=tuple(headers), body=dump_json(page.events))
+        return Response(headers=tuple(headers), body=dump_json(page.events) + b"\n", is_json=True)
 
     async def _stream(self, request: HTTPRequest) -> EventStream:
         query = _query(request)
@@ -104,7 +104,7 @@ def _link(root: str, query: FeedQuery, relation: str, **where: int) -> Header:
 def find_events(engine: Engine, query: FeedQuery, after: int | None = None) -> FeedPage:
     """One page of what was committed, from the position ``after`` if the query's own is behind already.
 
-    Raises ``Forgotten`` if the reader would miss something that it has not seen.
+    Raises ``HistoryPruned`` if the reader would miss something that it has not seen.
     """
     found: list[JSONObject] = []
     at = after or query.after or 0
@@ -133,11 +133,12 @@ def _query(request: HTTPRequest) -> FeedQuery:
     resumed = {"Last-Event-ID": request.headers.get("last-event-id", "")}
     positions = (_number(given, "after", _LAST), _number(resumed, "Last-Event-ID", _LAST))
     limit = _number(given, "limit", _MOST)
+    dialect, wanted = _dialect(source, request.root), [_filter(text) for text in texts]
     return FeedQuery(
         after=max((position for position in positions if position is not None), default=None),
         limit=_DEFAULT if limit is None else max(1, limit),
-        dialect=_dialect(source, request.root),
-        filter=_every([_filter(text) for text in texts]),
+        dialect=dialect,
+        filter=lambda event: all(passes(event) for passes in wanted),
         query=tuple([("source", source)] * bool(source) + [("filter", text) for text in texts]),
     )
 
@@ -157,10 +158,6 @@ def _filter(text: str) -> filters.Filter:
         return filters.parse(parse_json(text.encode("utf-8")) if text.startswith(("{", "[")) else {"sql": text})
     except (filters.FilterError, JSONError) as error:
         raise RegistryError("bad_filter", subject=PATH, value=text, error_detail=str(error)) from None
-
-
-def _every(parts: list[filters.Filter]) -> Callable[[filters.Event], bool]:
-    return lambda event: all(part(event) for part in parts)
 
 
 def _number(given: Mapping[str, str], name: str, most: int) -> int | None:

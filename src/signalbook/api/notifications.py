@@ -5,9 +5,11 @@ An event only says where to look: what is copied is fetched from the source, and
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
+from urllib.parse import unquote
 
 from starlette.routing import Route
 from starlette.types import Scope
@@ -16,10 +18,72 @@ from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, problem_
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, options_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
-from signalbook.replication.following import Following
-from signalbook.replication.notices import Notice, RecentlySeen, parse
+from signalbook.errors import RegistryError
+from signalbook.replication.following import Following, RecentlySeen
+from signalbook.values import JSON, JSONError, JSONObject, fingerprint, parse_json
 
 PATH: Final = "/notifications"
+STRUCTURED: Final = "application/cloudevents+json"
+BATCH: Final = "application/cloudevents-batch+json"
+_MAX_DEPTH: Final = 32
+_REQUIRED: Final = ("id", "source", "type")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """What of an event counts: ``source`` and ``id`` make it this one and no other."""
+
+    source: str
+    id: str
+
+    @property
+    def mark(self) -> str:
+        """What distinguishes it from others, short however long they are."""
+        return fingerprint([self.source, self.id])
+
+
+def parse(headers: Mapping[str, str], body: bytes) -> list[Notice] | None:
+    """The events of a request, None if there are none in it (HTTP protocol binding 3).
+
+    Raises ``parsing_data`` and ``bad_request`` for what is no event.
+    """
+    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media == BATCH:
+        events = _json(body)
+        if not isinstance(events, list):
+            raise _bad("a batch of events is a JSON array")
+        return [_notice(event) for event in events]
+    if media == STRUCTURED:
+        return [_notice(_json(body))]
+    if "ce-specversion" in headers:
+        named = {name.removeprefix("ce-"): unquote(value) for name, value in headers.items() if name.startswith("ce-")}
+        return [_notice(named)]
+    return None
+
+
+def _json(body: bytes) -> JSON:
+    try:
+        return parse_json(body, max_depth=_MAX_DEPTH)
+    except JSONError as error:
+        raise RegistryError("parsing_data", subject=PATH, error_detail=str(error)) from None
+
+
+def _notice(event: JSON) -> Notice:
+    if not isinstance(event, dict):
+        raise _bad("an event is a JSON object")
+    found: JSONObject = event
+    for name in _REQUIRED:
+        if not isinstance(found.get(name), str) or not found[name]:
+            raise _bad(f'an event has a "{name}", a text that is not empty')
+    if found.get("specversion") != "1.0":
+        raise _bad('an event has "specversion": "1.0"')
+    return Notice(source=found["source"], id=found["id"])
+
+
+def _bad(detail: str) -> RegistryError:
+    return RegistryError("bad_request", subject=PATH, error_detail=detail)
+
+
 MAX_BYTES: Final = 4 * 1024 * 1024
 _SHOWN: Final = 300
 """Characters of a source in an error."""

@@ -17,9 +17,8 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
-from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
-from signalbook.pipeline_reports import CheckedReport, InvalidReport, PipelineReports, TooManyPipelines, read_report
+from signalbook.pipeline_reports import InvalidReport, PipelineReports, TooManyPipelines, read_report
 from signalbook.storage.base import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import XidError, check_id
@@ -98,24 +97,17 @@ class PipelinesAPI:
         report = await self._kernel.workers.read(
             lambda: read_report(json_body(body, request.subject, max_depth=MAX_DEPTH))
         )
-        number, new = await self._kernel.commits.write(partial(self._file, name, report))
+        number, new = await self._kernel.write(lambda session: self._stored.add(session.transaction, name, report))
         location = f"{request.root}{PATH}/{name}/reports/{number}"
         headers = (NO_STORE, ("Location", location))
         return json_response({"pipeline": name, "number": number}, status=201 if new else 200, headers=headers)
 
-    def _file(self, name: str, report: CheckedReport, batch: Batch) -> tuple[int, bool]:
-        with batch.writing() as session:
-            return self._stored.add(session.transaction, name, report)
-
     async def _delete(self, request: HTTPRequest) -> Response:
         """Delete a pipeline and all its reports."""
-        if not await self._kernel.commits.write(partial(self._drop, _name(request))):
+        name = _name(request)
+        if not await self._kernel.write(lambda session: session.transaction.reports.drop_pipeline(name)):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
-
-    def _drop(self, name: str, batch: Batch) -> bool:
-        with batch.writing() as session:
-            return self._stored.remove(session.transaction, name)
 
     async def _pipeline(self, request: HTTPRequest) -> ReportingPipeline:
         found = await self._kernel.workers.read(partial(self._stored.pipeline, _name(request)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -10,18 +10,10 @@ from urllib.parse import quote
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.api.cncf import CncfAPI, CncfRequest, CncfRoute, find_route, path_below
+from signalbook.api.cncf import CncfAPI, CncfPath, CncfRequest, CncfRoute, find_route, path_below
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.requests import decode_header
-from signalbook.api.kernel.responses import (
-    OCTETS,
-    UNTRUSTED,
-    Header,
-    Response,
-    encode,
-    json_response,
-    media_type,
-)
+from signalbook.api.kernel.responses import OCTETS, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
 from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number
@@ -32,7 +24,6 @@ from signalbook.cncf.schemaregistry import (
     Stated,
     draft_format,
     given_faults,
-    number_of,
     version_headers,
     version_id,
     version_uri,
@@ -51,15 +42,12 @@ _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaPath:
-    """A path below the mount. ``text`` is the path as it was sent, ``id`` its last id of a group or schema.
+class SchemaPath(CncfPath):
+    """A path of this API. ``target`` is what it is in the registry, None for one that nothing can have.
 
-    ``target`` is what it is in the registry, None for one that nothing can have; ``fault`` says why.
+    ``fault`` says why: who asks with a method that the path does not take is told that first.
     """
 
-    template: str
-    text: str
-    id: str = ""
     target: Xid | None = GROUPS
     fault: str = ""
 
@@ -151,11 +139,6 @@ def limited_json(
     return limited(json_response(value, status=status, headers=headers), request)
 
 
-def id_list(xids: Iterable[Xid], request: SchemaRequest) -> Response:
-    """The ids of entities, as the draft writes them."""
-    return limited_json([draft_id(xid.id) for xid in xids], request)
-
-
 def version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
     """A version: its document with the attributes beside it (A-46, A-48, A-49), or the way to it elsewhere."""
     found = view.document(xid, ViewOptions(base_url=request.root))
@@ -165,16 +148,10 @@ def version_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
         *UNTRUSTED,
     )
     if found.url is not None:
+        # The second header is the Location of the version itself: that of the document takes its place.
         location = quote(found.url, safe=_URI_SAFE)
         return Response(status=303, headers=(("Location", location), *headers[:1], *headers[2:]))
     return limited(Response(headers=headers, body=found.content), request)
-
-
-def registered_response(view: View, request: SchemaRequest, xid: Xid) -> Response:
-    """The response to a POST of a document: the version that has it (A-39, A-46)."""
-    version = view.entity(xid, ViewOptions(base_url=request.root))
-    headers = tuple(version_headers_of(request, xid, version, group_of(view, request, xid)))
-    return json_response({"id": version_id(version, xid)}, headers=headers)
 
 
 def group_of(view: View, request: SchemaRequest, xid: Xid) -> JSONObject:
@@ -190,7 +167,7 @@ def version_headers_of(
     yield "Location", request.url(xid)
     yield "Schema-Id", _uri(version_id(version, xid))
     yield "Schema-Id-Location", f"{request.base}/schema?uri={quote(uri, safe='')}"
-    yield "Schema-Version", str(number_of(xid))
+    yield "Schema-Version", str(version_number(xid.version_id))
     for name, value in version_headers(version, group):
         yield name, _uri(value) if name == "Schema-Authority" else encode(value)
 
@@ -242,7 +219,7 @@ def show_version(view: View, request: SchemaRequest) -> Response:
 def lookup(view: View, request: SchemaRequest) -> Response:
     """The version with a URI (A-43b, A-54)."""
     found = find_by_uri(view, request.uri, request.places)
-    if found is None or draft.number_of(found) is None:
+    if found is None or version_number(found.version_id) is None:
         raise RegistryError("not_found", subject=request.uri)
     return version_response(view, request, found)
 
@@ -274,7 +251,9 @@ def post_document(session: Session, request: SchemaRequest) -> Response:
     known = _known(session.view, request, attributes)
     if known is None:
         known = _register(session, request, attributes)
-    return registered_response(session.view, request, known)
+    version = session.view.entity(known, ViewOptions(base_url=request.root))
+    headers = tuple(version_headers_of(request, known, version, group))
+    return json_response({"id": version_id(version, known)}, headers=headers)
 
 
 def delete(session: Session, request: SchemaRequest) -> Response:
@@ -287,7 +266,8 @@ def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
     row = view.reader.get(owner)
     if row is None:
         raise RegistryError("not_found", subject=request.path.text)
-    return id_list((each.xid for each in view.reader.children([row.key], request.target.parts[-1])), request)
+    members = view.reader.children([row.key], request.target.parts[-1])
+    return limited_json([draft_id(each.xid.id) for each in members], request)
 
 
 def _latest(view: View, schema: Xid) -> Xid:
@@ -342,7 +322,7 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
         return None
     row = view.reader.get(taken)
     same = row is not None and row.document == digest(request.body) and row.attributes.get("contenttype") == contenttype
-    if same and taken.resource == request.target and draft.number_of(taken) is not None:
+    if same and taken.resource == request.target and version_number(taken.version_id) is not None:
         return taken
     raise Conflict(request.path.text, f"the URI {uri} is that of another version already: {taken}")
 
@@ -352,7 +332,7 @@ def _register(session: Session, request: SchemaRequest, attributes: JSONObject) 
     content = DocumentBody(content=request.body, contenttype=request.headers.get("content-type"), attributes=attributes)
     command = Command(method=Method.POST, target=request.target, document=content, base_url=request.root)
     made = session.execute(command).target
-    if draft.number_of(made) is None:
+    if version_number(made.version_id) is None:
         raise Conflict(request.path.text, "the schema has had all the versions that can be counted")
     return made
 

@@ -18,7 +18,6 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
-from signalbook.engine.engine import Batch
 from signalbook.errors import RegistryError
 from signalbook.events.delivery.deliveries import CALLBACK, Deliveries
 from signalbook.events.sinks.base import DeliveryError
@@ -77,15 +76,11 @@ class SubscriptionsAPI:
 
     async def _create(self, request: HTTPRequest) -> Response:
         given = await self._read(request, await _document(request))
-        entry = await self._kernel.commits.write(partial(self._insert, given))
+        complete = partial(documents.complete, given, None, check=self._checks)
+        entry = await self._kernel.write(lambda session: self._subscriptions.create(session, complete()))
         self._deliveries.changed(entry.subscription.id)
         location = ("Location", f"{request.root}{PATH}/{entry.subscription.id}")
         return _response(request, entry, 201, location)
-
-    def _insert(self, given: Subscription, batch: Batch) -> ShownSubscription:
-        whole = documents.complete(given, None, check=self._checks)
-        with batch.writing() as session:
-            return self._subscriptions.create(session, whole)
 
     async def _show(self, request: HTTPRequest) -> Response:
         found = await self._kernel.workers.read(partial(self._subscriptions.get, request.params["id"]))
@@ -96,41 +91,35 @@ class SubscriptionsAPI:
         if isinstance(document, dict) and document.get("id", own) != own:
             fault = Finding(path="/id", rule="value", message="it is not that of the path, and ids do not change")
             raise InvalidSubscription([fault])
-        given = await self._read(request, document)
-        entry = _found(await self._kernel.commits.write(partial(self._update, given, request)), request)
+        complete = partial(documents.complete, await self._read(request, document), check=self._checks)
+        require = partial(_require, request)
+        found = await self._kernel.write(lambda session: self._subscriptions.update(session, own, complete, require))
+        entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)
-
-    def _update(self, given: Subscription, request: HTTPRequest, batch: Batch) -> ShownSubscription | None:
-        complete = partial(documents.complete, given, check=self._checks)
-        with batch.writing() as session:
-            return self._subscriptions.update(session, request.params["id"], complete, partial(_require, request))
 
     async def _delete(self, request: HTTPRequest) -> Response:
-        entry = _found(await self._kernel.commits.write(partial(self._remove, request)), request)
+        own, require = request.params["id"], partial(_require, request)
+        found = await self._kernel.write(lambda session: self._subscriptions.remove(session, own, require))
+        entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)
-
-    def _remove(self, request: HTTPRequest, batch: Batch) -> ShownSubscription | None:
-        with batch.writing() as session:
-            return self._subscriptions.remove(session, request.params["id"], partial(_require, request))
 
     async def _consent(self, request: HTTPRequest) -> Response:
         """A web hook consents to deliveries by calling back (CloudEvents http-webhook.md 4.1.3; D-34)."""
         entry = _found(await self._kernel.workers.read(partial(self._subscriptions.get, request.params["id"])), request)
         # Whoever does not have the key learns nothing, not even whether there is such a subscription.
-        if not await self._kernel.commits.write(partial(self._agree, entry.subscription, request)):
+        key, rate = request.query.get("key", ""), request.headers.get("webhook-allowed-rate", "").strip()
+        try:
+            agreed = await self._kernel.write(
+                lambda session: self._deliveries.agree(session, entry.subscription, key, rate)
+            )
+        except DeliveryError as error:
+            raise request.wrong(str(error)) from None
+        if not agreed:
             raise RegistryError("not_found", subject=request.path)
         self._deliveries.hurry(entry.subscription.id)
         return Response(headers=(("Content-Type", "text/plain; charset=utf-8"), NO_STORE), body=_AGREED)
-
-    def _agree(self, subscription: Subscription, request: HTTPRequest, batch: Batch) -> bool:
-        rate = request.headers.get("webhook-allowed-rate", "").strip()
-        try:
-            with batch.writing() as session:
-                return self._deliveries.agree(session, subscription, request.query.get("key", ""), rate)
-        except DeliveryError as error:
-            raise request.wrong(str(error)) from None
 
     async def _read(self, request: HTTPRequest, document: JSON) -> Subscription:
         """The subscription in a document. Raises ``InvalidSubscription``."""

@@ -146,6 +146,7 @@ class MQTTClient:
         """Say good-bye if somebody listens, and hang up, whatever state it is in; a session stays. Raises nothing."""
         with suppress(OSError, ValueError):
             self._client.disconnect()
+        # The library closes its socket when its loop runs next, and nobody runs it any more.
         left = self._client.socket()
         if left is not None:
             with suppress(OSError):
@@ -177,6 +178,7 @@ class MQTTClient:
         for host, port in self._settings.servers:
             address = self._settings.address(host, port)
             if self._context is not None:
+                # Before connecting: the library hands the context an address, for which no certificate is good.
                 self._context.host = host
             try:
                 self._client.connect(address, port, _KEEPALIVE, **options)

@@ -127,6 +127,7 @@ class NATSConnection:
         self.limit()
         number = self.publish(subject, dump_json(question) if question else b"", answered=True)
         answer = self.answer()
+        # Answers to earlier requests that were given up may still come.
         while answer.request != number:
             answer = self.answer()
         return answer
@@ -442,6 +443,7 @@ class JetStream:
             wanted = [message for message in found if message.number <= end]
             if wanted:
                 yield wanted
+            # Messages beyond the end were delivered already: the consumer is done, and nobody acknowledges anything.
             if len(wanted) < len(found) or (wanted and wanted[-1].number == end):
                 break
         with suppress(BrokerRefused):  # it may have gone by itself

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from typer import Option
 
-from signalbook import __version__
-from signalbook.cli import (
-    check,
-    conform,
-    export,
-    get,
-    importing,
-    message,
-    pipeline,
-    replicate,
-    serve,
-    subscriptions,
-)
+from signalbook import __version__, settings
+from signalbook.cli import check, conform, export, get, importing, message, pipeline, replicate, subscriptions
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
+from signalbook.plugins import install
 
 _INTERRUPTED: Final = 130
 _MISUSED: Final = 2
@@ -31,6 +24,11 @@ _MISUSED: Final = 2
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
 
+_SERVE: Final = (
+    "Run the registry server.\n\n"
+    "Every option is also a variable in the environment (--base-url: SIGNALBOOK_BASE_URL) and a line in "
+    'signalbook.toml (base_url = "...").'
+)
 _DEMO: Final = (
     "Show the main job on real input.\n\n"
     "Starts a registry, loads definitions of real and made-up messages, replays deliveries with a known number of "
@@ -61,16 +59,50 @@ def _switch_debug(wanted: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")
-    ] = False,
+    debug: Annotated[bool, Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the command."""
 
 
-app.command("serve", help=serve.HELP)(serve.serve)
+def serve(**given: Any) -> None:
+    """Serve with the settings in ``given``, the environment and the configuration file."""
+    from signalbook.server import run
+
+    config: Path | None = given.pop("config", None)
+    run(settings.load(given, environ=os.environ, config=config))
+
+
+def _serve_parameters() -> list[inspect.Parameter]:
+    table = [
+        _parameter(row.name, settings.option_for(row.name), type(row.default), _setting_help(row.name, row.default))
+        for row in fields(settings.Settings)
+    ]
+    text = f"Configuration file. Default: {settings.CONFIG_FILE}, if it is there."
+    return [*table, _parameter("config", "--config", Path, text)]
+
+
+def _setting_help(name: str, default: Any) -> str:
+    text = settings.help_for(name)
+    if isinstance(default, tuple):
+        return f"{text} May be given again."
+    return text if default == "" else f"{text} Default: {default}."
+
+
+def _parameter(name: str, flag: str, type: type, text: str) -> inspect.Parameter:
+    option = Option(flag, help=text)
+    kind = list[str] if type is tuple else type
+    annotation = Annotated[kind | None, option]  # type: ignore[valid-type] # made at run time, out of the table
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+# What the command line reads instead of ``**given``.
+serve.__signature__ = inspect.Signature(_serve_parameters())  # type: ignore[attr-defined]
+serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _serve_parameters()}
+
+
+app.command("serve", help=_SERVE)(serve)
 app.command("import", help=importing.HELP)(importing.run)
 app.command("export", help=export.HELP)(export.run)
 app.command("get", help=get.HELP)(get.run)
@@ -85,16 +117,12 @@ app.add_typer(pipeline.app, name="pipeline")
 
 @app.command("demo", help=_DEMO)
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", metavar="DIR", help="Where everything goes.")] = Path(
-        "signalbook-demo"
-    ),
-    count: Annotated[int, typer.Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
-    github: Annotated[
-        bool, typer.Option("--github/--no-github", help="Replay GitHub's webhooks, fetched with npm.")
-    ] = True,
+    folder: Annotated[Path, Option("--folder", metavar="DIR", help="Where everything goes.")] = Path("signalbook-demo"),
+    count: Annotated[int, Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,
+    master: Annotated[str, Option("--master", help="Spark master.")] = "local[*]",
+    github: Annotated[bool, Option("--github/--no-github", help="Replay GitHub's webhooks, fetched with npm.")] = True,
     live: Annotated[
-        bool, typer.Option("--live/--no-live", help="Show the live side, with the Kafka that tools/setup fetched.")
+        bool, Option("--live/--no-live", help="Show the live side, with the Kafka that tools/setup fetched.")
     ] = True,
 ) -> None:
     """Run it all; raises what goes wrong on the way."""
@@ -105,6 +133,7 @@ def demo(
 
 def main() -> None:
     """Run the command in ``sys.argv``; exits with 0, 1 after an error, 2 after one in the command line itself."""
+    # Without a command: the help, and the exit code of a wrong command line, which scripts notice.
     if len(sys.argv) == 1:
         app(["--help"], prog_name=str(app.info.name), standalone_mode=False)
         sys.exit(_MISUSED)
@@ -135,7 +164,7 @@ def _words(error: Exception) -> str:
     if isinstance(error, SignalbookError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] in _PIPELINE:
-        return f"this command needs {error.name}: pip install 'signalbook[pipeline]'"
+        return f"this command needs {error.name}: {install('pipeline')}"
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

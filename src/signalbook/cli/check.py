@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Argument, Option
 
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.cli.console import output
+from signalbook.cli.files import read_file
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSONObject, dump_json
 from signalbook.verdict import Verdict
-from signalbook.xid import Kind, Xid, XidError
+from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -69,46 +72,43 @@ class Rule(StrEnum):
 
 
 def run(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="File, folder, URL, or -.")],
+    source: Annotated[str, Argument(metavar="SOURCE", help="File, folder, URL, or -.")],
     server: ServerOption = None,
     db: DbOption = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask a new, empty registry in this process instead of one that is there.")
+        bool, Option("--offline", help="Ask a new, empty registry in this process instead of one that is there.")
     ] = False,
     against: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--against",
             metavar="XID|FILE",
             help="SOURCE is a schema, to follow this schema of the registry, or the one in this file.",
-            show_default=False,
         ),
     ] = None,
     compatibility: Annotated[
         Rule | None,
-        typer.Option(
+        Option(
             "--compatibility",
             case_sensitive=False,
             help="The rule to judge by; by default the schema's own, between files backward.",
-            show_default=False,
         ),
     ] = None,
     format: Annotated[
         str,
-        typer.Option(
+        Option(
             "--format",
             metavar="NAME/VERSION",
             help="Format of the schema; by default what the file or the registry says.",
-            show_default=False,
         ),
     ] = "",
-    lenient: Annotated[bool, typer.Option("--lenient", help="Read documents as import --lenient does.")] = False,
+    lenient: Annotated[bool, Option("--lenient", help="Read documents as import --lenient does.")] = False,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="NAME", help="Leave out a part of the documents, as import --ignore does."),
+        Option("--ignore", metavar="NAME", help="Leave out a part of the documents, as import --ignore does."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdicts as one JSON object.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the verdicts as one JSON object.")] = False,
 ) -> None:
     """Check every source, and report all that is found."""
 
@@ -148,9 +148,7 @@ def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> Non
     if as_json:
         typer.echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in checked]}))
     else:
-        from rich.console import Console
-
-        screen = Console(highlight=False)
+        screen = output()
         for row in checked:
             for line in _lines(row, strict):
                 screen.print(line, soft_wrap=True)
@@ -164,10 +162,7 @@ def _is_file(against: str) -> bool:
 
 
 def _resource(text: str) -> Xid:
-    try:
-        xid = Xid.parse(text)
-    except XidError as error:
-        raise typer.BadParameter(f"{text!r} is no file and no xid: {error}", param_hint="--against") from None
+    xid = read_xid(text, "--against", "no file and ")
     if xid.kind is not Kind.RESOURCE:
         raise typer.BadParameter(f"{text!r} names no schema, such as /schemagroups/g/schemas/s", param_hint="--against")
     return xid
@@ -176,29 +171,12 @@ def _resource(text: str) -> Xid:
 def _between_files(source: str, old: Path, format: str, rule: Rule) -> Verdict:
 
     earlier = _schema(str(old), format)
-    later = _schema(source, format or (earlier.format if _same_kind(source, old) else ""))
+    later = _schema(source, format or (earlier.format if Path(source).suffix == old.suffix else ""))
     return compare(later, earlier, rule.value)
 
 
-def _same_kind(source: str, old: Path) -> bool:
-    return Path(source).suffix == old.suffix
-
-
 def _schema(source: str, format: str) -> SchemaFile:
-    import sys
-
-    from signalbook.cli.importing import STANDARD_INPUT
-    from signalbook.documents import DocumentError, read_limited
-
-    if source == STANDARD_INPUT:
-        content = read_limited(sys.stdin.buffer, name="standard input")
-    else:
-        try:
-            with Path(source).open("rb") as file:
-                content = read_limited(file, name=source)
-        except OSError as error:
-            raise DocumentError(f"{source}: cannot be read: {error.strerror}") from None
-    return SchemaFile(name=source, content=content, stated=format)
+    return SchemaFile(name=source, content=read_file(source), stated=format)
 
 
 def _has_no_model(source: SourceDocument) -> bool:
@@ -279,8 +257,8 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
 
     Raises ``SignalbookError`` for a format that is unknown or has no comparison.
     """
+    from signalbook.formats.base import supported
     from signalbook.formats.compatibility import SchemaText, comparing, finding, violations
-    from signalbook.formats.registry import supported
 
     for schema in (new, old):
         if not schema.format:
@@ -311,7 +289,7 @@ def _unknown(xid: Xid) -> str:
 
 
 def _violation(schema: SchemaFile) -> RegistryError | None:
-    from signalbook.formats.registry import find
+    from signalbook.formats.base import find
 
     reader = find(schema.format)
     faults = reader.check(schema.content, schema.format) if reader is not None else []

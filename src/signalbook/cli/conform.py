@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import console, say
 from signalbook.cli.files import write_pieces
@@ -16,7 +17,9 @@ from signalbook.cli.files import write_pieces
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from signalbook.conformance import Case, CaseResult, ConformanceSession, Summary
+    from signalbook.conformance.cases import Case
+    from signalbook.conformance.reports import Summary
+    from signalbook.conformance.running import CaseResult, ConformanceSession
 
 HELP: Final = (
     "Check the xRegistry server at URL against the specification, 1.0-rc4.\n\n"
@@ -35,44 +38,44 @@ class Tier(StrEnum):
 
 
 def run(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The root of the registry.", show_default=False)] = "",
-    tier: Annotated[Tier, typer.Option("--tier", help="Only read, or write too.")] = Tier.READ,
+    url: Annotated[str, Argument(metavar="URL", help="The root of the registry.")] = "",
+    tier: Annotated[Tier, Option("--tier", help="Only read, or write too.")] = Tier.READ,
     allow_model_changes: Annotated[
-        bool,
-        typer.Option("--allow-model-changes", help="Change model and capabilities meanwhile; implies --tier write."),
+        bool, Option("--allow-model-changes", help="Change model and capabilities meanwhile; implies --tier write.")
     ] = False,
     only: Annotated[
-        str, typer.Option("--only", metavar="NAMES", help="Only these requirements, topics or cases: R142,filter,...")
+        str, Option("--only", metavar="NAMES", help="Only these requirements, topics or cases: R142,filter,...")
     ] = "",
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", metavar="'NAME: VALUE'", help="Send this with every request; may be given again."),
+        Option("--header", metavar="'NAME: VALUE'", help="Send this with every request; may be given again."),
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long an answer may take.")] = 30.0,
+    timeout: Annotated[float, Option("--timeout", metavar="SECONDS", help="How long an answer may take.")] = 30.0,
     known: Annotated[
-        Path | None,
-        typer.Option("--known", metavar="FILE", help="Failures that are known: a map of case ids to reasons."),
+        Path | None, Option("--known", metavar="FILE", help="Failures that are known: a map of case ids to reasons.")
     ] = None,
-    exact_titles: Annotated[
-        bool, typer.Option("--exact-titles", help="Want the titles of errors word by word.")
-    ] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write them as JUnit's XML.")] = None,
+    exact_titles: Annotated[bool, Option("--exact-titles", help="Want the titles of errors word by word.")] = False,
+    json_file: Annotated[Path | None, Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
+    junit: Annotated[Path | None, Option("--junit", metavar="FILE", help="Write them as JUnit's XML.")] = None,
     scoreboard: Annotated[
-        Path | None, typer.Option("--scoreboard", metavar="FILE", help="Renew the scoreboard in a page of Markdown.")
+        Path | None, Option("--scoreboard", metavar="FILE", help="Renew the scoreboard in a page of Markdown.")
     ] = None,
-    list_cases: Annotated[bool, typer.Option("--list", help="List the cases and stop.")] = False,
+    list_cases: Annotated[bool, Option("--list", help="List the cases and stop.")] = False,
 ) -> None:
     """Run the cases one after the other, report, exit."""
-    from signalbook.conformance import ConformanceSession, Options, Summary, Wire
+    from signalbook.conformance.reports import Summary, read_known
+    from signalbook.conformance.running import ConformanceSession, Options
+    from signalbook.conformance.wire import Wire
 
     cases = _selected(only)
     if list_cases:
-        _list(cases)
+        for case in cases:
+            needed = Tier.READ if case.reads else Tier.WRITE
+            typer.echo(f"{case.id}  {case.level} {needed}  {' '.join(case.requirements)}  {case.says}")
         return
     if not url:
         raise typer.BadParameter("name the URL of a server", param_hint="URL")
-    expected = _known(known)
+    expected = {} if known is None else read_known(known.read_bytes(), name=known.name)
     writes = tier is Tier.WRITE or allow_model_changes
     options = Options(writes=writes, configures=allow_model_changes, exact_titles=exact_titles)
     wire = Wire(url, timeout=timeout, headers=dict(map(_header, header or ())))
@@ -85,7 +88,7 @@ def run(
 
 
 def _selected(only: str) -> list[Case]:
-    from signalbook.conformance import all_cases
+    from signalbook.conformance.cases import all_cases
 
     wanted = {name.strip() for name in only.split(",") if name.strip()}
     cases = [case for case in all_cases() if not wanted or wanted & {case.id, case.topic, *case.requirements}]
@@ -105,18 +108,6 @@ def _header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _known(file: Path | None) -> dict[str, str]:
-    from signalbook.conformance import read_known
-
-    return {} if file is None else read_known(file.read_bytes(), name=file.name)
-
-
-def _list(cases: Iterable[Case]) -> None:
-    for case in cases:
-        tier = "read" if case.reads else "write"
-        typer.echo(f"{case.id}  {case.level} {tier}  {' '.join(case.requirements)}  {case.says}")
-
-
 def _run(session: ConformanceSession, cases: list[Case]) -> list[CaseResult]:
     from rich.progress import track
 
@@ -128,7 +119,7 @@ def _run(session: ConformanceSession, cases: list[Case]) -> list[CaseResult]:
 
 
 def _write(summary: Summary, json_file: Path | None, junit: Path | None, scoreboard: Path | None) -> None:
-    from signalbook.conformance import as_json, as_junit, insert
+    from signalbook.conformance.reports import as_json, as_junit, insert
 
     if json_file is not None:
         write_pieces(json_file, [as_json(summary)])
@@ -155,7 +146,7 @@ def _report(summary: Summary) -> None:
 def _topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary) -> None:
     from rich.text import Text
 
-    from signalbook.conformance import CaseOutcome
+    from signalbook.conformance.running import CaseOutcome
 
     counts = ", ".join(
         f"{count} {outcome}" for outcome in CaseOutcome if (count := sum(row.outcome is outcome for row in rows))
@@ -183,14 +174,14 @@ def _failure(screen: Console, row: CaseResult, known: str | None) -> None:
     for mismatch in row.mismatches:
         screen.print(Text(f"    {mismatch}"))
     if row.exchange:
-        for mark, part in ((">", row.exchange.request), ("<", row.exchange.answer)):
+        for mark, part in ((">", row.exchange.request), ("<", row.exchange.response)):
             screen.print(Text("\n".join(f"    {mark} {line}".rstrip() for line in str(part).splitlines()), style="dim"))
 
 
 def _sections(screen: Console, summary: Summary) -> None:
     from rich.table import Table
 
-    from signalbook.conformance import requirement_coverage
+    from signalbook.conformance.reports import requirement_coverage
 
     table = Table("section", "requirements", "with a case here", "passed", "failed", "skipped", box=None)
     for section, rows in requirement_coverage(summary.results):
@@ -208,7 +199,8 @@ _OUTCOMES: Final = ("passed", "failed", "skipped")
 def _totals(screen: Console, summary: Summary) -> None:
     from rich.text import Text
 
-    from signalbook.conformance import CaseOutcome, Level
+    from signalbook.conformance.cases import Level
+    from signalbook.conformance.running import CaseOutcome
 
     screen.print()
     for level in Level:

@@ -1,13 +1,17 @@
-"""Words for people, on standard error: colours and boxes on a terminal, plain lines elsewhere."""
+"""What commands show: words for people on standard error, results on standard output."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from signalbook.values import JSON, dump_json
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def console() -> Console:
@@ -18,7 +22,7 @@ def console() -> Console:
 
 
 def fail(message: str) -> None:
-    """One block about what went wrong."""
+    """One block about what went wrong, in a box on a terminal."""
     from rich.panel import Panel
     from rich.text import Text
 
@@ -50,3 +54,35 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
         return
     with screen.status(what) as status:
         yield status.update
+
+
+def print_json(value: JSON) -> None:
+    """Print an entity, or several, as JSON to read."""
+    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")
+
+
+def output() -> Console:
+    """Standard output, for results to read."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def table(*names: str, numbers: Sequence[str], title: str | None = None) -> Table:
+    """A table with these columns, and then with those of ``numbers``."""
+    from rich.table import Table
+
+    found = Table(*names, title=title, title_justify="left")
+    for name in numbers:
+        found.add_column(name, justify="right")
+    return found
+
+
+def counts_table(heading: str, title: str, counts: Iterable[tuple[str, int]]) -> Table:
+    """How many messages there were of what, in the given order."""
+    from rich.text import Text
+
+    found = table(heading, numbers=("messages",), title=title)
+    for name, count in counts:
+        found.add_row(Text(plain(name)), f"{count:,}")
+    return found

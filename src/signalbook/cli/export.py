@@ -8,13 +8,13 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import say, working
 from signalbook.cli.files import write_folder, write_pieces
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Xid, XidError
+from signalbook.xid import ROOT, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
@@ -40,25 +40,14 @@ class DocumentFormat(StrEnum):
 
 
 def run(
-    xid: Annotated[
-        str, typer.Argument(metavar="XID", help="An entity or collection, such as /schemagroups/parcels.")
-    ] = "/",
+    xid: Annotated[str, Argument(metavar="XID", help="An entity or collection, such as /schemagroups/parcels.")] = "/",
     server: ServerOption = None,
     db: DbOption = None,
-    out: Annotated[
-        str | None,
-        typer.Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.", show_default=False),
-    ] = None,
-    format: Annotated[
-        DocumentFormat | None,
-        typer.Option("--format", help="json or yaml, whatever the name says.", show_default=False),
-    ] = None,
+    out: Annotated[str | None, Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.")] = None,
+    format: Annotated[DocumentFormat | None, Option("--format", help="json or yaml, whatever the name says.")] = None,
 ) -> None:
     """Fetch the document piece by piece, and write it as it comes."""
-    try:
-        target = Xid.parse(xid)
-    except XidError as error:
-        raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
+    target = read_xid(xid, "XID")
     yaml = format is DocumentFormat.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
         if out is not None and (out.endswith("/") or Path(out).is_dir()):

@@ -1,19 +1,23 @@
-"""Files that are there whole or not at all."""
+"""Files that commands read, and files that they write: whole or not at all."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from signalbook.errors import SignalbookError
 
 if TYPE_CHECKING:
     from signalbook.documents import FolderFile
+
+
+STANDARD_INPUT: Final = "-"
 
 
 class NotWritten(SignalbookError):
@@ -22,11 +26,13 @@ class NotWritten(SignalbookError):
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Put ``pieces`` at ``path``: into a file beside it first, which then takes its place. Raises ``NotWritten``."""
+    # A name of its own for each process, so that two at once do not write into one file.
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with beside.open("xb") as file:
             for piece in pieces:
                 file.write(piece)
+            # On the disk before it gets its name: a crash leaves the old file or the new one, whole.
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
@@ -79,3 +85,16 @@ def _take_place(beside: Path, path: Path, instead: Iterable[PurePath]) -> None:
 
 def _not_written(path: Path, error: OSError) -> NotWritten:
     return NotWritten(f"{path}: cannot be written: {error.strerror}")
+
+
+def read_file(name: str) -> bytes:
+    """What is in a file, or ``-`` for standard input. Raises ``DocumentError``."""
+    from signalbook.documents import DocumentError, read_limited
+
+    if name == STANDARD_INPUT:
+        return read_limited(sys.stdin.buffer, name="standard input")
+    try:
+        with Path(name).open("rb") as file:
+            return read_limited(file, name=name)
+    except OSError as error:
+        raise DocumentError(f"{name}: cannot be read: {error.strerror}") from None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
-from signalbook.cli.console import plain
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
-from signalbook.values import JSONObject, dump_json
-from signalbook.xid import Xid, XidError
+from signalbook.cli.console import plain, print_json
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 
 if TYPE_CHECKING:
     from signalbook.client import ReadFlags
@@ -23,44 +21,27 @@ HELP: Final = (
 
 
 def run(
-    xid: Annotated[str, typer.Argument(metavar="XID", help="An entity or collection, such as /schemagroups.")] = "/",
+    xid: Annotated[str, Argument(metavar="XID", help="An entity or collection, such as /schemagroups.")] = "/",
     filter: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.", show_default=False
-        ),
+        list[str] | None, Option("--filter", "-f", metavar="EXPRESSIONS", help="Only what matches; repeatable.")
     ] = None,
-    sort: Annotated[
-        str | None,
-        typer.Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.", show_default=False),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option("--limit", min=1, help="Show no more members.", show_default=False)
-    ] = None,
-    inline: Annotated[
-        str | None, typer.Option("--inline", metavar="PATHS", help="What to show inside, or *.", show_default=False)
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Collections as JSON too, an object by id.")] = False,
+    sort: Annotated[str | None, Option("--sort", metavar="ATTRIBUTE[=desc]", help="Order of a collection.")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="Show no more members.")] = None,
+    inline: Annotated[str | None, Option("--inline", metavar="PATHS", help="What to show inside, or *.")] = None,
+    json: Annotated[bool, Option("--json", help="Collections as JSON too, an object by id.")] = False,
     server: ServerOption = None,
     db: DbOption = None,
 ) -> None:
     """Read, and print to standard output."""
-    try:
-        target = Xid.parse(xid)
-    except XidError as error:
-        raise typer.BadParameter(f"{xid!r} is no xid: {error}", param_hint="XID") from None
+    target = read_xid(xid, "XID")
     flags: ReadFlags = {"filter": filter or (), "inline": (inline,) if inline else ()}
     if sort is not None:
         flags["sort"] = sort
     with open_registry(server, db, create=False) as registry:
         if not target.is_collection:
-            _print(registry.get(target, **flags))
+            print_json(registry.get(target, **flags))
         elif json or inline:
-            _print(dict(registry.items(target, limit=limit, **flags)))
+            print_json(dict(registry.items(target, limit=limit, **flags)))
         else:
             for name, member in registry.items(target, limit=limit, **flags):
                 typer.echo("\t".join((name, member.get("modifiedat", ""), plain(member.get("name", "")))).rstrip())
-
-
-def _print(value: JSONObject) -> None:
-    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")

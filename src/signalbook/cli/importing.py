@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -11,16 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import console, say
-from signalbook.cli.registry import DbOption, ServerOption, open_registry
+from signalbook.cli.files import STANDARD_INPUT, read_file
+from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, dump_json
-from signalbook.xid import ROOT, Kind, Xid, XidError
+from signalbook.xid import ROOT, Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
-    from signalbook.documents import ImportPlan, Repair, SourceDocument, Upload
+    from signalbook.documents import ImportPlan, SourceDocument, Upload
 HELP: Final = (
     "Bring registry documents into a registry.\n\n"
     "PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the "
@@ -34,7 +35,6 @@ _LENIENT: Final = (
 )
 _SHOWN: Final = 20
 """Up to so many documents have a line each."""
-STANDARD_INPUT: Final = "-"
 EVENTS: Final = "builtin:events"
 """The definitions of the registry's own change events, which come with the program."""
 _TIMEOUT: Final = 30.0
@@ -46,35 +46,35 @@ class ImportFailed(SignalbookError):
 
 
 def run(
-    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, URLs, or -.")],
+    paths: Annotated[list[str], Argument(metavar="PATH...", help="Files, folders, URLs, or -.")],
     server: ServerOption = None,
     db: DbOption = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help=_LENIENT)] = False,
+    lenient: Annotated[bool, Option("--lenient", help=_LENIENT)] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be created and updated, and change nothing.")
+        bool, Option("--dry-run", help="Show what would be created and updated, and change nothing.")
     ] = False,
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="XID", help="Import as this entity or collection, whatever its own name."),
+        str | None, Option("--to", metavar="XID", help="Import as this entity or collection, whatever its own name.")
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--ignore",
             metavar="NAME",
             help="Leave out a part of the documents: capabilities, modelsource, ... (the API's flag ignore).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was imported as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print what was imported as one JSON object.")] = False,
 ) -> None:
     """Read everything first, so that a broken file stops the import before it begins."""
 
-    target = _target(to)
+    target = None if to is None else read_xid(to, "--to")
     sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
     if not as_json:
         for source in sources:
             for part in source.parts or (source,):
-                _report_repairs(part.name, part.repairs)
+                if part.repairs:
+                    say("\n".join(f"repaired {part.name}, {repair}" for repair in part.repairs), style="yellow")
     with open_registry(server, db, create=not dry_run) as registry:
         if dry_run:
             with registry.trying() as trial:
@@ -85,13 +85,6 @@ def run(
         typer.echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
 
 
-def _target(to: str | None) -> Xid | None:
-    try:
-        return None if to is None else Xid.parse(to)
-    except XidError as error:
-        raise typer.BadParameter(f"{to!r} is no xid: {error}", param_hint="--to") from None
-
-
 def _owners_first(source: SourceDocument) -> tuple[bool, int]:
     """Models first, since other documents may need them; then the Registry, Groups, Resources."""
     from signalbook.documents import target_of
@@ -100,11 +93,6 @@ def _owners_first(source: SourceDocument) -> tuple[bool, int]:
     if not isinstance(document, dict):
         return True, 0
     return not document.keys() & {"modelsource", "groups"}, len(target_of(document).parts)
-
-
-def _report_repairs(name: str, repairs: Sequence[Repair]) -> None:
-    if repairs:
-        say("\n".join(f"repaired {name}, {repair}" for repair in repairs), style="yellow")
 
 
 def _import_all(
@@ -144,11 +132,10 @@ def _failure(source: SourceDocument, error: SignalbookError, done: int, total: i
 def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
     from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
-    from signalbook.documents import merge, parse_source, read_folder, read_limited, read_source
+    from signalbook.documents import merge, parse_source, read_folder, read_source
 
     if source == STANDARD_INPUT:
-        data = read_limited(sys.stdin.buffer, name="standard input")
-        yield _adopted(parse_source(data, name="standard input", lenient=lenient))
+        yield _adopted(parse_source(read_file(source), name="standard input", lenient=lenient))
     elif source.startswith("builtin:"):
         yield _builtin(source)
     elif source.lower().startswith(("http://", "https://")):
@@ -184,16 +171,16 @@ def _fetch(url: str, lenient: bool) -> SourceDocument:
     from signalbook.documents import MAX_BYTES, DocumentError, check_size, parse_source
 
     try:
-        with httpx.stream("GET", url, timeout=_TIMEOUT, follow_redirects=True) as answer:
-            if not answer.is_success:
-                raise DocumentError(f"{url}: the server answers {answer.status_code} {answer.reason_phrase}")
+        with httpx.stream("GET", url, timeout=_TIMEOUT, follow_redirects=True) as response:
+            if not response.is_success:
+                raise DocumentError(f"{url}: the server answers {response.status_code} {response.reason_phrase}")
             data = bytearray()
-            for chunk in answer.iter_bytes():
+            for chunk in response.iter_bytes():
                 data += chunk
                 check_size(len(data), name=url, max_bytes=MAX_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise DocumentError(f"{url}: cannot be read: {error or type(error).__name__}") from None
-    return parse_source(bytes(data), name=url, media_type=answer.headers.get("content-type", ""), lenient=lenient)
+    return parse_source(bytes(data), name=url, media_type=response.headers.get("content-type", ""), lenient=lenient)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

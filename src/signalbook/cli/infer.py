@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Option
 
-from signalbook.cli.console import console, plain, say, working
+from signalbook.cli.console import console, counts_table, plain, say, working
 from signalbook.cli.registry import open_registry
+from signalbook.cli.replay import MasterOption
 from signalbook.errors import SignalbookError
 from signalbook.values import dump_json
 from signalbook.xid import Xid
@@ -35,38 +37,28 @@ class Taken(SignalbookError):
 
 
 def run(
-    input: Annotated[
-        list[str],
-        typer.Option("--input", metavar="PATH", help="File, folder or glob; may be given again.", show_default=False),
-    ],
-    group: Annotated[str, typer.Option("--group", metavar="ID", help="Id of the groups to infer.", show_default=False)],
+    input: Annotated[list[str], Option("--input", metavar="PATH", help="File, folder or glob; may be given again.")],
+    group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.")],
     input_format: Annotated[
         str,
-        typer.Option(
+        Option(
             "--input-format",
             metavar="FORMAT",
             help="What the input holds, such as cloudevents-jsonl, cloudevents-avro, http-jsonl.",
         ),
     ] = "cloudevents-jsonl",
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Write to this file.")] = None,
     server: Annotated[
-        str | None,
-        typer.Option("--server", metavar="URL", help="Put it into the registry at this URL.", show_default=False),
+        str | None, Option("--server", metavar="URL", help="Put it into the registry at this URL.")
     ] = None,
-    db: Annotated[
-        str | None,
-        typer.Option("--db", metavar="URL", help="Put it into the registry in this database.", show_default=False),
-    ] = None,
+    db: Annotated[str | None, Option("--db", metavar="URL", help="Put it into the registry in this database.")] = None,
     accept: Annotated[
-        float, typer.Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
+        float, Option("--accept", metavar="SHARE", help="Share of held-back messages to be accepted, 0 to 1.")
     ] = 0.99,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    limit: Annotated[int, Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
+    master: MasterOption = "local[*]",
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else."),
+        bool, Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else.")
     ] = False,
 ) -> None:
     """Infer; the report goes to standard error, or with --json to standard output."""
@@ -131,13 +123,8 @@ def _write(out: Path | None, inferred: InferredDefinitions) -> None:
 
 
 def _show(inferred: InferredDefinitions) -> None:
-    from rich.table import Table
-
     screen = console()
-    table = Table("definition", title="Inferred", title_justify="left")
-    table.add_column("messages", justify="right")
-    for name, count in list(inferred.messages.items())[:_SHOWN]:
-        table.add_row(name, f"{count:,}")
+    table = counts_table("definition", "Inferred", list(inferred.messages.items())[:_SHOWN])
     if len(inferred.messages) > _SHOWN:
         table.add_row(f"… and {len(inferred.messages) - _SHOWN} more", "")
     screen.print(table)

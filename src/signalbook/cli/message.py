@@ -8,8 +8,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook.cli.console import plain
+from signalbook.cli.files import read_file
 from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
@@ -31,11 +33,9 @@ CHECK: Final = (
 )
 
 app: Final = typer.Typer(help="Make messages of definitions, and check them before they are sent.")
-RegistryOption = Annotated[str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
-NameArgument = Annotated[str, typer.Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
-EndpointOption = Annotated[
-    str, typer.Option("--endpoint", metavar="XID", help="The endpoint it is for.", show_default=False)
-]
+RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
+NameArgument = Annotated[str, Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
+EndpointOption = Annotated[str, Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
 
 
 class MessageForm(StrEnum):
@@ -50,7 +50,7 @@ class MessageForm(StrEnum):
 def inputs(
     message: NameArgument,
     registry: RegistryOption,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Read, and print to standard output."""
     from signalbook.cli.producing import KnownDefinitions, table
@@ -72,30 +72,19 @@ def build(
     registry: RegistryOption,
     assign: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A placeholder, an attribute, or the path of a property; repeatable.",
-            show_default=False,
+        Option(
+            "--set", metavar="NAME=VALUE", help="A placeholder, an attribute, or the path of a property; repeatable."
         ),
     ] = None,
     data: Annotated[
-        str,
-        typer.Option(
-            "--data", metavar="FILE", help="The data in JSON, or the XML; - is standard input.", show_default=False
-        ),
+        str, Option("--data", metavar="FILE", help="The data in JSON, or the XML; - is standard input.")
     ] = "",
-    payload: Annotated[
-        str,
-        typer.Option("--payload", metavar="FILE", help="The payload itself, in its own format.", show_default=False),
-    ] = "",
+    payload: Annotated[str, Option("--payload", metavar="FILE", help="The payload itself, in its own format.")] = "",
     endpoint: EndpointOption = "",
-    protocol: Annotated[
-        str, typer.Option("--protocol", metavar="NAME", help="The protocol it is for.", show_default=False)
-    ] = "",
+    protocol: Annotated[str, Option("--protocol", metavar="NAME", help="The protocol it is for.")] = "",
     form: Annotated[
         MessageForm | None,
-        typer.Option(
+        Option(
             "--as",
             help="A line with the event, with the message of its protocol, or an HTTP request.",
             show_default="event, if it is one and no protocol is named",
@@ -103,15 +92,7 @@ def build(
     ] = None,
 ) -> None:
     """Make, bind, print."""
-    from signalbook.cli.producing import (
-        AssignedInputs,
-        KnownDefinitions,
-        as_event,
-        as_record,
-        as_request,
-        data_in,
-        read,
-    )
+    from signalbook.cli.producing import AssignedInputs, KnownDefinitions, as_event, as_record, as_request, data_in
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
     from signalbook.messages.payloads.payload import UNSET
@@ -125,7 +106,7 @@ def build(
     definition = known.definition(message)
     target = known.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
     settings = AssignedInputs.sort(given, definition, target)
-    content = read(payload) if payload else data_in(read(data), definition) if data else UNSET
+    content = read_file(payload) if payload else data_in(read_file(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
     chosen = form or (MessageForm.EVENT if outbound.event is not None and not target else MessageForm.MESSAGE)
     if chosen is MessageForm.EVENT:
@@ -137,19 +118,16 @@ def build(
 
 @app.command("check", help=CHECK)
 def check(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with messages, or -.")],
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Files with messages, or -.")],
     registry: RegistryOption,
     group: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--group", metavar="XID", help="Only this message group or endpoint; repeatable.", show_default=False
-        ),
+        list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; repeatable.")
     ] = None,
     endpoint: EndpointOption = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check every message against the definitions and report what is refused."""
-    from signalbook.cli.producing import KnownDefinitions, messages_in, read
+    from signalbook.cli.producing import KnownDefinitions, messages_in
     from signalbook.messages import validate_outbound
 
     known = KnownDefinitions.read(registry, [*(group or ()), *([endpoint] if endpoint else ())])
@@ -157,7 +135,7 @@ def check(
     checked = 0
     refused: list[tuple[str, Rejected]] = []
     for name in files:
-        for place, found in messages_in(name, read(name)):
+        for place, found in messages_in(name, read_file(name)):
             checked += 1
             refused += [(place, refusal) for refusal in validate_outbound(found, known.contract, target)]
     if as_json:

@@ -12,13 +12,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Option
 
-from signalbook.cli import infer, replay, reports, tables
-from signalbook.cli.console import console
-from signalbook.values import dump_json
+from signalbook.cli import infer, replay, tables
+from signalbook.cli.console import console, counts_table, output, plain, table
+from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
-    from signalbook.pipeline import Progress, Report
+    from rich.table import Table
+
+    from signalbook.pipeline import Progress, Report, ReportOptions
 RUN: Final = (
     "Check messages against their definitions and land them as tables.\n\n"
     "Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A "
@@ -30,6 +33,7 @@ STREAM: Final = (
     "it ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work."
 )
 _SHOWN: Final = 40
+_SHOWN_VIOLATIONS: Final = 10
 
 
 class TableFormat(StrEnum):
@@ -48,30 +52,26 @@ class Partition(StrEnum):
 
 
 JobOption = Annotated[
-    Path | None,
-    typer.Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.", show_default=False),
+    Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
-RegistryOption = Annotated[
-    str | None,
-    typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False),
-]
+RegistryOption = Annotated[str | None, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 GroupOption = replay.GroupOption
 InputFormatOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--input-format",
         metavar="FORMAT",
         help="What the input holds, such as cloudevents-jsonl, http-jsonl, kafka, nats.",
         show_default="cloudevents-jsonl, or what the URL says",
     ),
 ]
-OutputOption = Annotated[str | None, typer.Option("--output", metavar="DIR", help="Where to land.", show_default=False)]
+OutputOption = Annotated[str | None, Option("--output", metavar="DIR", help="Where to land.")]
 TableFormatOption = Annotated[
-    TableFormat | None, typer.Option("--table-format", help="Kind of tables.", show_default="iceberg")
+    TableFormat | None, Option("--table-format", help="Kind of tables.", show_default="iceberg")
 ]
 CatalogOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--catalog",
         metavar="NAME|URL",
         help="Iceberg catalog, as pyiceberg's configuration names it, or the URL of a REST catalog.",
@@ -79,32 +79,75 @@ CatalogOption = Annotated[
     ),
 ]
 PartitionOption = Annotated[
-    Partition | None, typer.Option("--partition", help="How new tables are divided.", show_default="day")
+    Partition | None, Option("--partition", help="How new tables are divided.", show_default="day")
 ]
 OptionOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--option",
         metavar="NAME=VALUE",
         help="An option of the source; ${NAME} in a value is an environment variable; may be given again.",
-        show_default=False,
     ),
 ]
 PolicyOption = replay.PolicyOption
 JarsOption = Annotated[
     list[Path] | None,
-    typer.Option(
+    Option(
         "--jars",
         metavar="PATH",
         envvar="SIGNALBOOK_JARS",
         help="JAR files of Spark's connectors, or a folder of them, instead of fetching them.",
-        show_default=False,
     ),
 ]
-MasterOption = Annotated[str | None, typer.Option("--master", help="Spark master.", show_default="local[*]")]
+MasterOption = Annotated[str | None, Option("--master", help="Spark master.", show_default="local[*]")]
+ReportToOption = Annotated[
+    str | None, Option("--report-to", metavar="URL", help="Send the reports of batches to this registry.")
+]
+PipelineOption = tables.PipelineOption
+MetricsFileOption = Annotated[
+    str | None,
+    Option(
+        "--metrics-file",
+        metavar="FILE",
+        help="Replace this file by metrics after each batch; for node_exporter it ends in .prom.",
+    ),
+]
+MetricsPortOption = Annotated[
+    int | None,
+    Option("--metrics-port", metavar="PORT", min=0, max=65535, help="Serve metrics at this port.", show_default="none"),
+]
+MetricsHostOption = Annotated[
+    str | None,
+    Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
+]
 app: Final = typer.Typer(
     help="Check streams of messages against their definitions and land them, on Spark.", no_args_is_help=True
 )
+
+
+def report_options(found: ReportOptions, **given: str | int | None) -> ReportOptions:
+    """What a job file says, but for what options say otherwise."""
+    import msgspec
+
+    return msgspec.structs.replace(found, **{name: value for name, value in given.items() if value is not None})
+
+
+def say(words: str) -> None:
+    """What people should know while a batch or a stream goes on."""
+    typer.echo(f"signalbook: {plain(words)}", err=True)
+
+
+def _violations(found: list[JSONObject]) -> Table:
+    """The violations of a report, those met most."""
+    from rich.text import Text
+
+    shown = table("definition", "path", "rule", numbers=("messages",), title="Violations")
+    shown.add_column("for example", overflow="fold")
+    for each in found[:_SHOWN_VIOLATIONS]:
+        example = each["example"]
+        where = f"{example['source'].rpartition('/')[2]}:{example['position']}: {example['message']}"
+        shown.add_row(*map(Text, (each["definition"], each["path"], each["rule"], f"{each['messages']:,}", where)))
+    return shown
 
 
 def job_settings(
@@ -136,11 +179,10 @@ def run_stream(
     registry: RegistryOption = None,
     input: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--input",
             metavar="URL",
             help="kafka://HOST:PORT/TOPIC, or such a URL of nats, mqtt or amqp; may be given again.",
-            show_default=False,
         ),
     ] = None,
     output: OutputOption = None,
@@ -151,24 +193,24 @@ def run_stream(
     partition: PartitionOption = None,
     option: OptionOption = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
+        str | None, Option("--name", metavar="NAME", help="Name of the stream.", show_default="stream")
     ] = None,
     interval: Annotated[
-        float | None, typer.Option("--interval", metavar="SECONDS", help="Between batches.", show_default="10")
+        float | None, Option("--interval", metavar="SECONDS", help="Between batches.", show_default="10")
     ] = None,
     max_messages: Annotated[
-        int | None, typer.Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
+        int | None, Option("--max-messages", metavar="N", help="Most in a batch.", show_default="500000")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="End when all that is there now is landed.")] = False,
+    once: Annotated[bool, Option("--once", help="End when all that is there now is landed.")] = False,
     policy: PolicyOption = None,
     jars: JarsOption = None,
     master: MasterOption = None,
-    report_to: reports.ReportToOption = None,
-    pipeline_name: reports.PipelineOption = None,
-    metrics_file: reports.MetricsFileOption = None,
-    metrics_port: reports.MetricsPortOption = None,
-    metrics_host: reports.MetricsHostOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result of each batch as one JSON object.")] = False,
+    report_to: ReportToOption = None,
+    pipeline_name: PipelineOption = None,
+    metrics_file: MetricsFileOption = None,
+    metrics_port: MetricsPortOption = None,
+    metrics_host: MetricsHostOption = None,
+    as_json: Annotated[bool, Option("--json", help="Print the result of each batch as one JSON object.")] = False,
 ) -> None:
     """Land a stream; what people should know goes to standard error, the result of each batch to standard output."""
     from signalbook import pipeline
@@ -190,7 +232,7 @@ def run_stream(
     )
     timing = {"name": name, "interval": interval, "max_messages": max_messages}
     options = pipeline.job_options(job, given, **timing)
-    audience = reports.audience(
+    reporting = report_options(
         options.report,
         to=report_to,
         name=pipeline_name,
@@ -199,13 +241,13 @@ def run_stream(
         metrics_host=metrics_host,
     )
     wanted = options.streaming(once=once)
-    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, audience, reports.say) as committed:
+    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, say) as committed:
 
         def done(report: Report) -> None:
             typer.echo(_line(report, as_json))
             committed()
 
-        pipeline.stream(wanted, stop=stop, notify=reports.say, done=done)
+        pipeline.stream(wanted, stop=stop, notify=say, done=done)
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:
@@ -253,7 +295,7 @@ app.command("status", help=tables.STATUS)(tables.status)
 app.command("profile", help=tables.PROFILE)(tables.profile)
 
 
-app.command("metrics", help=reports.METRICS)(reports.metrics)
+app.command("metrics", help=tables.METRICS)(tables.metrics)
 
 
 app.command("compact", help=tables.COMPACT)(tables.compact)
@@ -268,11 +310,10 @@ def run(
     registry: RegistryOption = None,
     input: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--input",
             metavar="PATH|URL",
             help="File, folder, glob or URL such as kafka://HOST:PORT/TOPIC; may be given again.",
-            show_default=False,
         ),
     ] = None,
     output: OutputOption = None,
@@ -283,16 +324,15 @@ def run(
     partition: PartitionOption = None,
     option: OptionOption = None,
     batch_id: Annotated[
-        str | None,
-        typer.Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time"),
+        str | None, Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
     ] = None,
     policy: PolicyOption = None,
     jars: JarsOption = None,
     master: MasterOption = None,
-    report_to: reports.ReportToOption = None,
-    name: reports.PipelineOption = None,
-    metrics_file: reports.MetricsFileOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    report_to: ReportToOption = None,
+    name: PipelineOption = None,
+    metrics_file: MetricsFileOption = None,
+    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Run one batch; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline
@@ -315,8 +355,8 @@ def run(
     )
     options = pipeline.job_options(job, given)
     wanted = options.job()
-    audience = reports.audience(options.report, to=report_to, name=name, metrics_file=metrics_file)
-    with pipeline.reporting(wanted.output, audience, reports.say) as committed, _shown_progress() as progress:
+    reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
+    with pipeline.reporting(wanted.output, reporting, say) as committed, _shown_progress() as progress:
         report = pipeline.run(wanted, progress=progress)
         committed()
     if as_json:
@@ -349,14 +389,9 @@ def _shown_progress() -> Iterator[Callable[[Progress], None]]:
 
 
 def _show(report: Report) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    screen = Console(highlight=False)
+    screen = output()
     result = report.to_json()
-    messages = Table("message", title="Messages", title_justify="left")
-    for name in ("landed", "rejected"):
-        messages.add_column(name, justify="right")
+    messages = table("message", numbers=("landed", "rejected"), title="Messages")
     busiest = sorted(result["by_message"].items(), key=lambda row: -row[1]["landed"] - row[1]["rejected"])
     for xid, counts in busiest[:_SHOWN]:
         messages.add_row(xid, f"{counts['landed']:,}", f"{counts['rejected']:,}")
@@ -364,13 +399,10 @@ def _show(report: Report) -> None:
         messages.add_row(f"… and {len(busiest) - _SHOWN} more: --json lists all", "", "")
     screen.print(messages)
     if result["reasons"]:
-        reasons = Table("reason", title="Dead letters", title_justify="left")
-        reasons.add_column("messages", justify="right")
-        for reason, count in sorted(result["reasons"].items(), key=lambda row: -row[1]):
-            reasons.add_row(reason, f"{count:,}")
-        screen.print(reasons)
+        reasons = sorted(result["reasons"].items(), key=lambda row: -row[1])
+        screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
-        screen.print(reports.violations(result["violations"]))
+        screen.print(_violations(result["violations"]))
     screen.print(
         f"{result['read']:,} read = {result['landed']:,} landed + {result['dead_lettered']:,} dead letters + "
         f"{result['dropped']:,} dropped, in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from signalbook.documents import DocumentError, read_limited
 from signalbook.errors import SignalbookError
 from signalbook.messages import (
     CompiledDefinition,
@@ -24,11 +21,10 @@ from signalbook.messages import (
     to_record,
 )
 from signalbook.messages.cloudevents import CORE, JSON_BATCH_FORMAT, JSON_FORMAT
-from signalbook.messages.eventformats.json import JSON_EVENTS
+from signalbook.messages.eventformats.base import JSON_EVENTS
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
 
-STANDARD_INPUT: Final = "-"
 _SHOWN: Final = 20
 # A message in a record, or data in an event: each may be as deep as a document.
 _DEEP: Final = MAX_DEPTH + 8
@@ -119,17 +115,6 @@ def data_in(content: bytes, definition: CompiledDefinition) -> JSON:
         return parse_json(content)
     except JSONError as error:
         raise SignalbookError(f"the data is not JSON: {error}") from None
-
-
-def read(name: str) -> bytes:
-    """A file, or standard input. Raises ``DocumentError``."""
-    if name == STANDARD_INPUT:
-        return read_limited(sys.stdin.buffer, name="standard input")
-    try:
-        with Path(name).open("rb") as file:
-            return read_limited(file, name=name)
-    except OSError as error:
-        raise DocumentError(f"{name}: cannot be read: {error.strerror}") from None
 
 
 def as_event(outbound: Outbound) -> bytes:

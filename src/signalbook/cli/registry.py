@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Option
 
 from signalbook import settings
 from signalbook.errors import SignalbookError
+from signalbook.xid import Xid, XidError
 
 if TYPE_CHECKING:
     from signalbook.client import Client
@@ -19,17 +21,9 @@ if TYPE_CHECKING:
     from signalbook.engine.engine import Engine
 
 
-ServerOption = Annotated[
-    str | None, typer.Option("--server", metavar="URL", help="The registry at this URL.", show_default=False)
-]
+ServerOption = Annotated[str | None, Option("--server", metavar="URL", help="The registry at this URL.")]
 DbOption = Annotated[
-    str | None,
-    typer.Option(
-        "--db",
-        metavar="URL",
-        help=f"The registry in this database (default {settings.Settings.db}).",
-        show_default=False,
-    ),
+    str | None, Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db}).")
 ]
 _SQLITE_FILE: Final = "sqlite:///"
 
@@ -73,6 +67,7 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
     from signalbook.storage import open_store
 
     name = given.db.removeprefix(_SQLITE_FILE).partition("?")[0]
+    # A misspelt name must not leave a new, empty database behind.
     if not create and given.db.startswith(_SQLITE_FILE) and not Path(name).exists():
         raise SignalbookError(f"there is no registry at {name}: import something first, or name one: --server or --db")
     store = open_store(given.db, timeout=given.request_timeout)
@@ -80,3 +75,11 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
         yield Engine(store, settings=given)
     finally:
         store.close()
+
+
+def read_xid(text: str, option: str, other: str = "") -> Xid:
+    """The xid given with ``option``, which might have been an ``other`` thing. Raises ``typer.BadParameter``."""
+    try:
+        return Xid.parse(text)
+    except XidError as error:
+        raise typer.BadParameter(f"{text!r} is {other}no xid: {error}", param_hint=option) from None

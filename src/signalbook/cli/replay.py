@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
-from signalbook.cli.console import plain, working
+from signalbook.cli import console
+from signalbook.cli.console import counts_table, plain, working
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -24,27 +26,21 @@ BACKTEST: Final = (
     "Reports how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if "
     "more than --allow messages would be rejected. Nothing is written."
 )
-RegistryOption = Annotated[
-    str, typer.Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.", show_default=False)
-]
-OutputArgument = Annotated[Path, typer.Argument(metavar="OUTPUT", help="The output folder.", show_default=False)]
+RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
+OutputArgument = Annotated[Path, Argument(metavar="OUTPUT", help="The output folder.")]
 GroupOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--group", metavar="XID", help="Only this message group or endpoint; may be given again.", show_default=False
-    ),
+    list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; may be given again.")
 ]
 PolicyOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--policy",
         metavar="[XID:]NAME=VALUE",
         help="What to do where definitions leave a choice, for all or for a group or definition; may be given again.",
-        show_default=False,
     ),
 ]
 _SHOWN: Final = 20
-MasterOption = Annotated[str, typer.Option("--master", help="Spark master.")]
+MasterOption = Annotated[str, Option("--master", help="Spark master.")]
 
 
 def replay(
@@ -53,49 +49,30 @@ def replay(
     group: GroupOption = None,
     reason: Annotated[
         list[str] | None,
-        typer.Option(
-            "--reason",
-            metavar="REASON",
-            help="Only dead letters for this reason; may be given again.",
-            show_default=False,
-        ),
+        Option("--reason", metavar="REASON", help="Only dead letters for this reason; may be given again."),
     ] = None,
     definition: Annotated[
         list[str] | None,
-        typer.Option(
-            "--definition",
-            metavar="XID",
-            help="Only dead letters meant for this; may be given again.",
-            show_default=False,
-        ),
+        Option("--definition", metavar="XID", help="Only dead letters meant for this; may be given again."),
     ] = None,
     batch: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--batch", metavar="ID", help="Only dead letters of this batch; may be given again.", show_default=False
-        ),
+        list[str] | None, Option("--batch", metavar="ID", help="Only dead letters of this batch; may be given again.")
     ] = None,
     since: Annotated[
-        datetime | None,
-        typer.Option(
-            "--since",
-            help="Only dead letters of batches since then, in UTC.",
-            show_default=False,
-        ),
+        datetime | None, Option("--since", help="Only dead letters of batches since then, in UTC.")
     ] = None,
     version: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--version",
             metavar="XID",
             help="A Version of a schema or message to use instead of the default one; may be given again.",
-            show_default=False,
         ),
     ] = None,
     policy: PolicyOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be moved, and move nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be moved, and move nothing.")] = False,
     master: MasterOption = "local[*]",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Replay dead letters; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline
@@ -130,25 +107,23 @@ def backtest(
     registry: RegistryOption,
     candidate: Annotated[
         str,
-        typer.Option(
+        Option(
             "--candidate",
             metavar="FILE|XID",
             help="A registry document, a schema document (with --definition), or a Version in the registry.",
-            show_default=False,
         ),
     ],
     definition: Annotated[
-        list[str] | None,
-        typer.Option("--definition", metavar="XID", help="Only messages meant for this; again.", show_default=False),
+        list[str] | None, Option("--definition", metavar="XID", help="Only messages meant for this; again.")
     ] = None,
     group: GroupOption = None,
-    by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column that names producers.")] = "ce_source",
-    sample: Annotated[float, typer.Option("--sample", metavar="SHARE", help="Of all messages, above 0 to 1.")] = 1.0,
+    by: Annotated[str, Option("--by", metavar="COLUMN", help="The column that names producers.")] = "ce_source",
+    sample: Annotated[float, Option("--sample", metavar="SHARE", help="Of all messages, above 0 to 1.")] = 1.0,
     policy: PolicyOption = None,
-    allow: Annotated[int, typer.Option("--allow", metavar="N", min=0, help="So many may newly be rejected.")] = 0,
+    allow: Annotated[int, Option("--allow", metavar="N", min=0, help="So many may newly be rejected.")] = 0,
     master: MasterOption = "local[*]",
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the result for a pull request.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print the result for a pull request.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Compare; progress goes to standard error, the result to standard output."""
     from signalbook import pipeline
@@ -178,18 +153,11 @@ def backtest(
 
 
 def _compare(found: Backtest) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    screen = Console(highlight=False)
+    screen = console.output()
     for title, changes in (("Would be rejected", found.broken), ("Would land after all", found.mended)):
         for name, counts in (("producer", changes.producers), ("rule", changes.rules)):
             if counts:
-                table = Table(name, title=title, title_justify="left")
-                table.add_column("messages", justify="right")
-                for text, count in counts.most_common(_SHOWN):
-                    table.add_row(plain(text), f"{count:,}")
-                screen.print(table)
+                screen.print(counts_table(name, title, counts.most_common(_SHOWN)))
         for example in changes.examples:
             said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations)
             screen.print(plain(f"{example.id} of {example.producer}: {said}"), soft_wrap=True, markup=False)
@@ -208,10 +176,7 @@ def _stage(now: Progress) -> str:
 
 
 def _show(found: Replay) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    screen = Console(highlight=False)
+    screen = console.output()
     result = found.to_json()
     moved = "would be moved" if found.dry_run else "were moved"
     for title, name, counts in (
@@ -219,11 +184,7 @@ def _show(found: Replay) -> None:
         ("Still here", "reason", result["reasons"]),
     ):
         if counts:
-            table = Table(name, title=title, title_justify="left")
-            table.add_column("messages", justify="right")
-            for text, count in counts.items():
-                table.add_row(plain(text), f"{count:,}")
-            screen.print(table)
+            screen.print(counts_table(name, title, counts.items()))
     screen.print(
         f"{result['replayed']:,} dead letters: {result['landed']:,} {moved}, {result['dead_lettered']:,} stay, "
         f"{result['changed']:,} of them for another reason, {result['dropped']:,} dropped",

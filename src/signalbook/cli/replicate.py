@@ -6,25 +6,25 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from enum import StrEnum
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import console, say
 from signalbook.cli.registry import open_engine
 from signalbook.errors import SignalbookError
+from signalbook.replication.link import RegistryDialect, Scope
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
     from signalbook.client.registry import ReadableRegistry
     from signalbook.replication.local import LocalRegistry
     from signalbook.replication.opening import CopyTarget
-    from signalbook.replication.opening import RegistryDialect as Spoken
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import CopyReport
 
@@ -37,70 +37,56 @@ HELP: Final = (
 _SHOWN: Final = 20
 
 
-class DialectName(StrEnum):
-    """What registries speak, as ``replication.opening`` has it: the command line is shown without loading that."""
-
-    XREGISTRY = "xregistry"
-    SCHEMAREGISTRY = "schemaregistry"
-    MESSAGECATALOG = "messagecatalog"
-    MESSAGECATALOG_0_1 = "messagecatalog-0.1"
-
-
 def run(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Where to copy from.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Where to copy to.")],
+    source: Annotated[str, Argument(metavar="SOURCE", help="Where to copy from.")],
+    target: Annotated[str, Argument(metavar="TARGET", help="Where to copy to.")],
     scope: Annotated[
-        str, typer.Option("--scope", metavar="XID", help="Only this group, resource or collection of groups.")
+        str, Option("--scope", metavar="XID", help="Only this group, resource or collection of groups.")
     ] = "/",
     rename: Annotated[
         list[str] | None,
-        typer.Option("--rename", metavar="TYPE/OLD=NEW", help="A group's name at the target. May be given again."),
+        Option("--rename", metavar="TYPE/OLD=NEW", help="A group's name at the target. May be given again."),
     ] = None,
     authority: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--authority",
             metavar="URL",
             help="Refuse what claims an authority that is not this or under it. May be given again.",
         ),
     ] = None,
     every: Annotated[
-        float | None,
-        typer.Option("--every", metavar="SECONDS", help="Compare everything again every SECONDS.", min=0.1),
+        float | None, Option("--every", metavar="SECONDS", help="Compare everything again every SECONDS.", min=0.1)
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with each change as it is committed.")] = False,
+    follow: Annotated[bool, Option("--follow", help="Go on with each change as it is committed.")] = False,
     state: Annotated[
         Path | None,
-        typer.Option("--state", metavar="FILE", help="Remember there how far --follow has come, for the next time."),
+        Option("--state", metavar="FILE", help="Remember there how far --follow has come, for the next time."),
     ] = None,
-    model: Annotated[
-        bool, typer.Option("--model", help="Extend the target's model by the types it does not have.")
-    ] = False,
+    model: Annotated[bool, Option("--model", help="Extend the target's model by the types it does not have.")] = False,
     from_dialect: Annotated[
-        DialectName | None, typer.Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
+        RegistryDialect | None, Option("--from-dialect", help="What SOURCE speaks, if it is not to be found out.")
     ] = None,
     to_dialect: Annotated[
-        DialectName | None, typer.Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
+        RegistryDialect | None, Option("--to-dialect", help="What TARGET speaks, if it is not to be found out.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as one JSON object.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> int:
     """Open both, link them, copy."""
-    from signalbook.replication.link import Scope
     from signalbook.replication.opening import copying, link
-    from signalbook.replication.replicating import Replication
+    from signalbook.replication.replicating import Replication, StateFile, StateInMemory
     from signalbook.replication.report import CopyReport
-    from signalbook.replication.state import StateFile, StateInMemory
 
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
     wanted = Scope.parse(scope, rename or ())
     with _source(source, from_dialect) as ours, _target(target, to_dialect, source) as theirs:
-        way = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
+        between = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
         if model:
             _extend_model(ours, theirs)
         report = CopyReport()
         work = Replication(
-            ours, copying(ours, theirs, way, report), way, StateFile(state) if state else StateInMemory()
+            ours, copying(ours, theirs, between, report), between, StateFile(state) if state else StateInMemory()
         )
         with _shown(report):
             _work(work, follow=follow, every=every)
@@ -122,28 +108,20 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
             repeat(work, partial(time.sleep, every), threading.Event(), _failed)
 
 
-@contextmanager
-def _source(where: str, dialect: DialectName | None) -> Iterator[ReadableRegistry]:
+def _source(where: str, dialect: RegistryDialect | None) -> AbstractContextManager[ReadableRegistry]:
     from signalbook.replication.opening import open_source
 
     if _is_remote(where):
-        with open_source(where, timeout=_timeout(), dialect=_spoken(dialect)) as registry:
-            yield registry
-        return
-    with _local(where, create=False) as registry:
-        yield registry
+        return open_source(where, timeout=_timeout(), dialect=dialect)
+    return _local(where, create=False)
 
 
-@contextmanager
-def _target(where: str, dialect: DialectName | None, source: str) -> Iterator[CopyTarget]:
+def _target(where: str, dialect: RegistryDialect | None, source: str) -> AbstractContextManager[CopyTarget]:
     from signalbook.replication.opening import open_target
 
     if _is_remote(where):
-        with open_target(where, timeout=_timeout(), dialect=_spoken(dialect), source=source) as registry:
-            yield registry
-        return
-    with _local(where, create=True) as registry:
-        yield registry
+        return open_target(where, timeout=_timeout(), dialect=dialect, source=source)
+    return _local(where, create=True)
 
 
 @contextmanager
@@ -153,12 +131,6 @@ def _local(where: str, *, create: bool) -> Iterator[LocalRegistry]:
     given = settings.load({"db": where}, environ=os.environ)
     with open_engine(given, create=create) as engine:
         yield LocalRegistry(engine, given.base_url)
-
-
-def _spoken(dialect: DialectName | None) -> Spoken | None:
-    from signalbook.replication.opening import RegistryDialect as Spoken
-
-    return None if dialect is None else Spoken(dialect.value)
 
 
 def _timeout() -> float:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer import Argument, Option
 
 from signalbook import settings
-from signalbook.cli.console import plain
+from signalbook.cli.console import plain, print_json
 from signalbook.errors import SignalbookError
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
 if TYPE_CHECKING:
     from signalbook.client.client import Subscriptions
@@ -35,63 +36,43 @@ _BY_SCHEME: Final = {
 
 ServerOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--server",
         metavar="URL",
         help="The registry at this URL; without it the one that the settings host and port name.",
-        show_default=False,
     ),
 ]
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The subscription's id.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+IdArgument = Annotated[str, Argument(metavar="ID", help="The subscription's id.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 app: Final = typer.Typer(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
 
 
 def subscribe(
-    sink: Annotated[str, typer.Argument(metavar="SINK", help="Where events go.", show_default=False)],
-    protocol: Annotated[
-        str | None, typer.Option("--protocol", metavar="NAME", help="Such as HTTP or MQTT3.", show_default=False)
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--source", metavar="URL", help="The API whose events are wanted.", show_default=False),
-    ] = None,
+    sink: Annotated[str, Argument(metavar="SINK", help="Where events go.")],
+    protocol: Annotated[str | None, Option("--protocol", metavar="NAME", help="Such as HTTP or MQTT3.")] = None,
+    source: Annotated[str | None, Option("--source", metavar="URL", help="The API whose events are wanted.")] = None,
     type: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="TYPE", help="Only events of this type; repeatable.", show_default=False),
+        list[str] | None, Option("--type", metavar="TYPE", help="Only events of this type; repeatable.")
     ] = None,
-    subject: Annotated[
-        str | None,
-        typer.Option("--subject", metavar="PREFIX", help="Only subjects that begin so.", show_default=False),
-    ] = None,
+    subject: Annotated[str | None, Option("--subject", metavar="PREFIX", help="Only subjects that begin so.")] = None,
     filter: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--filter",
             "-f",
             metavar="SQL|JSON",
             help="Only what matches: CloudEvents SQL or a filter; repeatable, all have to.",
-            show_default=False,
         ),
     ] = None,
     setting: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--setting", metavar="NAME=VALUE", help="A setting of the protocol; repeatable.", show_default=False
-        ),
+        list[str] | None, Option("--setting", metavar="NAME=VALUE", help="A setting of the protocol; repeatable.")
     ] = None,
     credential: Annotated[
-        Path | None,
-        typer.Option(
-            "--credential", metavar="FILE", help="File with the credential for the sink, JSON.", show_default=False
-        ),
+        Path | None, Option("--credential", metavar="FILE", help="File with the credential for the sink, JSON.")
     ] = None,
     after: Annotated[
-        int | None,
-        typer.Option(
-            "--after", metavar="POSITION", min=0, help="Begin behind this event, not now.", show_default=False
-        ),
+        int | None, Option("--after", metavar="POSITION", min=0, help="Begin behind this event, not now.")
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
@@ -110,10 +91,7 @@ def subscribe(
     }
     with _open(server) as subscriptions:
         made = subscriptions.add({name: value for name, value in wanted.items() if value})
-    if json:
-        _print(made)
-    else:
-        typer.echo(made["id"])
+    _show_created(made, json)
 
 
 @app.command("list")
@@ -121,7 +99,7 @@ def list_(server: ServerOption = None, json: JsonOption = False) -> None:
     """Show all subscriptions, a line each: id, state, events delivered, sink, last error."""
     with _open(server) as subscriptions:
         if json:
-            _print(list(subscriptions))
+            print_json(list(subscriptions))
             return
         for one in subscriptions:
             state = one.get("status", {})
@@ -133,14 +111,12 @@ def list_(server: ServerOption = None, json: JsonOption = False) -> None:
 def show(id: IdArgument, server: ServerOption = None) -> None:
     """Show a subscription and the status of its deliveries as JSON."""
     with _open(server) as subscriptions:
-        _print(subscriptions.get(id))
+        print_json(subscriptions.get(id))
 
 
 @app.command("create")
 def create(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A subscription in JSON; - is standard input.", show_default=False)
-    ],
+    file: Annotated[Path, Argument(metavar="FILE", help="A subscription in JSON; - is standard input.")],
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -148,10 +124,7 @@ def create(
     document = _document(file)
     with _open(server) as subscriptions:
         made = subscriptions.add(document)
-    if json:
-        _print(made)
-    else:
-        typer.echo(made["id"])
+    _show_created(made, json)
 
 
 @app.command("resume")
@@ -166,6 +139,13 @@ def delete(id: IdArgument, server: ServerOption = None) -> None:
     """End a subscription."""
     with _open(server) as subscriptions:
         subscriptions.delete(id)
+
+
+def _show_created(made: JSONObject, json: bool) -> None:
+    if json:
+        print_json(made)
+    else:
+        typer.echo(made["id"])
 
 
 @contextmanager
@@ -223,7 +203,3 @@ def _document(path: Path) -> JSONObject:
     if not isinstance(found, dict):
         raise SignalbookError(f"{path}: this is no JSON object")
     return found
-
-
-def _print(value: JSON) -> None:
-    sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")

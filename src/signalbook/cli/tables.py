@@ -1,15 +1,18 @@
-"""``signalbook pipeline status``, ``profile``, ``compact`` and ``views``: what an output folder holds."""
+"""``signalbook pipeline status``, ``profile``, ``metrics``, ``compact`` and ``views``: what an output folder holds."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer import Argument, Option
 
-from signalbook.cli import reports
-from signalbook.cli.console import working
+from signalbook.cli import console
+from signalbook.cli.console import plain, table, working
+from signalbook.cli.replay import MasterOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -33,46 +36,60 @@ VIEWS: Final = (
     "Print the SQL of a view for each message definition, over all of its tables: a definition has several once its "
     "columns changed in a way that no table can follow."
 )
+METRICS: Final = (
+    "Print the metrics of all batches that were committed to an output folder, in Prometheus' text format.\n\n"
+    "To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port."
+)
 _MIB: Final = 1024 * 1024
-OutputOption = Annotated[Path, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object a line.")]
-DefinitionOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
+OutputOption = Annotated[Path, Option("--output", metavar="DIR", help="The output folder.")]
+JsonOption = Annotated[bool, Option("--json", help="Print one JSON object a line.")]
+PipelineOption = Annotated[
+    str | None,
+    Option(
+        "--pipeline",
+        metavar="NAME",
+        help="What the pipeline is called there and in metrics.",
+        show_default="the name of the output folder",
     ),
+]
+DefinitionOption = Annotated[
+    list[str] | None, Option("--definition", metavar="XID", help="Only this message definition; may be given again.")
 ]
 
 
 def status(
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="DIR", help="The output folder.", show_default=False)
-    ] = None,
+    output: Annotated[Path | None, Option("--output", metavar="DIR", help="The output folder.")] = None,
     registry: Annotated[
-        str | None,
-        typer.Option(
-            "--registry", metavar="URL", help="What was reported to this registry instead.", show_default=False
-        ),
+        str | None, Option("--registry", metavar="URL", help="What was reported to this registry instead.")
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option("--pipeline", metavar="NAME", help="There, all reports of this one.", show_default=False),
-    ] = None,
+    name: Annotated[str | None, Option("--pipeline", metavar="NAME", help="There, all reports of this one.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the batches."""
     if registry is not None and output is None:
-        reports.history(registry, name, as_json=as_json)
+        _history(registry, name, as_json=as_json)
     elif output is not None and registry is None and name is None:
         _batches(output, as_json)
     else:
         raise typer.BadParameter("give either --output, or --registry with or without --pipeline")
 
 
-def _batches(output: Path, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
+def _history(url: str, name: str | None, *, as_json: bool) -> None:
+    """Print the pipelines that a registry knows of, or the reports of one, the newest first."""
+    from signalbook.cli.registry import open_client
 
+    with open_client(url) as client:
+        for each in client.pipelines if name is None else client.pipelines.reports(name):
+            report = each["last"] if name is None else each["report"]
+            if as_json:
+                typer.echo(dump_json(each))
+                continue
+            counts = f"{report['read']:,} read = {report['landed']:,} landed + {report['dead_lettered']:,} dead letters"
+            shown = (each.get("name", ""), report["batch"], report.get("finished", ""), counts)
+            typer.echo("\t".join(plain(text) for text in shown if text) + f" + {report['dropped']:,} dropped")
+
+
+def _batches(output: Path, as_json: bool) -> None:
     from signalbook import pipeline
 
     found = pipeline.status(output)
@@ -81,52 +98,36 @@ def _batches(output: Path, as_json: bool) -> None:
             typer.echo(dump_json(line))
         return
     if found.streams:
-        Console(highlight=False).print(_streams(found.streams))
-    table = Table("batch")
-    for name in ("read", "landed", "dead letters", "dropped"):
-        table.add_column(name, justify="right")
-    table.add_column("reasons")
+        console.output().print(_streams(found.streams))
+    batches = table("batch", numbers=("read", "landed", "dead letters", "dropped"))
+    batches.add_column("reasons")
     for report in found.reports:
         tally = report.tally
         counts = (tally.read, report.landed, tally.dead_lettered, tally.dropped)
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.reasons.most_common())
-        table.add_row(report.batch, *(f"{count:,}" for count in counts), reasons)
-    Console(highlight=False).print(table)
+        batches.add_row(report.batch, *(f"{count:,}" for count in counts), reasons)
+    console.output().print(batches)
 
 
 def _streams(streams: Sequence[StreamState]) -> Table:
-    from rich.table import Table
-
-    table = Table("stream")
-    for name in ("batches", "read", "landed", "dead letters", "dropped"):
-        table.add_column(name, justify="right")
-    table.add_column("last batch")
+    found = table("stream", numbers=("batches", "read", "landed", "dead letters", "dropped"))
+    found.add_column("last batch")
     for each in streams:
         tally = each.tally
         counts = (each.batches, tally.read, tally.landed.total(), tally.dead_lettered, tally.dropped)
         finished = f"{each.finished:%Y-%m-%d %H:%M:%S} UTC" if each.finished else ""
-        table.add_row(each.name, *(f"{count:,}" for count in counts), finished)
-    return table
+        found.add_row(each.name, *(f"{count:,}" for count in counts), finished)
+    return found
 
 
 def profile(
     output: OutputOption,
-    definition: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--definition", metavar="XID", help="Only this message definition; may be given again.", show_default=False
-        ),
-    ] = None,
+    definition: DefinitionOption = None,
     registry: Annotated[
         str | None,
-        typer.Option(
-            "--registry",
-            metavar="URL|FILE|DIR",
-            help="Show where these definitions differ from the tables.",
-            show_default=False,
-        ),
+        Option("--registry", metavar="URL|FILE|DIR", help="Show where these definitions differ from the tables."),
     ] = None,
-    master: Annotated[str, typer.Option("--master", help="Spark master.")] = "local[*]",
+    master: MasterOption = "local[*]",
     as_json: JsonOption = False,
 ) -> None:
     """Profile the tables."""
@@ -142,23 +143,22 @@ def profile(
 
 
 def _show_profile(found: Profile) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    screen = Console(highlight=False)
-    table = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
-    table.add_column("column", overflow="fold")
-    table.add_column("type", max_width=12, no_wrap=True)
+    screen = console.output()
+    columns = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
+    columns.add_column("column", overflow="fold")
+    columns.add_column("type", max_width=12, no_wrap=True)
     for name in ("empty", "distinct"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=8)
+        columns.add_column(name, justify="right", no_wrap=True, min_width=8)
     for name in ("least", "greatest"):
-        table.add_column(name, max_width=16, no_wrap=True)
+        columns.add_column(name, max_width=16, no_wrap=True)
     for column in found.columns:
         if column.payload:
             empty = f"{column.nulls / found.rows:.1%}" if found.rows else ""
             distinct = "" if column.distinct is None else f"{column.distinct:,}"
-            table.add_row(column.name, column.type, empty, distinct, column.least, column.most)
-    screen.print(table)
+            columns.add_row(column.name, column.type, empty, distinct, column.least, column.most)
+    screen.print(columns)
     if found.unseen:
         screen.print(f"declared, and never seen: {', '.join(found.unseen)}", soft_wrap=True)
     if found.undeclared:
@@ -169,7 +169,7 @@ def compact(
     output: OutputOption,
     definition: DefinitionOption = None,
     target_size: Annotated[
-        int, typer.Option("--target-size", metavar="MIB", min=1, help="How large files are to become at most.")
+        int, Option("--target-size", metavar="MIB", min=1, help="How large files are to become at most.")
     ] = 256,
     as_json: JsonOption = False,
 ) -> None:
@@ -191,26 +191,21 @@ def compact(
 
 
 def _show_compaction(done: Sequence[Compaction]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     if not done:
         typer.echo("nothing to compact")
         return
-    table = Table("table")
-    for name in ("rows", "files before", "after", "MiB before", "after"):
-        table.add_column(name, justify="right")
+    tables = table("table", numbers=("rows", "files before", "after", "MiB before", "after"))
     for each in done:
         sizes = (f"{size / _MIB:,.1f}" for size in (each.bytes_before, each.bytes_after))
-        table.add_row(str(each.table), f"{each.rows:,}", f"{each.files_before:,}", f"{each.files_after:,}", *sizes)
-    Console(highlight=False).print(table)
+        tables.add_row(str(each.table), f"{each.rows:,}", f"{each.files_before:,}", f"{each.files_after:,}", *sizes)
+    console.output().print(tables)
 
 
 def views(
     output: OutputOption,
     definition: DefinitionOption = None,
     catalog: Annotated[
-        str, typer.Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
+        str, Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
     ] = "default",
     as_json: JsonOption = False,
 ) -> None:
@@ -219,3 +214,12 @@ def views(
 
     for view in pipeline.views(output, tuple(definition or ()), catalog):
         typer.echo(dump_json(view) if as_json else f"{view['sql']};\n")
+
+
+def metrics(
+    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")], pipeline: PipelineOption = None
+) -> None:
+    """Print metrics."""
+    from signalbook.pipeline import exposition
+
+    sys.stdout.buffer.write(exposition(output, pipeline or ""))

@@ -3,71 +3,25 @@
 from __future__ import annotations
 
 import time
+from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Final, Self, TypedDict, Unpack
+from typing import ClassVar, Final, Self, TypedDict, Unpack
 from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 
 from signalbook.client import transport
 from signalbook.client.registry import aimed
-from signalbook.client.responses import BadResponse, Document, NotFound, document, json_object, json_objects
+from signalbook.client.responses import BadResponse, Document, Events, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
 from signalbook.documents import Upload
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import JSON, JSONObject
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT
 
 _EVENTS: Final = "/events"
 _STREAM: Final = "text/event-stream"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
-    """CloudEvents in the order of their commits, the ``position`` they reach to, and whether there are ``more`` now."""
-
-    events: tuple[JSONObject, ...]
-    position: int
-    more: bool
-
-
-def _read_feed(transport: Transport, after: int, limit: int | None) -> Events:
-    """As ``Client.events``."""
-    query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
-    answer = transport.send("GET", _EVENTS, query=query)
-    try:
-        events = parse_json(answer.content)
-    except JSONError as error:
-        raise BadResponse(f"{answer.url}: this is no change feed ({error})") from None
-    if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
-        raise BadResponse(f"{answer.url}: this is no change feed: it answers without a batch of events")
-    following = answer.links.get("next", {}).get("url")
-    _last_event = after if not events else _number(str(events[-1].get("id", "")), answer)
-    position = _last_event if following is None else _after(following, answer)
-    return Events(events=tuple(events), position=max(after, position), more=following is not None)
-
-
-def _last_event(transport: Transport) -> int:
-    """As ``Client.last_event``."""
-    answer = transport.send("GET", _EVENTS, query={"limit": "1"})
-    link = answer.links.get("last", {}).get("url")
-    if link is None:
-        raise BadResponse(f"{answer.url}: the change feed does not say where it ends")
-    return _after(link, answer)
-
-
-def _wait_for_event(transport: Transport, after: int, seconds: float) -> bool:
-    """As ``Client.wait_for_event``."""
-    deadline = time.monotonic() + seconds
-    headers = {"Accept": _STREAM}
-    lines = transport.lines(_EVENTS, query={"after": str(after)}, headers=headers, timeout=seconds)
-    try:
-        with closing(lines):
-            return any(line.startswith("data:") for line in _until(deadline, lines))
-    except httpx.ReadTimeout:
-        return False
 
 
 def _until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
@@ -77,62 +31,62 @@ def _until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
             return
 
 
-def _after(url: str, answer: httpx.Response) -> int:
-    return _number("".join(parse_qs(urlsplit(url).query).get("after", ())), answer)
+def _after(url: str, response: httpx.Response) -> int:
+    return _number("".join(parse_qs(urlsplit(url).query).get("after", ())), response)
 
 
-def _number(text: str, answer: httpx.Response) -> int:
+def _number(text: str, response: httpx.Response) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 20):
-        raise BadResponse(f"{answer.url}: {text[:40]!r} is no position of a change feed")
+        raise BadResponse(f"{response.url}: {text[:40]!r} is no position of a change feed")
     return int(text)
 
 
-_PIPELINES: Final = "/pipelines"
+class _Listed(ABC):
+    """What is listed at a path of the server, one below it each. Every method raises as those of ``Client``."""
 
-
-class Pipelines:
-    """``Client.pipelines``: iterate over it for all there are, by name, each with the gist of its newest report.
-
-    Reports are JSON objects, as ``signalbook pipeline run --json`` prints them. Every method raises as those of
-    ``Client``.
-    """
+    path: ClassVar[str]
+    called: ClassVar[str]
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def __iter__(self) -> Iterator[JSONObject]:
-        """All of them, page after page."""
-        return self._pages(_PIPELINES)
+        """All of them, page after page as they are asked for."""
+        return self._pages(self.path)
 
-    def get(self, name: str) -> JSONObject:
-        """One of them, with its newest report."""
-        return json_object(self._transport.send("GET", _pipeline_path(name)))
+    def get(self, id: str) -> JSONObject:
+        """One of them."""
+        return json_object(self._transport.send("GET", self._path_of(id)))
+
+    def delete(self, id: str) -> None:
+        """Delete one of them, with all that belongs to it."""
+        self._transport.send("DELETE", self._path_of(id))
+
+    def _path_of(self, id: str) -> str:
+        return f"{self.path}/{quote(id, safe='')}"
+
+    def _pages(self, url: str) -> Iterator[JSONObject]:
+        for response in self._transport.pages(url):
+            yield from json_objects(response, self.called)
+
+
+class Pipelines(_Listed):
+    """``Client.pipelines``: iterate over it for all there are, by name, each with the gist of its newest report.
+
+    One by itself comes with its whole newest report. Reports are JSON objects, as ``signalbook pipeline run --json``
+    prints them.
+    """
+
+    path = "/pipelines"
+    called = "pipelines or reports"
 
     def reports(self, name: str) -> Iterator[JSONObject]:
         """The reports that are kept of one, the newest first, page after page as they are asked for."""
-        return self._pages(f"{_pipeline_path(name)}/reports")
+        return self._pages(f"{self._path_of(name)}/reports")
 
     def add(self, name: str, report: JSONObject) -> JSONObject:
         """Report a batch; the same report again changes nothing, another one replaces it. Returns its ``number``."""
-        headers = {"Content-Type": "application/json"}
-        path = f"{_pipeline_path(name)}/reports"
-        return json_object(self._transport.send("POST", path, content=dump_json(report), headers=headers))
-
-    def delete(self, name: str) -> None:
-        """Forget one and its reports."""
-        self._transport.send("DELETE", _pipeline_path(name))
-
-    def _pages(self, url: str) -> Iterator[JSONObject]:
-        for answer in self._transport.pages(url):
-            yield from json_objects(answer, "pipelines or reports")
-
-
-def _pipeline_path(name: str) -> str:
-    return f"{_PIPELINES}/{quote(name, safe='')}"
-
-
-_SUBSCRIPTIONS: Final = "/subscriptions"
-_HEADERS: Final = {"Content-Type": "application/json"}
+        return json_object(self._transport.send("POST", f"{self._path_of(name)}/reports", json=report))
 
 
 class SubscriptionOptions(TypedDict, total=False):
@@ -146,20 +100,15 @@ class SubscriptionOptions(TypedDict, total=False):
     sinkcredential: JSONObject
 
 
-class Subscriptions:
+class Subscriptions(_Listed):
     """``Client.subscriptions``: iterate over it for all there are, in the order they were created in.
 
     A subscription is a JSON object as the server shows it: with its ``id`` and the ``status`` of its deliveries, and
-    without secrets. Every method raises as those of ``Client``.
+    without secrets. To the sink of one that is deleted nothing more is delivered.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-
-    def __iter__(self) -> Iterator[JSONObject]:
-        """All of them, page after page."""
-        for answer in self._transport.pages(_SUBSCRIPTIONS):
-            yield from json_objects(answer, "subscriptions")
+    path = "/subscriptions"
+    called = "subscriptions"
 
     def create(self, sink: str, *, protocol: str = "HTTP", **wanted: Unpack[SubscriptionOptions]) -> JSONObject:
         """Have change events delivered to ``sink``. Returns the subscription."""
@@ -167,28 +116,14 @@ class Subscriptions:
 
     def add(self, document: JSONObject) -> JSONObject:
         """Create the subscription that a document says. Returns it as it is now."""
-        return json_object(self._transport.send("POST", _SUBSCRIPTIONS, content=dump_json(document), headers=_HEADERS))
-
-    def get(self, id: str) -> JSONObject:
-        """One of them."""
-        return json_object(self._transport.send("GET", _subscription_path(id)))
+        return json_object(self._transport.send("POST", self.path, json=document))
 
     def replace(self, id: str, document: JSONObject) -> JSONObject:
         """Replace one, keeping its secrets if it leaves them out; what was given up is tried again."""
-        return json_object(
-            self._transport.send("PUT", _subscription_path(id), content=dump_json(document), headers=_HEADERS)
-        )
-
-    def delete(self, id: str) -> None:
-        """Delete one: nothing more is delivered."""
-        self._transport.send("DELETE", _subscription_path(id))
+        return json_object(self._transport.send("PUT", self._path_of(id), json=document))
 
 
-def _subscription_path(id: str) -> str:
-    return f"{_SUBSCRIPTIONS}/{quote(id, safe='')}"
-
-
-MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 ATTEMPTS: Final = 4
 
 
@@ -199,11 +134,18 @@ class WriteFlags(TypedDict, total=False):
     setdefaultversionid: str
 
 
+class DocumentMetadata(TypedDict, total=False):
+    """What comes beside a document: its ``contenttype``, and ``attributes``, of which None deletes one."""
+
+    contenttype: str | None
+    attributes: Mapping[str, str | None] | None
+
+
 class Client:
     """Connections to one registry; a context manager.
 
     ``base_url`` is the URL of the registry's root, ``timeout`` seconds for each step of a request, ``max_bytes`` the
-    largest answer taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
+    largest response taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
     times when the server cannot be reached or is busy (503); nothing else is ever sent twice. Every method raises
     ``Unreachable``, ``BadResponse`` or ``Refused``.
     """
@@ -213,7 +155,7 @@ class Client:
         base_url: str,
         *,
         timeout: float = 30.0,
-        max_bytes: int = MAX_ANSWER_BYTES,
+        max_bytes: int = MAX_RESPONSE_BYTES,
         attempts: int = ATTEMPTS,
         headers: Mapping[str, str] | None = None,
     ) -> None:
@@ -247,8 +189,8 @@ class Client:
     ) -> Iterator[tuple[str, JSONObject]]:
         """The members of a collection in its order, page after page, at most ``limit`` in one (pagination/spec.md)."""
         query = transport.read_query(**flags) | ({} if limit is None else {"limit": str(limit)})
-        for answer in self._transport.pages(transport.path_of(target), query=query):
-            yield from json_object(answer).items()
+        for response in self._transport.pages(transport.path_of(target), query=query):
+            yield from json_object(response).items()
 
     def put(self, target: Target, body: JSONObject, **flags: Unpack[WriteFlags]) -> JSONObject:
         """Create or replace an entity."""
@@ -269,9 +211,7 @@ class Client:
 
     def delete_members(self, collection: Target, ids: Iterable[str]) -> None:
         """Delete these members of a collection, as far as they are there; no others."""
-        body = dump_json({name: {} for name in ids})
-        headers = {"Content-Type": "application/json"}
-        self._transport.send("DELETE", transport.path_of(collection), content=body, headers=headers)
+        self._transport.send("DELETE", transport.path_of(collection), json={name: {} for name in ids})
 
     # Documents, as bytes
 
@@ -279,27 +219,13 @@ class Client:
         """The document of a Resource or Version."""
         return document(self._transport.send("GET", transport.path_of(target, details=False)))
 
-    def put_document(
-        self,
-        target: Target,
-        content: bytes,
-        *,
-        contenttype: str | None = None,
-        attributes: Mapping[str, str | None] | None = None,
-    ) -> Document:
-        """Store the document of a Resource or Version, with attributes beside it (None deletes one)."""
-        return self._write_document("PUT", target, content, contenttype, attributes or {})
+    def put_document(self, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]) -> Document:
+        """Store the document of a Resource or Version."""
+        return self._write_document("PUT", target, content, **beside)
 
-    def post_document(
-        self,
-        target: Target,
-        content: bytes,
-        *,
-        contenttype: str | None = None,
-        attributes: Mapping[str, str | None] | None = None,
-    ) -> Document:
+    def post_document(self, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]) -> Document:
         """Add a Version with this document to a Resource."""
-        return self._write_document("POST", target, content, contenttype, attributes or {})
+        return self._write_document("POST", target, content, **beside)
 
     # The registry as a whole
 
@@ -363,15 +289,34 @@ class Client:
 
         Not every server has a change feed: then ``NotFound``.
         """
-        return _read_feed(self._transport, after, limit)
+        query = {"after": str(after)} | ({} if limit is None else {"limit": str(limit)})
+        response = self._transport.send("GET", _EVENTS, query=query)
+        events = json_objects(response, "change events")
+        following = response.links.get("next", {}).get("url")
+        # A page with a successor reaches to where that begins, which may be behind its last event.
+        last = after if not events else _number(str(events[-1].get("id", "")), response)
+        position = last if following is None else _after(following, response)
+        return Events(events=tuple(events), position=max(after, position), more=following is not None)
 
     def last_event(self) -> int:
         """The position behind all changes there are: where to follow from for who has read the registry itself."""
-        return _last_event(self._transport)
+        response = self._transport.send("GET", _EVENTS, query={"limit": "1"})
+        link = response.links.get("last", {}).get("url")
+        if link is None:
+            raise BadResponse(f"{response.url}: the change feed does not say where it ends")
+        return _after(link, response)
 
     def wait_for_event(self, after: int, seconds: float) -> bool:
         """Whether there is a change behind the position ``after``, once there is, or within ``seconds``."""
-        return _wait_for_event(self._transport, after, seconds)
+        deadline = time.monotonic() + seconds
+        lines = self._transport.lines(
+            _EVENTS, query={"after": str(after)}, headers={"Accept": _STREAM}, timeout=seconds
+        )
+        try:
+            with closing(lines):
+                return any(line.startswith("data:") for line in _until(deadline, lines))
+        except httpx.ReadTimeout:
+            return False
 
     @property
     def pipelines(self) -> Pipelines:
@@ -403,35 +348,31 @@ class Client:
         ``compatibility`` it is judged as if that were the rule of the Resource.
         """
         query = transport.write_query(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
-        headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in (attributes or {}).items()}
-        if content is None and body is not None:
-            content_type: str | None = "application/json"
-            sent: bytes | None = dump_json(body)
-        else:
-            content_type, sent = contenttype, content
-        headers |= {} if content_type is None else {"Content-Type": content_type}
+        headers = _headers(contenttype=contenttype, attributes=attributes)
         url = "/check" + transport.path_of(target, details=content is None)
-        return Verdict.from_json(
-            json_object(self._transport.send(method, url, query=query, content=sent, headers=headers))
-        )
+        json = body if content is None else None
+        response = self._transport.send(method, url, query=query, content=content, json=json, headers=headers)
+        return Verdict.from_json(json_object(response))
 
     def check_document(self, document: JSON, *, ignore: Sequence[str] = ()) -> Verdict:
         """Whether ``import_document`` would be accepted. Raises ``DocumentError`` too."""
         upload = aimed(document, self.modelsource, ignore)
         return self.check("PATCH", upload.target, upload.body, ignore=[*upload.ignore, *ignore])
 
-    # Below: from requests to answers
+    # Below: from requests to responses
 
     def _object(self, method: str, path: str, *, query: Query | None = None, body: JSON = None) -> JSONObject:
-        content = None if body is None else dump_json(body)
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        return json_object(self._transport.send(method, path, query=query, content=content, headers=headers))
+        return json_object(self._transport.send(method, path, query=query, json=body))
 
     def _write_document(
-        self, method: str, target: Target, content: bytes, contenttype: str | None, attributes: Mapping[str, str | None]
+        self, method: str, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]
     ) -> Document:
-        headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in attributes.items()}
-        if contenttype is not None:
-            headers["Content-Type"] = contenttype
         url = transport.path_of(target, details=False)
-        return document(self._transport.send(method, url, content=content, headers=headers))
+        return document(self._transport.send(method, url, content=content, headers=_headers(**beside)))
+
+
+def _headers(**beside: Unpack[DocumentMetadata]) -> dict[str, str]:
+    """What goes beside a document, as headers of the request."""
+    attributes, contenttype = beside.get("attributes") or {}, beside.get("contenttype")
+    headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in attributes.items()}
+    return headers if contenttype is None else {**headers, "Content-Type": contenttype}

@@ -12,7 +12,6 @@ from signalbook.client.client import Client
 from signalbook.client.registry import (
     PAGE,
     URI_APIS,
-    ChangeBatch,
     NoHistory,
     Pruned,
     Refusal,
@@ -21,7 +20,7 @@ from signalbook.client.registry import (
     WriteChecks,
     mark_of,
 )
-from signalbook.client.responses import BadResponse, ClientError, NotFound, Refused, Unreachable
+from signalbook.client.responses import BadResponse, ClientError, Events, NotFound, Refused, Unreachable
 from signalbook.client.transport import ReadFlags
 from signalbook.values import JSON, JSONObject
 from signalbook.verdict import Verdict
@@ -46,7 +45,6 @@ class RemoteRegistry:
 
     @property
     def url(self) -> str:
-        """As the protocol says."""
         if self._url is None:
             shown = self._client.get(ROOT).get("self")
             self._url = shown.rstrip("/") if isinstance(shown, str) else self._client.base_url
@@ -58,15 +56,12 @@ class RemoteRegistry:
         return {kind: self.url + path for kind, path in apis if self._client.offers(f"{path}{_LISTS[kind]}")}
 
     def model(self) -> JSONObject:
-        """As the protocol says."""
         return self._client.model()
 
     def modelsource(self) -> JSONObject:
-        """As the protocol says."""
         return self._client.modelsource()
 
     def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
-        """As the protocol says."""
         try:
             return self._client.get(xid, **_flags(xid.kind, deep=deep, binary=binary))
         except NotFound:
@@ -85,7 +80,6 @@ class RemoteRegistry:
             raise _too_large(error) from None
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
-        """As the protocol says."""
         return self._client.get(xid, **flags)
 
     def items(
@@ -96,11 +90,9 @@ class RemoteRegistry:
         return islice(self._client.items(xid, limit=page, **flags), limit)
 
     def export(self, target: Xid) -> Iterator[bytes]:
-        """As the protocol says."""
         return self._client.export_stream(target)
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
-        """As the protocol says."""
         try:
             self._client.patch(target, body, ignore=["epoch", *ignore])
         except Refused as error:
@@ -108,7 +100,6 @@ class RemoteRegistry:
         return True
 
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
-        """As the protocol says."""
         try:
             self._client.delete_members(collection, ids)
         except NotFound:
@@ -117,7 +108,6 @@ class RemoteRegistry:
             raise _refusal(error) from None
 
     def replace_model(self, source: JSONObject) -> None:
-        """As the protocol says."""
         try:
             self._client.put_modelsource(source)
         except Refused as error:
@@ -139,26 +129,23 @@ class RemoteRegistry:
         yield RemoteChecks(self._client)
 
     def position(self) -> int:
-        """As the protocol says."""
         try:
             return self._client.last_event()
+        # A server that knows nothing of a feed may have a page there instead of 404.
         except (NotFound, BadResponse) as error:
             raise NoHistory(
                 f"{self.url} has no change feed to follow: copy it every so many seconds ({error})"
             ) from None
 
-    def changes(self, after: int) -> ChangeBatch:
-        """As the protocol says."""
+    def changes(self, after: int) -> Events:
         try:
-            found = self._client.events(after, limit=_EVENTS)
+            return self._client.events(after, limit=_EVENTS)
         except Refused as error:
             if error.status == HTTPStatus.GONE:
                 raise Pruned(str(error)) from None
             raise
-        return ChangeBatch(events=found.events, position=found.position, more=found.more)
 
     def mark(self, position: int) -> str:
-        """As the protocol says."""
         if not position:
             return ""
         try:
@@ -167,7 +154,6 @@ class RemoteRegistry:
             return ""
 
     def wait(self, after: int, seconds: float) -> None:
-        """As the protocol says."""
         self._client.wait_for_event(after, seconds)
 
 
@@ -197,16 +183,13 @@ class RemoteChecks:
         self._client = client
 
     def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-        """As the protocol says."""
         return self._client.check_document(document, ignore=ignore)
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
-        """As the protocol says."""
         attributes = {"format": format}
         return self._client.check("POST", xid, content=content, attributes=attributes, compatibility=compatibility)
 
     def format_of(self, xid: Xid) -> str:
-        """As the protocol says."""
         try:
             return str(self._client.get(xid).get("format") or "")
         except NotFound:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import httpx
 
 from signalbook.errors import SignalbookError, describe
-from signalbook.values import Finding, JSONError, JSONObject, parse_json
+from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 _LONGEST_PAUSE: Final = 10.0
 _MAX_DEPTH: Final = 128
@@ -19,7 +19,7 @@ _PREFIX: Final = "xregistry-"
 
 
 class ClientError(SignalbookError):
-    """A request that brought no answer to use; the message is fit to show a person."""
+    """A request that brought no response to use; the message is fit to show a person."""
 
 
 class Unreachable(ClientError):
@@ -64,54 +64,55 @@ class Document:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-def document(answer: httpx.Response) -> Document:
-    """The document that ``answer`` carries, or says where to find."""
-    names = {name: value for name, value in answer.headers.items() if name.startswith(_PREFIX)}
+def document(response: httpx.Response) -> Document:
+    """The document that ``response`` carries, or says where to find."""
+    names = {name: value for name, value in response.headers.items() if name.startswith(_PREFIX)}
     return Document(
-        content=answer.content,
-        contenttype=answer.headers.get("content-type"),
-        url=answer.headers.get("location") if answer.status_code == HTTPStatus.SEE_OTHER else None,
+        content=response.content,
+        contenttype=response.headers.get("content-type"),
+        url=response.headers.get("location") if response.status_code == HTTPStatus.SEE_OTHER else None,
         attributes={name.removeprefix(_PREFIX): unquote(value) for name, value in names.items()},
     )
 
 
-def checked(answer: httpx.Response) -> httpx.Response:
-    """``answer`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``."""
-    status = answer.status_code
-    if answer.is_success or status == HTTPStatus.SEE_OTHER:
-        return answer
+def checked(response: httpx.Response) -> httpx.Response:
+    """``response`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``."""
+    status = response.status_code
+    if response.is_success or status == HTTPStatus.SEE_OTHER:
+        return response
     if status < HTTPStatus.BAD_REQUEST:
         raise BadResponse(
-            f"{answer.url}: the server sends to {answer.headers.get('location', 'nowhere')}: use that URL"
+            f"{response.url}: the server sends to {response.headers.get('location', 'nowhere')}: use that URL"
         )
     try:
-        body = parse_json(answer.content, max_depth=_MAX_DEPTH)
+        body = parse_json(response.content, max_depth=_MAX_DEPTH)
     except JSONError:
         body = {}
     error = NotFound if status == HTTPStatus.NOT_FOUND else Refused
     raise error(status, body if isinstance(body, dict) else {})
 
 
-def json_object(answer: httpx.Response) -> JSONObject:
-    """The JSON object in ``answer``. Raises ``BadResponse``."""
-    try:
-        value = parse_json(answer.content, max_depth=_MAX_DEPTH)
-    except JSONError as error:
-        raise BadResponse(f"{answer.url}: this is no registry: it answers without JSON ({error})") from None
+def json_object(response: httpx.Response) -> JSONObject:
+    """The JSON object in ``response``. Raises ``BadResponse``."""
+    value = _json(response, "this is no registry")
     if not isinstance(value, dict):
-        raise BadResponse(f"{answer.url}: this is no registry: it answers without a JSON object")
+        raise BadResponse(f"{response.url}: this is no registry: it answers without a JSON object")
     return value
 
 
-def json_objects(answer: httpx.Response, what: str) -> list[JSONObject]:
-    """The JSON objects listed in ``answer``; ``what`` they are is said in errors. Raises ``BadResponse``."""
-    try:
-        found = parse_json(answer.content, max_depth=_MAX_DEPTH)
-    except JSONError as error:
-        raise BadResponse(f"{answer.url}: these are no {what} ({error})") from None
+def json_objects(response: httpx.Response, what: str) -> list[JSONObject]:
+    """The JSON objects listed in ``response``; ``what`` they are is said in errors. Raises ``BadResponse``."""
+    found = _json(response, f"these are no {what}")
     if not isinstance(found, list) or not all(isinstance(member, dict) for member in found):
-        raise BadResponse(f"{answer.url}: these are no {what}: it answers without a list of objects")
+        raise BadResponse(f"{response.url}: these are no {what}: it answers without a list of objects")
     return found
+
+
+def _json(response: httpx.Response, problem: str) -> JSON:
+    try:
+        return parse_json(response.content, max_depth=_MAX_DEPTH)
+    except JSONError as error:
+        raise BadResponse(f"{response.url}: {problem}: it answers without JSON ({error})") from None
 
 
 def unreachable(base_url: str, error: httpx.HTTPError) -> str:
@@ -122,9 +123,9 @@ def unreachable(base_url: str, error: httpx.HTTPError) -> str:
     return f"cannot reach the server at {base_url} ({reason}): is it running, and is the URL right?"
 
 
-def retry_after(answer: httpx.Response, otherwise: float) -> float:
+def retry_after(response: httpx.Response, otherwise: float) -> float:
     """Seconds to wait before the next attempt (RFC9110 10.2.3); dates are not understood."""
-    text = answer.headers.get("retry-after", "")
+    text = response.headers.get("retry-after", "")
     return min(float(text), _LONGEST_PAUSE) if text.isdigit() else otherwise
 
 
@@ -133,3 +134,12 @@ def _reason(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """CloudEvents in the order of their commits, the ``position`` they reach to, and whether there are ``more`` now."""
+
+    events: tuple[JSONObject, ...]
+    position: int
+    more: bool

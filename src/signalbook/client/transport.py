@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
@@ -14,52 +15,54 @@ import httpx
 from signalbook import __version__
 from signalbook.client.responses import BadResponse, ClientError, Unreachable, checked, retry_after, unreachable
 from signalbook.uris import is_address, user_of, without_user
+from signalbook.values import JSON, dump_json
 from signalbook.xid import Kind, Xid, XidError
 
 _SHOWN: Final = (httpx.codes.OK, httpx.codes.SEE_OTHER)
 
 
 class ResponseCache:
-    """Answers to GET by URL, up to ``limit`` bytes of them; those used longest ago go first."""
+    """Responses to GET by URL, up to ``limit`` bytes of them; those used longest ago go first."""
 
     def __init__(self, *, limit: int = 16 << 20) -> None:
         self._limit = limit
         self._size = 0
-        self._answers: dict[str, httpx.Response] = {}
+        self._responses: dict[str, httpx.Response] = {}
 
     def ask(self, request: httpx.Request) -> None:
         """Let ``request`` tell what is here."""
-        kept = self._answers.get(str(request.url))
+        kept = self._responses.get(str(request.url))
         if request.method == "GET" and kept is not None:
             request.headers["If-None-Match"] = kept.headers["ETag"]
 
-    def settle(self, request: httpx.Request, answer: httpx.Response) -> httpx.Response:
-        """The answer to use: what was kept if it still holds, else ``answer``, kept for the next time."""
+    def update(self, request: httpx.Request, response: httpx.Response) -> httpx.Response:
+        """The response to use: what was kept if it still holds, else ``response``, kept for the next time."""
         url = str(request.url)
-        if answer.status_code == httpx.codes.NOT_MODIFIED and url in self._answers:
-            answer = self._take(url)
-        elif request.method != "GET" or answer.status_code not in _SHOWN or not _tag(answer):
-            return answer
-        elif url in self._answers:
+        if response.status_code == httpx.codes.NOT_MODIFIED and url in self._responses:
+            # Taken out and put back below: what was used last goes last.
+            response = self._take(url)
+        elif request.method != "GET" or response.status_code not in _SHOWN or not _tag(response):
+            return response
+        elif url in self._responses:
             self._take(url)
-        self._keep(url, answer)
-        return answer
+        self._keep(url, response)
+        return response
 
     def _take(self, url: str) -> httpx.Response:
-        answer = self._answers.pop(url)
-        self._size -= len(answer.content)
-        return answer
+        response = self._responses.pop(url)
+        self._size -= len(response.content)
+        return response
 
-    def _keep(self, url: str, answer: httpx.Response) -> None:
-        self._answers[url] = answer
-        self._size += len(answer.content)
+    def _keep(self, url: str, response: httpx.Response) -> None:
+        self._responses[url] = response
+        self._size += len(response.content)
         while self._size > self._limit:
-            self._take(next(iter(self._answers)))
+            self._take(next(iter(self._responses)))
 
 
-def _tag(answer: httpx.Response) -> str:
+def _tag(response: httpx.Response) -> str:
     """The entity tag, if it is one that can be sent back."""
-    tag: str = answer.headers.get("ETag", "")
+    tag: str = response.headers.get("ETag", "")
     return tag if tag.isascii() and tag.isprintable() else ""
 
 
@@ -134,7 +137,7 @@ _NEXT: Final = re.compile(r';\s*rel\s*=\s*"?next"?\s*(;|$)')
 class Transport:
     """HTTP connections to the server whose registry's root is at ``base_url``. Raises as ``Client`` does.
 
-    A user and a password in that URL are told to the server (RFC7617), and are no part of the URL from then on: it gets
+    A user and a password in that URL are sent to the server (RFC7617), and are no part of the URL from then on: it gets
     into messages, logs and copies.
     """
 
@@ -146,7 +149,7 @@ class Transport:
         self.base_url = without_user(base_url).rstrip("/")
         self._max_bytes = max_bytes
         self._attempts = attempts
-        self._kept = ResponseCache()
+        self._cache = ResponseCache()
         names = {"User-Agent": f"signalbook/{__version__}", **headers}
         # Reading all certificates there are takes longer than most errands; without TLS none is needed.
         self._http = httpx.Client(
@@ -164,12 +167,19 @@ class Transport:
         *,
         query: Query | None = None,
         content: bytes | None = None,
+        json: JSON = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
-        """The answer to one request, of 2xx or 303. ``url`` is absolute, or a path below the root."""
+        """The response to one request, of 2xx or 303. ``url`` is absolute, or a path below the root.
+
+        The body is ``content`` or, unless that is None, ``json`` as JSON.
+        """
+        if json is not None:
+            content, headers = dump_json(json), {**(headers or {}), "Content-Type": "application/json"}
         target = self.base_url + url if url.startswith("/") else url
         target = f"{target}?{query_string(query)}" if query else target
         request = self._http.build_request(method, target, content=content, headers=headers)
+        # A lost response does not say whether the request was carried out: what is not idempotent is sent once.
         attempts = self._attempts if method in _IDEMPOTENT else 1
         for attempt in range(1, attempts):
             pause = self._try(request, _FIRST_PAUSE * 2**attempt)
@@ -179,66 +189,65 @@ class Transport:
         return self._exchange(request)
 
     def stream(self, url: str, *, query: Query | None = None) -> Iterator[bytes]:
-        """The body of the answer to one GET as it comes, of any size. What follows a lost connection is an error."""
-        target = f"{self.base_url}{url}" + (f"?{query_string(query)}" if query else "")
-        try:
-            with self._http.stream("GET", target) as answer:
-                if not answer.is_success:
-                    answer.read()
-                checked(answer)
-                yield from answer.iter_bytes()
-        except httpx.HTTPError as error:
-            raise Unreachable(unreachable(self.base_url, error)) from None
+        """The body of the response to one GET as it comes, of any size. What follows a lost connection is an error."""
+        with self._open(url, query or {}) as response:
+            yield from response.iter_bytes()
 
     def lines(
         self, url: str, *, query: Query, headers: Mapping[str, str], timeout: float
     ) -> Generator[str, None, None]:
         """The lines of a stream without end. Raises ``httpx.ReadTimeout`` when none comes for ``timeout`` seconds."""
-        target = f"{self.base_url}{url}?{query_string(query)}"
+        with self._open(url, query, endless=True, headers=headers, timeout=timeout) as response:
+            yield from response.iter_lines()
+
+    @contextmanager
+    def _open(self, url: str, query: Query, *, endless: bool = False, **more: Any) -> Iterator[httpx.Response]:
+        """The response to one GET, to be read as it comes; if it is ``endless``, silence is no lost connection."""
+        target = f"{self.base_url}{url}" + (f"?{query_string(query)}" if query else "")
         try:
-            with self._http.stream("GET", target, headers=headers, timeout=timeout) as answer:
-                if not answer.is_success:
-                    answer.read()
-                checked(answer)
-                yield from answer.iter_lines()
-        except httpx.ReadTimeout:
-            raise
+            with self._http.stream("GET", target, **more) as response:
+                if not response.is_success:
+                    response.read()
+                yield checked(response)
         except httpx.HTTPError as error:
+            if endless and isinstance(error, httpx.ReadTimeout):
+                raise
             raise Unreachable(unreachable(self.base_url, error)) from None
 
     def pages(self, url: str, *, query: Query | None = None) -> Iterator[httpx.Response]:
-        """The answers to GET of a list, page after page as they are asked for (pagination/spec.md)."""
+        """The responses to GET of a list, page after page as they are asked for (pagination/spec.md)."""
         seen: set[str] = set()
         while url:
             if url in seen:
                 raise BadResponse(f"{url}: a page names itself, or one before it, as the next")
             seen.add(url)
-            answer = self.send("GET", url, query=query)
-            yield answer
-            url, query = self._next_page(answer), None
+            response = self.send("GET", url, query=query)
+            yield response
+            url, query = self._next_page(response), None
 
-    def _next_page(self, answer: httpx.Response) -> str:
-        """The URL of the page after ``answer``, ``""`` behind the last one. It has to be on the same server."""
-        for link in answer.headers.get_list("link"):
+    def _next_page(self, response: httpx.Response) -> str:
+        """The URL of the page after ``response``, ``""`` behind the last one. It has to be on the same server."""
+        for link in response.headers.get_list("link"):
             for url, parameters in _LINK.findall(link):
                 if _NEXT.search(parameters):
-                    following: str = urljoin(str(answer.url), url)
+                    following: str = urljoin(str(response.url), url)
                     if urlsplit(following)[:2] != urlsplit(self.base_url)[:2]:
-                        raise BadResponse(f"{answer.url}: its next page is on another server: {following}")
+                        raise BadResponse(f"{response.url}: its next page is on another server: {following}")
                     return following
         return ""
 
     def _try(self, request: httpx.Request, pause: float) -> httpx.Response | float:
-        """The answer, or how many seconds to wait before the next attempt."""
+        """The response, or how many seconds to wait before the next attempt."""
         try:
-            answer = self._receive(request)
+            response = self._receive(request)
+        # The server has the request and may be at work on it: sending it again would only add to its load.
         except httpx.ReadTimeout as error:
             raise Unreachable(unreachable(self.base_url, error)) from None
         except httpx.HTTPError:
             return pause
-        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            return retry_after(answer, pause)
-        return checked(answer)
+        if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+            return retry_after(response, pause)
+        return checked(response)
 
     def _exchange(self, request: httpx.Request) -> httpx.Response:
         try:
@@ -247,17 +256,18 @@ class Transport:
             raise Unreachable(unreachable(self.base_url, error)) from None
 
     def _receive(self, request: httpx.Request) -> httpx.Response:
-        self._kept.ask(request)
-        answer = self._http.send(request, stream=True)
+        self._cache.ask(request)
+        response = self._http.send(request, stream=True)
         try:
             chunks, size = [], 0
-            for chunk in answer.iter_bytes():
+            for chunk in response.iter_bytes():
                 size += len(chunk)
                 if size > self._max_bytes:
                     raise BadResponse(f"{request.url}: the answer is larger than {self._max_bytes} bytes")
                 chunks.append(chunk)
         finally:
-            answer.close()
-        headers = [(name, value) for name, value in answer.headers.multi_items() if name != "content-encoding"]
-        whole = httpx.Response(answer.status_code, headers=headers, content=b"".join(chunks), request=request)
-        return self._kept.settle(request, whole)
+            response.close()
+        # The content has been decoded above.
+        headers = [(name, value) for name, value in response.headers.multi_items() if name != "content-encoding"]
+        whole = httpx.Response(response.status_code, headers=headers, content=b"".join(chunks), request=request)
+        return self._cache.update(request, whole)

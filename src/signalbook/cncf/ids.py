@@ -43,8 +43,10 @@ def entity_id(segment: str) -> str:
     """
     raw = unquote_to_bytes(segment)
     text = _TO_ESCAPE.sub(lambda match: _escape(match[0]), raw)
+    # Ids of xRegistry begin with a letter, a digit or "_": a "_" in front makes any other beginning legal.
     if raw and not re.match(rb"\w", raw, re.ASCII):
         text = b"_" + (text if _TO_ESCAPE.match(raw) else _escape(text[:1]) + text[1:])
+    # It only looks like such a beginning: its own "_" is escaped, so that it comes back as it was.
     elif _ESCAPED_FIRST.match(text):
         text = b"_" + _escape(text[:1]) + text[1:]
     return text.decode("ascii")
@@ -52,6 +54,7 @@ def entity_id(segment: str) -> str:
 
 def draft_id(id: str) -> str:
     """The id in a draft, percent-encoded where a segment needs it, of what has this id in xRegistry (J-19)."""
+    # Nearly every id is the same in both.
     if "~" not in id and ":" not in id:
         return id
     text, first = id.encode("ascii"), b""
@@ -178,6 +181,7 @@ def path_in(uri: str) -> str:
 
 def _joined(authority: str, id: str) -> str:
     rest = authority.partition(":")[2]
+    # An authority without a path, such as urn:example, goes on with a colon.
     if rest and not rest.startswith("/") and is_uri(authority):
         return f"{authority}:{id}"
     return f"{authority.removesuffix('/')}/{id.removeprefix('/')}"

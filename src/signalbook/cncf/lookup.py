@@ -85,6 +85,7 @@ def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
         named = [row.xid for row in view.reader.named(key, _SAME_URI)]
         if named:
             return next((xid for xid in named if bases.path(xid) is not None), named[0])
+    # None says that the URI is its own: it may still be where a Version is.
     path = path_in(uri)
     ways = (_composed(view, uri, path, bases), _at(path, uri, bases), _own(path, uri, bases))
     return next((xid for xid in ways if xid is not None and view.exists(xid)), None)
@@ -126,6 +127,7 @@ def latest_number(view: RegistryView, resource: Xid) -> int | None:
     """The highest number of a Resource's Versions, None if none has a number. Raises ``not_found``."""
     shown = _shown_resource(view, resource)
     last = shown.versioncounter  # no number is higher
+    # The last number given out is nearly always there: a few ids are asked for, not all Versions.
     near = [str(number) for number in range(last, max(last - _NEAR, 0), -1)]
     found = _numbers(view.reader.children([shown.key], "versions", ids=near))
     if not found and last > _NEAR:
@@ -151,6 +153,7 @@ def _shown_resource(view: RegistryView, resource: Xid) -> StoredEntity:
     """The row whose Versions a Resource shows: its own, or that of the target of its cross reference (R265, R268)."""
     row = view.reader.get(resource)
     shown = row if row is None or row.xref is None else view.reader.get(row.xref)
+    # References are followed once: a target that refers on shows nothing (R268).
     if shown is None or (shown.xref is not None):
         raise RegistryError("not_found", subject=str(resource))
     return shown

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.ids import authority_of, compose, draft_id, entity_id, schema_path, version_number
+from signalbook.cncf.ids import authority_of, compose, draft_id, entity_id, schema_path
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 from signalbook.xid import Xid
@@ -21,13 +21,7 @@ FORMATNAME: Final = "formatname"
 AVRO: Final = "Avro/1.11"
 JSON_SCHEMA: Final = "JsonSchema"
 PROTOBUF: Final = "Protobuf/3"
-_SHORT: Final = {
-    "avro": AVRO,
-    "json-schema": JSON_SCHEMA,
-    "protobuf": PROTOBUF,
-    "xsd10": "XSD/1.0",
-    "xsd11": "XSD/1.1",
-}
+_SHORT: Final = {"avro": AVRO, "json-schema": JSON_SCHEMA, "protobuf": PROTOBUF, "xsd10": "XSD/1.0", "xsd11": "XSD/1.1"}
 _SHOWN: Final = {"avro": "avro", "jsonschema": "json-schema", "protobuf": "protobuf"}
 _BY_VERSION: Final = {full.lower(): short for short, full in _SHORT.items() if short.startswith("xsd")}
 _DIALECT: Final = re.compile(r"https?://json-schema\.org/(draft(?:-0\d|/\d{4}-\d\d))/schema#?", re.ASCII)
@@ -117,6 +111,7 @@ def group_attributes(body: JSONObject, before: Mapping[str, JSON]) -> JSONObject
     formats: JSONObject = {"format": None, FORMATNAME: None}
     if name is not None and name != draft_format(before):
         formats = format_attributes(name)
+    # The same format as before keeps its spelling.
     elif name is not None:
         formats = {}
     values = body.get("groupProperties") or {}
@@ -211,11 +206,6 @@ def version_headers(version: Mapping[str, JSON], group: Mapping[str, JSON]) -> I
         "Schema-Createdtimeutc": version.get("createdat"),
     }
     return ((name, value) for name, value in shown.items() if isinstance(value, str) and value)
-
-
-def number_of(xid: Xid) -> int | None:
-    """The number of a Version, None if it is not seen in the draft (J-10)."""
-    return version_number(xid.version_id)
 
 
 def _fault(path: str, message: str) -> Finding:

@@ -18,26 +18,13 @@ from signalbook.values import JSON, JSONObject
 
 MAX_DEPTH: Final = 32
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_FLAGS: Final = frozenset(
-    {
-        "binary",
-        "collections",
-        "doc",
-        "epoch",
-        "filter",
-        "ignore",
-        "inline",
-        "setdefaultversionid",
-        "sort",
-        "specversion",
-    }
-)
-_STEP_KEYS: Final = frozenset(
-    {
-        "do", "json", "text", "latin1", "headers", "model", "status", "expect", "text_is", "has", "links", "error",
-        "subject", "args", "wait",
-    }
-)  # fmt: skip
+_FLAGS: Final = frozenset({
+    "binary", "collections", "doc", "epoch", "filter", "ignore", "inline", "setdefaultversionid", "sort", "specversion",
+})  # fmt: skip
+_STEP_KEYS: Final = frozenset({
+    "do", "json", "text", "latin1", "headers", "model", "status", "expect", "text_is", "has", "links", "error",
+    "subject", "args", "wait",
+})  # fmt: skip
 _CASE_KEYS: Final = frozenset({"id", "says", "reqs", "level", "needs", "steps"})
 _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _REQUIREMENT: Final = re.compile(r"R[1-9][0-9]{0,2}|[FGH]-[1-9][0-9]?")
@@ -59,7 +46,7 @@ class CaseError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """An error in answer to a step: one of ``codes``; ``subject`` and ``args`` as in the matching language."""
+    """An error in response to a step: one of ``codes``; ``subject`` and ``args`` as in the matching language."""
 
     codes: tuple[str, ...]
     subject: JSON = ABSENT
@@ -68,10 +55,10 @@ class ExpectedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One exchange: a request, and what its answer has to look like.
+    """One exchange: a request, and what the response has to look like.
 
     ``content`` is the body as bytes, ``json`` one to encode, ``model`` one that is added to the model there is;
-    ``status`` empty means any success. ``headers`` and ``links`` (by ``rel``) of the answer are matched like members.
+    ``status`` empty means any success. ``headers`` and ``links`` (by ``rel``) of the response are matched like members.
     ``wait`` lets the server's clock go on first.
     """
 
@@ -191,6 +178,7 @@ def _step(label: str, item: JSONObject) -> Step:
     if item.keys() - _STEP_KEYS or "do" not in item:
         raise CaseError(f"{label}: a step has {sorted(_STEP_KEYS)}, not {sorted(item)}")
     method, _, target = item["do"].partition(" ")
+    given: int | list[int] = item.get("status", [])
     return Step(
         method=method,
         target=target,
@@ -198,7 +186,7 @@ def _step(label: str, item: JSONObject) -> Step:
         content=item["latin1"].encode("latin-1") if "latin1" in item else item.get("text"),
         model=item.get("model"),
         headers=item.get("headers", {}),
-        status=_status(item.get("status", [])),
+        status=(given,) if isinstance(given, int) else tuple(given),
         expect=item.get("expect", ABSENT),
         text_is=item.get("text_is"),
         has=item.get("has", {}),
@@ -206,10 +194,6 @@ def _step(label: str, item: JSONObject) -> Step:
         error=_error(label, item),
         wait=bool(item.get("wait")),
     )
-
-
-def _status(given: int | list[int]) -> tuple[int, ...]:
-    return (given,) if isinstance(given, int) else tuple(given)
 
 
 def _error(label: str, item: JSONObject) -> ExpectedError | None:

@@ -1,4 +1,4 @@
-"""Whether an answer is what a step expects, errors included (core/spec.md "Error Processing", R278-R281)."""
+"""Whether a response is what a step expects, errors included (core/spec.md "Error Processing", R278-R281)."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ _FREE: Final = "error_detail"
 """The argument that is a sentence of the server's own."""
 
 
-def judge(step: Step, answer: WireResponse, variables: Variables, *, exact_titles: bool) -> list[Mismatch]:
-    """Where ``answer`` is not what ``step`` expects; what it captures goes into ``variables``.
+def judge(step: Step, response: WireResponse, variables: Variables, *, exact_titles: bool) -> list[Mismatch]:
+    """Where ``response`` is not what ``step`` expects; what it captures goes into ``variables``.
 
     ``exact_titles`` asks for the titles of errors word by word; the specification lets a server reword them.
     """
     if step.error:
-        return list(_error(step.error, answer, variables, exact_titles=exact_titles))
-    return list(_success(step, answer, variables))
+        return list(_error(step.error, response, variables, exact_titles=exact_titles))
+    return list(_success(step, response, variables))
 
 
-def _success(step: Step, answer: WireResponse, variables: Variables) -> Iterator[Mismatch]:
-    if step.status and answer.status not in step.status:
-        yield _wrong_status(" or ".join(map(str, step.status)), answer)
+def _success(step: Step, response: WireResponse, variables: Variables) -> Iterator[Mismatch]:
+    if step.status and response.status not in step.status:
+        yield _wrong_status(" or ".join(map(str, step.status)), response)
         return
-    if not step.status and not 200 <= answer.status < 300:
-        yield _wrong_status("a success", answer)
+    if not step.status and not 200 <= response.status < 300:
+        yield _wrong_status("a success", response)
         return
-    yield from _headers(step, answer, variables)
+    yield from _headers(step, response, variables)
     if step.text_is is not None:
         yield from compare(
-            fill(_escaped(step.text_is), variables), answer.content.decode("utf-8", "replace"), variables
+            fill(_escaped(step.text_is), variables), response.content.decode("utf-8", "replace"), variables
         )
     if step.expect is not ABSENT:
-        yield from compare(fill(step.expect, variables), answer.json(), variables)
+        yield from compare(fill(step.expect, variables), response.json(), variables)
 
 
-def _headers(step: Step, answer: WireResponse, variables: Variables) -> Iterator[Mismatch]:
+def _headers(step: Step, response: WireResponse, variables: Variables) -> Iterator[Mismatch]:
     for name, wanted in fill(dict(step.has), variables).items():
-        yield from compare(wanted, answer.header(name), variables, f"header {name}")
-    links = answer.links() if step.links else {}
+        yield from compare(wanted, response.header(name), variables, f"header {name}")
+    links = response.links() if step.links else {}
     for rel, wanted in step.links.items():
         yield from compare(fill(wanted, variables), links.get(rel, ABSENT), variables, f"Link rel={rel}")
 
@@ -57,37 +57,37 @@ def _escaped(text: str) -> str:
     return f"~{text}" if text.startswith("~~") else text
 
 
-def _wrong_status(expected: str, answer: WireResponse) -> Mismatch:
-    body = answer.json()
+def _wrong_status(expected: str, response: WireResponse) -> Mismatch:
+    body = response.json()
     title = f" ({show(body.get('title', ABSENT))})" if isinstance(body, dict) and "title" in body else ""
-    return Mismatch(path="status", expected=expected, actual=f"{answer.status}{title}")
+    return Mismatch(path="status", expected=expected, actual=f"{response.status}{title}")
 
 
 def _error(
-    expected: ExpectedError, answer: WireResponse, variables: Variables, *, exact_titles: bool
+    expected: ExpectedError, response: WireResponse, variables: Variables, *, exact_titles: bool
 ) -> Iterator[Mismatch]:
-    body = answer.json()
+    body = response.json()
     code = _code(body)
     if ANY_ERROR in expected.codes and code not in expected.codes:
-        yield from _some_error(answer, body)
+        yield from _some_error(response, body)
         return
     if code not in expected.codes:
-        yield Mismatch(path="error", expected=" or ".join(expected.codes), actual=f"{answer.status} {show(body)}")
+        yield Mismatch(path="error", expected=" or ".join(expected.codes), actual=f"{response.status} {show(body)}")
         return
     definition = CATALOGUE[code]
-    if answer.status != definition.status:
-        yield _wrong_status(str(definition.status), answer)
-    yield from compare(_JSON_TYPE, answer.header("content-type"), variables, "header Content-Type")
+    if response.status != definition.status:
+        yield _wrong_status(str(definition.status), response)
+    yield from compare(_JSON_TYPE, response.header("content-type"), variables, "header Content-Type")
     yield from compare(definition.type, body.get("type"), variables, "/type")
     yield from _substitutions(definition, expected, body, variables)
     yield from _title(definition, body, exact=exact_titles)
-    if definition.status == 405 and answer.header("allow") is ABSENT:
+    if definition.status == 405 and response.header("allow") is ABSENT:
         yield Mismatch(path="header Allow", expected="the methods there are", actual="nothing")
 
 
-def _some_error(answer: WireResponse, body: JSON) -> Iterator[Mismatch]:
-    if not 400 <= answer.status < 500:
-        yield _wrong_status("an error of the client (4xx)", answer)
+def _some_error(response: WireResponse, body: JSON) -> Iterator[Mismatch]:
+    if not 400 <= response.status < 500:
+        yield _wrong_status("an error of the client (4xx)", response)
     elif not isinstance(body, dict) or not body.get("title") or not body.get("type"):
         yield Mismatch(path="body", expected="an error with a type and a title", actual=show(body))
 

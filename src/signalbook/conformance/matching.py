@@ -71,7 +71,7 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One place in an answer that is not as expected. ``path`` is a JSON Pointer, or names a part of the answer."""
+    """One place in a response that is not as expected. ``path`` is a JSON Pointer, or names a part of it."""
 
     path: str
     expected: str
@@ -141,6 +141,7 @@ def _each(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterato
 
 def _has(wanted: JSON, actual: Any, variables: Variables, path: str) -> Iterator[Mismatch]:
     for item in wanted:
+        # An item matches where the walk finds no mismatch.
         if all(any(_walk(item, value, variables, path)) for value in actual):
             yield Mismatch(path=path, expected=f"an item {show(item)}", actual=show(actual))
 

@@ -50,7 +50,7 @@ class ServerProfile:
 
     def lacks(self, case: Case) -> str:
         """Why ``case`` cannot be run here, ``""`` if it can."""
-        reasons = (*self._missing_roles(case), *(self._lacking(need) for need in sorted(case.needs)))
+        reasons = (*self._missing_roles(case), *(self.lacking(need) for need in sorted(case.needs)))
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
     def _missing_roles(self, case: Case) -> Iterator[str]:
@@ -60,17 +60,44 @@ class ServerProfile:
             elif name in kit_names():
                 yield _NO_MODEL
 
-    def _lacking(self, need: str) -> str:
+    def lacking(self, need: str) -> str:
+        """Why a ``need`` of a case is not met, ``""`` if it is. Raises ``ValueError`` for one that is none."""
         kind, _, name = need.partition(":")
-        return _NEEDS[kind](self, name)
+        match kind:
+            case "flag" | "ignore" | "versionmode":
+                capability, reason = _LISTED[kind]
+                return "" if name in _lower(self.capabilities.get(capability)) else reason.format(name)
+            case "pagination" | "shortself":
+                return "" if self.capabilities.get(kind) is True else _SWITCHED[kind]
+            case "api":
+                known = {key.lower() for key in self.capabilities.get("available", {})}
+                return "" if name in known else f"{name} is not available"
+            case "mutable" if not self.may_configure:
+                return f"changes {name} (--allow-model-changes)"
+            case "mutable":
+                return "" if self.mutable(name) else f"{name} cannot be changed"
+            case "test-model":
+                return "" if self.own_model else _NO_MODEL
+            case "type":
+                return self._missing_type(name)
+            case "format":
+                offered = _lower(self.capabilities.get("formats"))
+                held = any(fnmatchcase(name, pattern) for pattern in offered)
+                return "" if held else f"{name} documents are not validated"
+            case "compat":
+                return self._unchecked(name)
+        raise ValueError(f"{need} is no need of a case")
 
-    def offers(self, flag: str) -> bool:
-        """Whether a request flag is switched on (R119)."""
-        return flag in _lower(self.capabilities.get("flags"))
+    def _missing_type(self, path: str) -> str:
+        _, groups, resources_ = path.split("/")
+        known = self.model.get("groups", {}).get(groups, {}).get("resources", {})
+        return "" if resources_ in known else f"the model has no {path}"
 
-    def available(self, name: str) -> bool:
-        """Whether a part of the registry can be read (R116)."""
-        return name in {key.lower() for key in self.capabilities.get("available", {})}
+    def _unchecked(self, name: str) -> str:
+        wanted, _, rule = name.rpartition(":")
+        table: Mapping[str, Any] = self.capabilities.get("compatibilities") or {}
+        held = any(fnmatchcase(wanted, key.lower()) and rule in _lower(rules) for key, rules in table.items())
+        return "" if held else f"{rule} compatibility of {wanted} is not checked"
 
     def mutable(self, name: str) -> bool:
         """Whether a part of the registry can be changed (R116)."""
@@ -79,78 +106,14 @@ class ServerProfile:
 
 
 _NO_MODEL: Final = "needs a model of the kit's own (--allow-model-changes, and a model that can be changed)"
-
-
-def _flag(profile: ServerProfile, name: str) -> str:
-    return "" if profile.offers(name) else f"the flag {name} is not offered"
-
-
-def _api(profile: ServerProfile, name: str) -> str:
-    return "" if profile.available(name) else f"{name} is not available"
-
-
-def _mutable(profile: ServerProfile, name: str) -> str:
-    if not profile.may_configure:
-        return f"changes {name} (--allow-model-changes)"
-    return "" if profile.mutable(name) else f"{name} cannot be changed"
-
-
-def _own_model(profile: ServerProfile, _: str) -> str:
-    return "" if profile.own_model else _NO_MODEL
-
-
-def _pagination(profile: ServerProfile, _: str) -> str:
-    return "" if profile.capabilities.get("pagination") is True else "there is no paging"
-
-
-def _shortself(profile: ServerProfile, _: str) -> str:
-    return "" if profile.capabilities.get("shortself") is True else "there are no short URLs"
-
-
-def _type(profile: ServerProfile, path: str) -> str:
-    _, groups, resources_ = path.split("/")
-    known = profile.model.get("groups", {}).get(groups, {}).get("resources", {})
-    return "" if resources_ in known else f"the model has no {path}"
-
-
-def _ignore(profile: ServerProfile, name: str) -> str:
-    return "" if name in _lower(profile.capabilities.get("ignores")) else f"ignore={name} is not offered"
-
-
-def _versionmode(profile: ServerProfile, name: str) -> str:
-    return "" if name in _lower(profile.capabilities.get("versionmodes")) else f"the versionmode {name} is not offered"
-
-
-def _format(profile: ServerProfile, name: str) -> str:
-    offered = _lower(profile.capabilities.get("formats"))
-    return "" if any(fnmatchcase(name, pattern) for pattern in offered) else f"{name} documents are not validated"
-
-
-def _compatibility(profile: ServerProfile, name: str) -> str:
-    wanted, _, rule = name.rpartition(":")
-    table: Mapping[str, Any] = profile.capabilities.get("compatibilities") or {}
-    held = any(fnmatchcase(wanted, key.lower()) and rule in _lower(rules) for key, rules in table.items())
-    return "" if held else f"{rule} compatibility of {wanted} is not checked"
-
-
-_NEEDS: Final = {
-    "flag": _flag,
-    "api": _api,
-    "mutable": _mutable,
-    "test-model": _own_model,
-    "pagination": _pagination,
-    "shortself": _shortself,
-    "type": _type,
-    "ignore": _ignore,
-    "versionmode": _versionmode,
-    "format": _format,
-    "compat": _compatibility,
+_LISTED: Final = {
+    "flag": ("flags", "the flag {} is not offered"),
+    "ignore": ("ignores", "ignore={} is not offered"),
+    "versionmode": ("versionmodes", "the versionmode {} is not offered"),
 }
-
-
-def known_need(need: str) -> bool:
-    """Whether a case may ask for it."""
-    return need.partition(":")[0] in _NEEDS
+"""Needs that a capability has in its list."""
+_SWITCHED: Final = {"pagination": "there is no paging", "shortself": "there are no short URLs"}
+"""Needs that are a capability."""
 
 
 @cache
@@ -179,6 +142,7 @@ def borrowed_names(model: JSONObject) -> Variables:
             role = "files" if resource.get("hasdocument", True) else "notes"
             if role not in found and _usable(resource):
                 found |= {role: name, role.removesuffix("s"): resource.get("singular")}
+        # The Group type with most of what cases write to.
         best = max(best, found, key=len)
     return best
 

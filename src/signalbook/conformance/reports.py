@@ -190,7 +190,7 @@ def _case(row: CaseResult, known: str | None) -> JSONObject:
             {"path": item.path, "expected": item.expected, "actual": item.actual} for item in row.mismatches
         ]
     if row.exchange:
-        shown["request"], shown["answer"] = str(row.exchange.request), str(row.exchange.answer)
+        shown["request"], shown["answer"] = str(row.exchange.request), str(row.exchange.response)
     return shown | ({"known": known} if known else {})
 
 

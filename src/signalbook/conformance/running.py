@@ -23,7 +23,7 @@ _PAUSE: Final = 0.02
 _ROOT: Final = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
 """What a server may call its root; cases have it in patterns, so nothing in it may mean more than itself."""
 _SCRATCH: Final = "kitmodels"
-"""The Group type that cases about the model make of it what they like."""
+"""The Group type with which cases about the model do as they like."""
 
 
 class CaseOutcome(StrEnum):
@@ -39,10 +39,10 @@ class Exchange:
     """One request of a case and what came back."""
 
     request: WireRequest
-    answer: WireResponse
+    response: WireResponse
 
     def __str__(self) -> str:
-        return f"{self.request}\n\n{self.answer}"
+        return f"{self.request}\n\n{self.response}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +91,7 @@ class ConformanceSession:
 
     def __exit__(self, *_: object) -> None:
         if self._modelsource is not None:
+            # Entities first: their types could not be taken out of the model.
             for plural in (*kit_model(), _SCRATCH):
                 self._send(Step(method="DELETE", target=f"/{plural}"), {})
             self._put_back("/modelsource", self._modelsource)
@@ -121,10 +122,11 @@ class ConformanceSession:
         )
         if not self._options.configures or not profile.mutable("modelsource"):
             return profile
+        # With types of its own the kit has something to write to, whatever the server's model demands.
         self._modelsource = self._get("/modelsource") or {}
-        answer = self._send(Step(method="PUT", target="/modelsource", model={}), {}).answer
-        if answer.status != 200:
-            raise WireError(f"the server refuses the kit's model: {answer}")
+        response = self._send(Step(method="PUT", target="/modelsource", model={}), {}).response
+        if response.status != 200:
+            raise WireError(f"the server refuses the kit's model: {response}")
         return replace(
             profile,
             own_model=True,
@@ -161,9 +163,9 @@ class ConformanceSession:
             self._put_back("/modelsource", self._merged({}))
 
     def _put_back(self, target: str, value: JSONObject) -> None:
-        answer = self._send(Step(method="PUT", target=target, json=value), {}).answer
-        if answer.status != 200:
-            raise WireError(f"{self._wire.url}{target} could not be put back: {answer}")
+        response = self._send(Step(method="PUT", target=target, json=value), {}).response
+        if response.status != 200:
+            raise WireError(f"{self._wire.url}{target} could not be put back: {response}")
 
     def _groups_of(self, case: Case, variables: Variables) -> Iterable[str]:
         """Group types it may have written to; Groups that borrow from others first."""
@@ -188,10 +190,11 @@ class ConformanceSession:
     def _step(self, step: Step, variables: Variables) -> tuple[list[Mismatch], Exchange]:
         if step.wait:
             time.sleep(_PAUSE)
+        # A refused write must not have changed anything (R22), whatever the response says.
         guarded = step.error is not None and not step.reads
         before = self._state(variables) if guarded else b""
         exchange = self._send(step, variables)
-        mismatches = judge(step, exchange.answer, variables, exact_titles=self._options.exact_titles)
+        mismatches = judge(step, exchange.response, variables, exact_titles=self._options.exact_titles)
         if guarded and not mismatches and self._state(variables) != before:
             mismatches = [Mismatch(path="state", expected="nothing changed by a refused request", actual="a change")]
         return mismatches, exchange
@@ -200,8 +203,8 @@ class ConformanceSession:
         """What a refused request must leave as it is (R22): the case's Group with all in it."""
         if "g" not in variables:
             return b""
-        flags = "?inline=*" if self._profile.offers("inline") else ""
-        return self._send(Step(method="GET", target=variables["g"] + flags), {}).answer.content
+        flags = "" if self._profile.lacking("flag:inline") else "?inline=*"
+        return self._send(Step(method="GET", target=variables["g"] + flags), {}).response.content
 
     def _send(self, step: Step, variables: Variables) -> Exchange:
         headers = {name: str(value) for name, value in fill(dict(step.headers), variables).items()}
@@ -211,7 +214,7 @@ class ConformanceSession:
         request = WireRequest(
             method=step.method, target=str(fill(step.target, variables)), headers=headers, content=content
         )
-        return Exchange(request=request, answer=self._wire.send(request))
+        return Exchange(request=request, response=self._wire.send(request))
 
     def _content(self, step: Step, variables: Variables) -> bytes | None:
         if step.model is not None:
@@ -229,6 +232,6 @@ class ConformanceSession:
         return {**source, **fragment, "groups": groups}
 
     def _get(self, target: str) -> JSONObject | None:
-        answer = self._send(Step(method="GET", target=target), {}).answer
-        body: JSON = answer.json()
-        return body if answer.status == 200 and isinstance(body, dict) else None
+        response = self._send(Step(method="GET", target=target), {}).response
+        body: JSON = response.json()
+        return body if response.status == 200 and isinstance(body, dict) else None

@@ -1,4 +1,4 @@
-"""Requests and answers on the wire, and how to show them."""
+"""Requests and responses on the wire, and how to show them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from signalbook.errors import SignalbookError
 from signalbook.uris import is_address
 from signalbook.values import JSON, JSONError, parse_json
 
-MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
 _MAX_DEPTH: Final = 128
 _SHOWN: Final = 4000
 _LINK: Final = re.compile(r"<([^>]*)>([^<]*)")
@@ -24,7 +24,7 @@ _REL: Final = re.compile(r';\s*rel\s*=\s*"?([^";,\s]+)"?')
 
 
 class WireError(SignalbookError):
-    """No answer to hold against anything: the server is not there, too slow, sends too much, or leads elsewhere."""
+    """No response to hold against anything: the server is not there, too slow, sends too much, or leads elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,17 +73,12 @@ class WireResponse:
 class Wire:
     """Connections to one server; a context manager.
 
-    ``url`` is the root of the registry, ``timeout`` seconds for an answer, ``headers`` go with every request;
+    ``url`` is the root of the registry, ``timeout`` seconds for a response, ``headers`` go with every request;
     ``transport`` is how httpx reaches the server. Redirects are not followed, and no URL elsewhere is.
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        timeout: float,
-        headers: Mapping[str, str],
-        transport: httpx.BaseTransport | None = None,
+        self, url: str, *, timeout: float, headers: Mapping[str, str], transport: httpx.BaseTransport | None = None
     ) -> None:
         if not is_address(url):
             raise WireError(f"{url!r} is no URL of a registry: it starts with http:// or https://")
@@ -101,6 +96,7 @@ class Wire:
 
     def send(self, request: WireRequest) -> WireResponse:
         """Send a request. Raises ``WireError``."""
+        # As bytes: some cases send values that are not ASCII.
         headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in request.headers.items()]
         try:
             built = self._http.build_request(
@@ -121,19 +117,22 @@ class Wire:
 
     def _receive(self, request: httpx.Request) -> WireResponse:
         deadline = time.monotonic() + self._timeout
-        answer = self._http.send(request, stream=True)
+        response = self._http.send(request, stream=True)
         try:
             chunks, size = [], 0
-            for chunk in answer.iter_bytes():
+            for chunk in response.iter_bytes():
                 size += len(chunk)
-                if size > MAX_ANSWER_BYTES:
-                    raise WireError(f"{request.url}: the answer is larger than {MAX_ANSWER_BYTES} bytes")
+                if size > MAX_RESPONSE_BYTES:
+                    raise WireError(f"{request.url}: the answer is larger than {MAX_RESPONSE_BYTES} bytes")
+                # httpx limits each step: a server that sends a byte now and then would never come to an end.
                 if time.monotonic() > deadline:
                     raise WireError(f"{request.url}: the answer takes longer than {self._timeout:g} seconds")
                 chunks.append(chunk)
         finally:
-            answer.close()
-        return WireResponse(status=answer.status_code, headers=answer.headers.multi_items(), content=b"".join(chunks))
+            response.close()
+        return WireResponse(
+            status=response.status_code, headers=response.headers.multi_items(), content=b"".join(chunks)
+        )
 
 
 def _lines(first: str, headers: Iterable[tuple[str, str]], content: bytes) -> list[str]:

@@ -12,13 +12,14 @@ import subprocess
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import jsonschema_rs
 
-from signalbook.demo.traffic import REASONS, TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
+from signalbook.demo.traffic import TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
@@ -95,6 +96,7 @@ def _payloads(examples: list[JSONObject], schema: JSONObject) -> Iterator[Webhoo
         for body in entry["examples"]:
             action = body.get("action", "")
             payload = WebhookPayload(event=entry["name"], action=action, body=body)
+            # Of some events the schema has one definition for all actions.
             if payload.definition not in schema["definitions"]:
                 payload = WebhookPayload(event=entry["name"], action="", body=body)
             if payload.definition in schema["definitions"]:
@@ -112,7 +114,7 @@ def webhook_definitions(webhooks: Webhooks) -> JSONObject:
         "messagegroups": {
             HTTP_GROUP: {
                 "name": "GitHub webhooks",
-                "description": "Deliveries as GitHub sends them: HTTP POST, told apart by header and action.",
+                "description": "Deliveries as GitHub sends them: HTTP POST, distinguished by header and action.",
                 "protocol": "HTTP",
                 "messages": {message_id(name): _http(name) for name in names},
             },
@@ -142,10 +144,14 @@ def cloudevent_type(definition: str) -> str:
     return f"com.github.{message_id(definition)}"
 
 
+def _title(name: str) -> str:
+    return message_id(name).replace(".", " ").replace("_", " ")
+
+
 def _http(name: str) -> JSONObject:
     event = name.split("$")[0]
     return {
-        "name": message_id(name).replace(".", " ").replace("_", " "),
+        "name": _title(name),
         "protocol": "HTTP",
         "protocoloptions": {
             "method": "POST",
@@ -162,7 +168,7 @@ def _http(name: str) -> JSONObject:
 
 def _cloudevent(name: str) -> JSONObject:
     return {
-        "name": message_id(name).replace(".", " ").replace("_", " "),
+        "name": _title(name),
         "basemessage": f"/messagegroups/{HTTP_GROUP}/messages/{message_id(name)}",
         "envelope": "CloudEvents/1.0",
         "envelopemetadata": {
@@ -179,9 +185,12 @@ def sound_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[Tra
     A payload that does not meet its published definition (some are older than it) carries ``schema_violation``.
     """
     judge = _Judge(webhooks.schema)
-    pairs = [(payload, _meets(judge, payload, payload.body)) for payload in webhooks.payloads]
-    http = [_http_template(payload, payload.body, reason=_reason(sound)) for payload, sound in pairs]
-    cloudevents = [_cloudevent_template(payload, payload.body, reason=_reason(sound)) for payload, sound in pairs]
+    http: list[TrafficTemplate] = []
+    cloudevents: list[TrafficTemplate] = []
+    for payload in webhooks.payloads:
+        reason = "" if judge.conforms(payload.definition, payload.body) else "schema_violation"
+        http.append(_http_template(payload, payload.body, reason=reason))
+        cloudevents.append(_cloudevent_template(payload, payload.body, reason=reason))
     return http, cloudevents
 
 
@@ -191,22 +200,17 @@ def faulty_templates(webhooks: Webhooks) -> tuple[list[TrafficTemplate], list[Tr
     http: list[TrafficTemplate] = []
     cloudevents: list[TrafficTemplate] = []
     for payload in webhooks.payloads:
-        if not _meets(judge, payload, payload.body):
+        if not judge.conforms(payload.definition, payload.body):
             continue
         for fault, body in _schema_faults(judge, payload):
-            http.append(_http_template(payload, body, reason=REASONS[fault], fault=fault))
-            cloudevents.append(_cloudevent_template(payload, body, reason=REASONS[fault], fault=fault))
+            http.append(_http_template(payload, body, fault=fault))
+            cloudevents.append(_cloudevent_template(payload, body, fault=fault))
         http.append(_http_template(payload, payload.body, event="unheard_of", fault=SeededFault.UNKNOWN_EVENT))
         http.append(_http_template(payload, payload.body, fault=SeededFault.BROKEN_JSON))
-        cloudevents.append(
-            _cloudevent_template(payload, payload.body, type="unheard.of", fault=SeededFault.UNKNOWN_EVENT)
-        )
-        cloudevents.append(_cloudevent_template(payload, payload.body, fault=SeededFault.BROKEN_JSON))
-        cloudevents.append(
-            _cloudevent_template(
-                payload, payload.body, source="https://impostor.example/x", fault=SeededFault.BAD_SOURCE
-            )
-        )
+        event = partial(_cloudevent_template, payload, payload.body)
+        cloudevents.append(event(type="unheard.of", fault=SeededFault.UNKNOWN_EVENT))
+        cloudevents.append(event(fault=SeededFault.BROKEN_JSON))
+        cloudevents.append(event(source="https://impostor.example/x", fault=SeededFault.BAD_SOURCE))
     return http, cloudevents
 
 
@@ -224,14 +228,6 @@ class _Judge:
         return self._validators[definition].is_valid(body)
 
 
-def _meets(judge: _Judge, payload: WebhookPayload, body: JSONObject) -> bool:
-    return judge.conforms(payload.definition, body)
-
-
-def _reason(sound: bool) -> str:
-    return "" if sound else "schema_violation"
-
-
 def _schema_faults(judge: _Judge, payload: WebhookPayload) -> Iterator[tuple[SeededFault, JSONObject]]:
     for fault, variants in (
         (SeededFault.WRONG_TYPE, wrong_types(payload.body)),
@@ -247,12 +243,8 @@ def _http_template(
     payload: WebhookPayload, body: JSONObject, *, event: str = "", reason: str = "", fault: SeededFault | None = None
 ) -> TrafficTemplate:
     headers = {"X-GitHub-Event": event or payload.event, "X-GitHub-Delivery": TOKEN.decode()}
-    return TrafficTemplate(
-        line=_line(headers, body, fault),
-        definition=f"/messagegroups/{HTTP_GROUP}/messages/{message_id(payload.definition)}",
-        reason=reason or (REASONS[fault] if fault else ""),
-        fault=fault,
-    )
+    definition = f"/messagegroups/{HTTP_GROUP}/messages/{message_id(payload.definition)}"
+    return TrafficTemplate.of(_line(headers, body, fault), definition, fault, reason)
 
 
 def _cloudevent_template(
@@ -274,12 +266,8 @@ def _cloudevent_template(
         "ce-source": source or f"https://github.com/{quote(account or 'github')}",
         "ce-id": TOKEN.decode(),
     }
-    return TrafficTemplate(
-        line=_line(headers, body, fault),
-        definition=f"/messagegroups/{CLOUDEVENTS_GROUP}/messages/{name}",
-        reason=reason or (REASONS[fault] if fault else ""),
-        fault=fault,
-    )
+    definition = f"/messagegroups/{CLOUDEVENTS_GROUP}/messages/{name}"
+    return TrafficTemplate.of(_line(headers, body, fault), definition, fault, reason)
 
 
 def _line(headers: dict[str, str], body: JSONObject, fault: SeededFault | None) -> bytes:

@@ -23,9 +23,10 @@ from signalbook.client import Client, Refused
 from signalbook.demo import kafka, parcels, results
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import end, keep
-from signalbook.demo.results import DemoFailed, LandedTables, Shown, misplaced
+from signalbook.demo.results import DemoFailed, OutputFolder, Shown, misplaced
 from signalbook.demo.traffic import TOKEN, Place, TrafficTemplate, delivery_id
 from signalbook.pipeline import ReplayJob, replay
+from signalbook.plugins import install
 from signalbook.values import JSONObject
 
 COMMAND: Final = "signalbook pipeline stream --job job.toml"
@@ -42,10 +43,12 @@ class RunningStream:
 
     def news(self) -> Iterator[JSONObject]:
         """The reports of batches that were committed since this was asked last. Raises ``DemoFailed``."""
+        # Asked before reading: what it wrote before its end is read all the same.
         ended = self._process.poll() is not None
         while True:
             place = self._reports.tell()
             line = self._reports.readline()
+            # A line that is being written is read at the next look.
             if not line.endswith(b"\n"):
                 self._reports.seek(place)
                 break
@@ -111,6 +114,7 @@ class KafkaTopic:
 
     def send(self, templates: Sequence[TrafficTemplate]) -> list[Place]:
         """Send an event of each template, structured CloudEvents, and wait until Kafka has them; their places."""
+        # All are sent before the first is waited for, so that the producer makes batches of them.
         waiting = [(template, self._send(template)) for template in templates]
         self._producer.flush()
         return [self._enter(template, future.get()) for template, future in waiting]
@@ -152,7 +156,7 @@ class Stage:
 
     console: Console
     url: str
-    lake: LandedTables
+    lake: OutputFolder
     topic: KafkaTopic
     stream: RunningStream
     master: str
@@ -174,7 +178,7 @@ def run(console: Console, folder: Path, url: str, *, count: int, seed: int, mast
         broker.open()
     try:
         servers = f"127.0.0.1:{broker.ports['plain']}"
-        lake = LandedTables(folder=folder / "lake" / "live", table_format="iceberg")
+        lake = OutputFolder(folder=folder / "lake" / "live", table_format="iceberg")
         text = job(url, _GROUPS, f"kafka://{servers}/{_TOPIC}", lake.folder, jars, master)
         (home / "job.toml").write_text(text, encoding="utf-8")
         with topic(servers, _TOPIC) as events, streaming(home / "job.toml") as stream:
@@ -188,7 +192,7 @@ def _needed() -> Path:
     """The folder with Spark's connector, where all else is there too."""
     kafka.jars("kafka")
     if find_spec("kafka") is None:
-        raise NotInstalled("there is no client of Kafka: pip install 'signalbook[kafka]'")
+        raise NotInstalled(f"there is no client of Kafka: {install('kafka')}")
     return kafka.jars("spark")
 
 
@@ -271,9 +275,9 @@ def _ask_too_much(on: Stage) -> None:
         raise DemoFailed("a Version that requires co2 should be refused: deliveries of before have none")
 
 
-def _import(on: Stage, catalogue: str, what: str) -> None:
+def _import(on: Stage, document: str, what: str) -> None:
     with Client(on.url, timeout=120) as client:
-        client.import_document(parcels.carrier_definitions(catalogue))
+        client.import_document(parcels.carrier_definitions(document))
     on.console.print(f"registered: {what}")
 
 

@@ -16,7 +16,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessages
 
-from signalbook.demo.traffic import REASONS, TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
+from signalbook.demo.traffic import TOKEN, SeededFault, TrafficTemplate, broken, missing_fields, wrong_types
 from signalbook.formats.protobuf.compiler import compile_set, gather
 from signalbook.values import JSONObject, dump_json
 
@@ -84,12 +84,8 @@ def _faults(event: JSONObject, payload: JSONObject) -> list[TrafficTemplate]:
 
 def _template(group: str, event: JSONObject, fault: SeededFault | None = None) -> TrafficTemplate:
     line = dump_json(event)
-    return TrafficTemplate(
-        line=broken(line) if fault is SeededFault.BROKEN_JSON else line,
-        definition=f"{group}/messages/{event['type']}",
-        reason=REASONS[fault] if fault else "",
-        fault=fault,
-    )
+    line = broken(line) if fault is SeededFault.BROKEN_JSON else line
+    return TrafficTemplate.of(line, f"{group}/messages/{event['type']}", fault)
 
 
 def _parcel_event(name: str, random: Random, payload: JSONObject) -> JSONObject:

@@ -35,6 +35,7 @@ def keep(command: Sequence[str], folder: Path, out: IO[bytes], errors: IO[bytes]
 
     It is of a group of its own: an interrupt at the terminal is for this process to pass on.
     """
+    # Isolated (-I): it needs the standard library alone, and starts at once without looking for more.
     supervised = [sys.executable, "-I", str(_SUPERVISOR), *command]
     return subprocess.Popen(  # noqa: S603
         supervised, cwd=folder, stdin=subprocess.PIPE, stdout=out, stderr=errors, start_new_session=True
@@ -127,6 +128,7 @@ def _free(count: int, among: range) -> list[int]:
     found: list[int] = []
     candidates = random.Random()  # noqa: S311 - nothing secret
     while len(found) < count:
+        # Not one that the system picks: it would be from the range of outgoing connections.
         port = candidates.choice(among)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

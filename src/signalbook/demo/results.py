@@ -24,11 +24,11 @@ from signalbook.pipeline.tables.iceberg_catalogs import CATALOG
 
 _COLUMNS: Final = ("source", "position", "reason")
 _LANDED: Final = ("_source", "_position")
-_LETTERS: Final = ("signalbook", "dead_letters")
+_DEAD_LETTERS: Final = ("signalbook", "dead_letters")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LandedTables:
+class OutputFolder:
     """An output folder of the pipeline and the format of its tables."""
 
     folder: Path
@@ -37,7 +37,7 @@ class LandedTables:
     def dead_letters(self, batch: str) -> pa.Table:
         """Where each dead letter of a batch came from, and why it is one."""
         if self.table_format == "iceberg":
-            return self._rows(_LETTERS, _COLUMNS, f"batch == '{batch}'")
+            return self._rows(_DEAD_LETTERS, _COLUMNS, f"batch == '{batch}'")
         found = ds.dataset(self.folder / "dead_letters", format="parquet")
         return found.to_table(columns=list(_COLUMNS), filter=pc.field("batch") == batch)
 
@@ -53,8 +53,8 @@ class LandedTables:
 
     def ends(self, groups: Iterable[str]) -> Iterator[tuple[Place, str]]:
         """What became of each message in an Iceberg output: its xid or a reason, by where it was read."""
-        letters = self._rows(_LETTERS, _COLUMNS)
-        yield from zip(_places(letters, _COLUMNS), letters["reason"].to_pylist(), strict=True)
+        dead_letters = self._rows(_DEAD_LETTERS, _COLUMNS)
+        yield from zip(_places(dead_letters, _COLUMNS), dead_letters["reason"].to_pylist(), strict=True)
         for group in groups:
             name = group.rpartition("/")[2]
             for table in self._catalog().list_tables((name,)):
@@ -82,7 +82,7 @@ class DemoFailed(SignalbookError):
     """Something did not come out as the ledger says it must."""
 
 
-def dead_letter_reasons(lake: LandedTables, batch: str) -> dict[Place, str]:
+def dead_letter_reasons(lake: OutputFolder, batch: str) -> dict[Place, str]:
     """The reason of each dead letter of a batch, by file name and byte offset."""
     rows = lake.dead_letters(batch).to_pylist()
     return {(Path(row["source"]).name, row["position"]): row["reason"] for row in rows}
@@ -186,7 +186,7 @@ def faults(console: Console, seeded: Counter[SeededFault], nonconforming: int) -
     )
 
 
-def rows(console: Console, lake: LandedTables, shown: Shown) -> None:
+def rows(console: Console, lake: OutputFolder, shown: Shown) -> None:
     """A few rows of a landed table: ``shown.columns`` name members of nested columns with dots."""
     data = lake.head(shown.group, shown.message, _ROWS, shown.having)
     grid = Grid(title=f"{shown.group} / {shown.message}: {data.num_columns} columns, among them", title_justify="left")

@@ -19,7 +19,7 @@ from signalbook.client import Client
 from signalbook.demo import github, live, parcels, results, traffic
 from signalbook.demo.kafka import NotInstalled
 from signalbook.demo.program import NotStarted, Ports, Program
-from signalbook.demo.results import DemoFailed, LandedTables, Shown
+from signalbook.demo.results import DemoFailed, OutputFolder, Shown
 from signalbook.demo.traffic import TrafficTemplate
 from signalbook.events import definitions as events
 from signalbook.pipeline import Job, Progress, Report
@@ -188,9 +188,7 @@ def _streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
         faulty=bad_cloudevents,
         share=0.2,
         shown=Shown(
-            group=github.CLOUDEVENTS_GROUP,
-            message="com.github.issues.opened",
-            columns=("ce_source", *columns[1:]),
+            group=github.CLOUDEVENTS_GROUP, message="com.github.issues.opened", columns=("ce_source", *columns[1:])
         ),
     )
     return [plain, wrapped, carrier]
@@ -203,7 +201,7 @@ def _replay(console: Console, folder: Path, url: str, stream: TrafficStream, cou
     with console.status("writing deliveries"):
         ledger = traffic.write(files, stream.sound, stream.faulty, count=count, faults_of_each_kind=faults, seed=_SEED)
     console.print(f"{ledger.written:,} deliveries, {ledger.bytes / 1e6:,.0f} MB")
-    lake = LandedTables(folder=folder / "lake" / stream.lake, table_format=stream.table_format)
+    lake = OutputFolder(folder=folder / "lake" / stream.lake, table_format=stream.table_format)
     report = _process(console, _job(url, stream.name, files, lake, stream.groups, stream.input_format, master))
     found = results.differences(ledger, report, results.dead_letter_reasons(lake, report.batch))
     if found:
@@ -217,7 +215,7 @@ def _replay(console: Console, folder: Path, url: str, stream: TrafficStream, cou
 
 
 def _job(
-    url: str, name: str, files: Path, lake: LandedTables, groups: tuple[str, ...], input_format: str, master: str
+    url: str, name: str, files: Path, lake: OutputFolder, groups: tuple[str, ...], input_format: str, master: str
 ) -> Job:
     return Job(
         registry=url,
@@ -246,7 +244,7 @@ def _own_events(console: Console, folder: Path, url: str, master: str) -> None:
     files = folder / "traffic" / "registry"
     files.mkdir(parents=True)
     count = _save_feed(url, files / "events.jsonl")
-    lake = LandedTables(folder=folder / "lake" / "registry", table_format="iceberg")
+    lake = OutputFolder(folder=folder / "lake" / "registry", table_format="iceberg")
     groups = (f"/messagegroups/{events.GROUP}",)
     report = _process(console, _job(url, "registry", files, lake, groups, "cloudevents-jsonl", master))
     if report.landed != count:
@@ -262,11 +260,11 @@ def _save_feed(url: str, path: Path) -> int:
     count, page = 0, f"{url}/events"
     with httpx.Client(timeout=120) as http, path.open("wb") as file:
         while page:
-            answer = http.get(page).raise_for_status()
-            for event in answer.json():
+            response = http.get(page).raise_for_status()
+            for event in response.json():
                 file.write(dump_json(event) + b"\n")
                 count += 1
-            page = answer.links.get("next", {}).get("url", "")
+            page = response.links.get("next", {}).get("url", "")
     return count
 
 

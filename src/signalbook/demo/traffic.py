@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, Self
 
 from signalbook.values import JSONObject
 
@@ -24,7 +24,7 @@ class SeededFault(StrEnum):
 
 
 # The dead-letter reason (messages.Reason) every fault of a kind must end with.
-REASONS: Final[dict[SeededFault, str]] = {
+REASONS: Final[dict[SeededFault | None, str]] = {
     SeededFault.WRONG_TYPE: "schema_violation",
     SeededFault.MISSING_FIELD: "schema_violation",
     SeededFault.UNKNOWN_EVENT: "no_match",
@@ -72,6 +72,11 @@ class TrafficTemplate:
     definition: str
     reason: str = ""
     fault: SeededFault | None = None
+
+    @classmethod
+    def of(cls, line: bytes, definition: str, fault: SeededFault | None, reason: str = "") -> Self:
+        """A template with the reason that every ``fault`` of its kind must end with, or with another ``reason``."""
+        return cls(line=line, definition=definition, reason=reason or REASONS.get(fault, ""), fault=fault)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -159,4 +164,5 @@ def _write_part(path: Path, chunk: Sequence[TrafficTemplate], first: int, ledger
 
 def delivery_id(number: int) -> bytes:
     """A GUID of the form GitHub sends, distinct for each ``number`` below 2**48."""
+    # Multiplying by Knuth's constant makes the ids of neighbours look different.
     return b"%08x-%04x-4000-8000-%012x" % (number * 2654435761 % 2**32, number % 2**16, number)

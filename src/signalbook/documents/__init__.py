@@ -1,7 +1,6 @@
 """Registry documents as text: reading JSON and YAML strictly, repairing damaged JSON on request, writing both."""
 
 from signalbook.documents.errors import DocumentError, Repair
-from signalbook.documents.folders import FolderFile, files_for, place
 from signalbook.documents.importing import (
     ImportPlan,
     Upload,
@@ -23,7 +22,7 @@ from signalbook.documents.reading import (
     read_limited,
 )
 from signalbook.documents.sources import SourceDocument, merge, parse_source, read_folder, read_source
-from signalbook.documents.writing import indent, write_document
+from signalbook.documents.writing import FolderFile, files_for, indent, place, write_document
 
 __all__ = [
     "MAX_BYTES",

@@ -64,6 +64,8 @@ class RepairedObject:
 
     def rename(self, old: str, new: str, rule: str) -> None:
         """Give the value of ``old`` to ``new``. Where both say different things nothing is done: it will be refused."""
+        # Where both say different things nobody knows which one is meant: the registry refuses the document, and a
+        # person decides.
         if old in self.body and self.body.get(new) in (None, self.body[old]):
             self.body[new] = self.body.pop(old)
             self.report(old, f"renamed to {new}", rule)
@@ -183,6 +185,7 @@ def _unify_formats(item: RepairedObject) -> None:
     items = [item, *item.entities("versions")]
     stated = {stated for each in items if isinstance(stated := each.body.get("format"), str)}
     names = {text.partition("/")[0].lower() for text in stated}
+    # Versions of two formats are no slip of old, and stay as they are: the registry refuses them.
     if len({text.lower() for text in stated}) > 1 and len(names) == 1:
         for each in items:
             if "format" in each.body:
@@ -203,6 +206,8 @@ def mend_protobuf(item: RepairedObject, name: str, format: JSON) -> None:
     if not isinstance(text, str) or not str(format).lower().startswith("protobuf"):
         return
     code = _NO_CODE.sub("", text)
+    # Exactly one too many, at the very end, comments and strings aside: anything else is damage that may be meant
+    # otherwise.
     if code.count("}") == code.count("{") + 1 and text.rstrip().endswith("}"):
         item.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")
 
@@ -280,6 +285,7 @@ def _cross_reference(item: RepairedObject) -> bool:
     target = modern_reference(uri) if isinstance(uri, str) else ""
     if not target.startswith(("/messagegroups/", "/endpoints/")):
         return False
+    # A Resource with ``xref`` has no attributes of its own: what stands beside it would be refused.
     kept = {name: item.body[name] for name in ("messageid",) if name in item.body}
     item.body.clear()
     item.body.update(kept, meta={"xref": target})

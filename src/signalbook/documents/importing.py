@@ -1,6 +1,6 @@
 """What a document is about, the request that brings it into a registry, and what of it is new there.
 
-PATCH touches every entity it names, and new epochs and events tell of it; so what says nothing new is left out.
+PATCH touches every entity it names, and new epochs and events report it, so that what says nothing new is left out.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def target_of(document: JSONObject) -> Xid:
     members = [value.get("xid") if isinstance(value, dict) else None for value in document.values()]
     xids = [_parse_xid(xid) for xid in members if isinstance(xid, str)]
     parents = {xid.parent for xid in xids}
+    # Every member has to be an entity of one and the same collection: a map of anything else is no export of one.
     if len(xids) == len(members) and len(parents) == 1 and (parent := parents.pop()).is_collection:
         return parent
     return ROOT
@@ -202,6 +203,7 @@ class _Comparison:
         there = _own_attributes(_effective(given, current), xid, plurals)
         wanted = _own_attributes(given, xid, plurals)
         news: JSONObject = {name: given[name] for name in wanted if name != "meta" and wanted[name] != there.get(name)}
+        # Attributes that only the registry has stay, in PATCH: they are no difference.
         if "meta" in wanted and _meta_differs(wanted["meta"], there.get("meta")):
             news["meta"] = given["meta"]
         if wanted or xid.kind is not Kind.REGISTRY:  # a document of Groups says nothing of the Registry
@@ -221,6 +223,8 @@ class _Comparison:
             news[name] = body
             if isinstance(body, dict):
                 xid = collection / name
+                # Groups are fetched one by one: a registry in one piece may be too large for memory, and most imports
+                # name few of them.
                 known = self._find(xid) if current is None or xid.kind is Kind.GROUP else current.get(name)
                 news[name] = self.entity(xid, body, known)
         return {name: body for name, body in news.items() if body is not None} or None
@@ -239,6 +243,8 @@ def _effective(given: JSONObject, current: JSONObject) -> JSONObject:
     versions = current.get("versions") or {}
     default = (current.get("meta") or {}).get("defaultversionid")
     shown = versions.get(given.get("versionid", default))
+    # Exports repeat the default Version's attributes at the Resource; compared without them, every import would look
+    # new.
     return {**shown, **current} if shown else current
 
 

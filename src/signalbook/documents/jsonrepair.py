@@ -53,6 +53,7 @@ class _Reader:
         if ahead in ("{", "["):
             if self.depth == 0:
                 raise self.error("nested too deep")
+            # Counted by hand: the stack of Python would overflow earlier than the limit that callers give.
             self.depth -= 1
             value = self.object() if ahead == "{" else self.array()
             self.depth += 1
@@ -65,6 +66,7 @@ class _Reader:
         while not self.ended("}"):
             if self.peek() == "{":
                 self.repaired("L-16", "took an object without a key as members of the object around it")
+                # As the published documents that have this mean it: they lost a key, and not an object.
                 found.update(self.value())
             elif self.peek() == '"':
                 key = self.string()

@@ -106,6 +106,7 @@ def modernise(document: JSON, *, source: str, text: Sequence[Repair] = ()) -> tu
     """
     log: list[Repair] = []
     if isinstance(document, dict):
+        # What was given stays as it was: its reader may want to say what a lenient reading would have changed.
         document = copy.deepcopy(document)
         _Walk(log, source, [repair.rule for repair in text]).document(document)
     return document, tuple(log)
@@ -125,6 +126,7 @@ class _Walk:
             target = target_of(document)
         except DocumentError:
             return
+        # The walk goes over entities below a parent, so that a collection gets one with nothing else in it.
         if target.is_collection:
             item = RepairedObject(xid=str(target.parent), body={target.parts[-1]: document}, log=self._log)
             self._members(item, target.parts[-1], target.parts)
@@ -179,6 +181,7 @@ class _Walk:
             _repair_meta(meta)
         if isinstance(item.body.get("versions"), dict):
             self._members(item, "versions", (group, "", plural, "", "versions"))
+        # A cross reference shows the labels of its target, and has none.
         if meta is None or "xref" not in meta.body:
             self._label(item)
 
@@ -242,6 +245,7 @@ def _rename_format(group: RepairedObject, plural: str, collection: str) -> None:
     if collection != f"{TAKEN}s":
         return
     items = [item for member in group.entities(collection) for item in (member, *member.entities("versions"))]
+    # Only documents have spaces in them, or are binary: the format of a Version is a name.
     if any(f"{TAKEN}base64" in item.body or " " in str(item.body.get(TAKEN, "")) for item in items):
         for item in items:
             for suffix in ("", "base64", "url", "id"):

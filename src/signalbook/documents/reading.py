@@ -90,6 +90,7 @@ def files_of(folder: Path) -> list[Path]:
         and path.is_file()
         and path.resolve().is_relative_to(root)
     )
+    # Links out of the folder are left out above: a folder from somewhere must not make us read what is elsewhere.
     files = [path for path in files if path.name.endswith(NAMED)] or files
     if not files:
         raise DocumentError(f"{folder}: holds no registry document ({', '.join('*' + suffix for suffix in SUFFIXES)})")

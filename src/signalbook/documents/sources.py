@@ -56,6 +56,7 @@ def _names_file(name: str, value: JSON) -> bool:
 
 
 def _within(root: Path, file: Path, where: str) -> Path:
+    # Links are followed first: one inside of the folder may lead out of it.
     resolved = file.resolve()
     if not resolved.is_relative_to(root.resolve()):
         raise DocumentError(f"{where}: {file} lies outside {root}, from where nothing is read")
@@ -68,6 +69,7 @@ def _file_content(file: Path, limit: int, where: str) -> bytes:
             content = opened.read(limit + 1)
     except OSError as error:
         raise DocumentError(f"{where}: {file} cannot be read: {error.strerror}") from None
+    # One byte more than the limit was asked for, so that a file which grows while it is read is noticed as well.
     if len(content) > limit:
         raise DocumentError(f"{where}: with {file} the document and its files are too large: split it")
     return content
@@ -85,7 +87,7 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDocument:
-    """One document; ``files`` are those that were taken into it, ``lenient`` tells how it was read.
+    """One document; ``files`` are those that were taken into it, ``lenient`` says how it was read.
 
     ``parts`` are the documents it was made of, if it was (``merge``).
     """
@@ -144,6 +146,8 @@ def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYT
             sources[file] = read_source(file, root=folder, lenient=lenient, max_bytes=max_bytes)
         except DocumentError as error:
             errors[file] = error
+    # A schema document next to a registry document is no registry document, though it is JSON: it fails alone, and is
+    # none.
     attached = {file for source in sources.values() for file in source.files}
     for file, failed in errors.items():
         if file.resolve() not in attached:
@@ -175,7 +179,7 @@ def _advice(repairs: Sequence[Repair]) -> str:
 
 
 def merge(sources: Sequence[SourceDocument], *, name: str) -> SourceDocument:
-    """One source of ``sources``, each document in its place below the Registry; ``parts`` tells which were there.
+    """One source of ``sources``, each document in its place below the Registry; ``parts`` are those it was made of.
 
     Several may speak of one entity, as long as they say the same. Raises ``DocumentError`` naming both where they do
     not.

@@ -1,14 +1,26 @@
-"""A JSON value as a document for people: YAML, or indented JSON, of a long text without ever holding all of it."""
+"""Documents for people: YAML or indented JSON, of a long text without holding all of it; and registries as folders.
+
+A folder has one document for each entity, the way git likes it, and documents of Resources as files:
+``registry.xreg.json`` is the Registry, ``<GROUPS>/<gid>.xreg.json`` a Group,
+``<GROUPS>/<gid>/<RESOURCES>/<rid>.xreg.json`` a Resource with its Versions; their documents are files in the folder
+``<rid>`` beside it, named by a relative ``<RESOURCE>url``.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Final
+from urllib.parse import quote
 
 import yaml
 
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.xid import ROOT, Xid
 
 _YAML: Final = (".yaml", ".yml")
 _DUMPER: Final = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -52,6 +64,7 @@ class _Writer:
         """What can be written of ``text``, and what has to wait for more."""
         written = bytearray()
         for token in _TOKEN.finditer(text):
+            # A number or a string at the end of a piece may go on in the next one.
             unfinished = token[4] is not None or (token[3] is not None and token.end() == len(text))
             if unfinished and not final:
                 return bytes(written), text[token.start() :]
@@ -74,3 +87,82 @@ class _Writer:
 
     def _break(self) -> bytes:
         return b"\n" + b" " * (self._width * self._depth)
+
+
+# What tells nothing that the place of a file does not tell, or changes without anybody's doing.
+_DERIVED: Final = frozenset(
+    {"self", "shortself", "epoch", "isdefault", "metaurl", "versionsurl", "versionscount", "defaultversionurl"}
+)
+_SUFFIXES: Final = {
+    "avro": ".avsc",
+    "jsonschema": ".json",
+    "jsonstructure": ".json",
+    "protobuf": ".proto",
+    "xsd": ".xsd",
+}
+_BY_TYPE: Final = {"application/json": ".json", "application/xml": ".xml", "text/xml": ".xml", "text/plain": ".txt"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFile:
+    """A file of the folder: where in it, and all it holds."""
+
+    path: PurePosixPath
+    content: bytes
+
+
+def files_for(xid: Xid, entity: JSONObject, *, suffix: str = ".xreg.json") -> Iterator[FolderFile]:
+    """The document of ``entity`` (in document view, ``binary``, its collections but for Versions apart), and its files.
+
+    The same entity gives the same bytes. ``suffix`` ends the documents' names and says JSON or YAML.
+    """
+    own = {"xid": str(xid), **_lasting(entity)}
+    for name, body in (own.get("versions") or {}).items():
+        file, content = _document(name, body, xid)
+        if file is not None:
+            yield FolderFile(path=place(xid).parent / file, content=content)
+    yield FolderFile(path=place(xid).with_name(f"{place(xid).name}{suffix}"), content=write_document(own, name=suffix))
+
+
+def place(xid: Xid) -> PurePosixPath:
+    """Where in a folder ``xid`` is: the name of its document without suffix, and of the folder with what is in it."""
+    if xid == ROOT:
+        return PurePosixPath("registry")
+    return PurePosixPath(*(_file_name(part) for part in xid.parts))
+
+
+def _lasting(entity: JSONObject) -> JSONObject:
+    plurals = {name.removesuffix("count") for name in entity if name.endswith("count")}
+    derived = {f"{plural}{end}" for plural in plurals if f"{plural}url" in entity for end in ("url", "count")}
+    own = {name: value for name, value in entity.items() if name not in _DERIVED and name not in derived}
+    if isinstance(own.get("meta"), dict):
+        own["meta"] = _lasting(own["meta"])
+    if isinstance(own.get("versions"), dict):
+        own["versions"] = {name: _lasting(version) for name, version in own["versions"].items()}
+    return own
+
+
+def _document(versionid: str, body: JSONObject, xid: Xid) -> tuple[str | None, bytes]:
+    """The name of the file for a Version's document, relative to that of its Resource, and its bytes."""
+    for name in [name for name in body if name.endswith("base64")]:
+        try:
+            content = base64.b64decode(body[name], validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            continue
+        file = f"{_file_name(xid.id)}/{_file_name(versionid)}{_suffix(body)}"
+        del body[name]
+        body[f"{name.removesuffix('base64')}url"] = f"./{quote(file)}"
+        return file, content
+    return None, b""
+
+
+def _suffix(version: JSONObject) -> str:
+    name = str(version.get("format", "")).partition("/")[0].lower()
+    media = str(version.get("contenttype", "")).partition(";")[0].strip().lower()
+    return _SUFFIXES.get(name) or _BY_TYPE.get(media) or (".json" if media.endswith("+json") else ".bin")
+
+
+def _file_name(part: str) -> str:
+    """Part of an xid as the name of a file on any system: ``:`` and a dot at the end are none."""
+    name = part.replace(":", "%3A")
+    return f"{name[:-1]}%2E" if name.endswith(".") else name

@@ -103,6 +103,7 @@ class _Builder:
     def _key(self, event: Any) -> None:
         parent = self.stack[-1]
         assert isinstance(parent.value, dict)
+        # The library would let the last one win, and hide a mistake.
         if event.value in parent.value:
             raise _fault(event, f"the key {event.value!r} stands here twice")
         parent.key = event.value
@@ -114,6 +115,7 @@ class _Builder:
             self.roots.append(value)
             return
         parent = self.stack[-1]
+        # Aliases count with all they stand for: ten lines of them can stand for billions of values.
         parent.nodes += nodes
         if parent.nodes > MAX_NODES:
             raise _fault(event, f"its aliases make more than {MAX_NODES} values of it")

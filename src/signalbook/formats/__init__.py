@@ -1,7 +1,6 @@
 """Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf, XML Schema."""
 
-from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError
-from signalbook.formats.registry import find, supported
+from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, find, supported
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
 
 __all__ = [

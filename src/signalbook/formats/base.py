@@ -1,20 +1,24 @@
 """What every schema format offers: schema documents and payload bytes in, values and findings out.
 
 A format is a module that keeps to the ``Format`` protocol and is named in the entry-point group ``signalbook.formats``;
-``registry.py`` finds it. Nothing here reads a network or a file.
+``find`` finds it. Nothing here reads a network or a file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint
 from typing import Final, Literal, Protocol
 
+from signalbook import plugins
 from signalbook.errors import SignalbookError
 from signalbook.formats.shape import Shape
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, dump_json, parse_json
 
 # Given the URI or path a schema document refers to, the document's bytes, or None where there is none to be had.
 Resolve = Callable[[str], bytes | None]
+# Segments from the top of a value or document.
+Path = tuple[str | int, ...]
 Reason = Literal["decode_error", "schema_violation", "unsupported_format"]
 
 MAX_DOCUMENT_BYTES: Final = 16 * 1024 * 1024
@@ -38,6 +42,7 @@ class PayloadError(SignalbookError):
         self.findings = tuple(findings)
         super().__init__(f"{reason}: " + "; ".join(str(finding) for finding in self.findings))
 
+    # Exceptions that are made of more than their text do not survive the way from a worker otherwise.
     def __reduce__(self) -> tuple[type[PayloadError], tuple[Reason, tuple[Finding, ...]]]:
         return type(self), (self.reason, self.findings)
 
@@ -150,44 +155,46 @@ def read_json(payload: bytes) -> JSON:
     try:
         return parse_json(payload, max_values=MAX_VALUES)
     except JSONError as error:
-        finding = Finding(path="", rule="json", message=shorten(f"not JSON: {error}"))
-        raise PayloadError("decode_error", [finding]) from None
+        raise refused("decode_error", "json", f"not JSON: {error}") from None
 
 
-def decode_json(schema: Schema, payload: bytes, content_type: str) -> JSON:
-    """``Schema.decode`` of a format whose payloads are JSON and values stay as JSON has them."""
-    if content_type and not is_json(content_type):
-        raise unsupported(content_type, schema.format)
-    value = read_json(payload)
-    _conforms(schema, value)
-    return value
+class JsonValues:
+    """What schemas have in common whose payloads are JSON, and whose values stay as JSON has them."""
 
+    def decode(self: Schema, payload: bytes, content_type: str = "") -> JSON:
+        """Decode JSON and validate it. Raises ``PayloadError``."""
+        if content_type and not is_json(content_type):
+            raise unsupported(content_type, self.format)
+        value = read_json(payload)
+        if findings := self.validate(value):
+            raise PayloadError("schema_violation", findings)
+        return value
 
-def encode_json(schema: Schema, value: JSON, content_type: str) -> bytes:
-    """``Schema.encode`` of such a format."""
-    if content_type and not is_json(content_type):
-        raise unsupported(content_type, schema.format)
-    payload = json_payload(value)
-    _conforms(schema, value)
-    return payload
+    def encode(self: Schema, value: JSON, content_type: str = "") -> bytes:
+        """Validate a value and write it as JSON. Raises ``PayloadError``."""
+        if content_type and not is_json(content_type):
+            raise unsupported(content_type, self.format)
+        payload = json_payload(value)
+        if findings := self.validate(value):
+            raise PayloadError("schema_violation", findings)
+        return payload
 
-
-def _conforms(schema: Schema, value: JSON) -> None:
-    findings = schema.validate(value)
-    if findings:
-        raise PayloadError("schema_violation", findings)
+    def reading(self, writer: Schema) -> Schema:
+        """``writer``: its payloads are as it says."""
+        return writer
 
 
 def json_payload(value: JSON) -> bytes:
     """``value`` as JSON text that reads back as the same. Raises ``PayloadError`` for what JSON has no form for."""
     try:
         text = dump_json(value)
+        # Read back and compared: the encoder writes bytes, dates and NaN as something without complaint.
         if parse_json(text) == value:
             return text
         why = "it has values that JSON does not have, such as bytes, dates or NaN"
     except (JSONError, TypeError, ValueError, OverflowError, RecursionError) as error:
         why = str(error) or "nested too deep"
-    raise PayloadError("schema_violation", [Finding(path="", rule="json", message=shorten(f"not JSON: {why}"))])
+    raise refused("schema_violation", "json", f"not JSON: {why}")
 
 
 def unsupported(content_type: str, format: str) -> PayloadError:
@@ -196,6 +203,50 @@ def unsupported(content_type: str, format: str) -> PayloadError:
     return PayloadError("unsupported_format", [Finding(path="", rule="content_type", message=text)])
 
 
+def refused(reason: Reason, rule: str, message: str) -> PayloadError:
+    """The error for a payload as a whole."""
+    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
+
+
+def finding_at(path: Path, rule: str, message: str) -> Finding:
+    """A finding in a value or document at ``path``."""
+    return Finding(path=pointer(path), rule=rule, message=shorten(message))
+
+
 def pointer(path: Iterable[str | int]) -> str:
     """A JSON Pointer (RFC 6901) of path segments."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+GROUP: Final = "signalbook.formats"
+# Other names for formats, met in registry documents (domain.md G-13).
+ALIASES: Final = {"xmlschema": "xsd", "proto": "protobuf", "json-schema": "jsonschema"}
+
+
+def find(format: str) -> Format | None:
+    """The format that reads ``format`` (``Name/version``, case-insensitive), or ``None`` if there is none (G-12)."""
+    offered = _offered().get(family(format))
+    if offered is None:
+        return None
+    found = _load(offered)
+    return found if found.canonical(format) is not None else None
+
+
+def family(format: str) -> str:
+    """The name of a format without its version, in lower case, other spellings undone (G-13)."""
+    name = format.partition("/")[0].strip().lower()
+    return ALIASES.get(name, name)
+
+
+def supported() -> tuple[str, ...]:
+    """The canonical names of all formats and versions that can be read, for capability documents (G-25)."""
+    return tuple(version for name in sorted(_offered()) for version in _load(_offered()[name]).versions)
+
+
+def _offered() -> Mapping[str, EntryPoint]:
+    return plugins.offered(GROUP, "schema format", plugins.lower)
+
+
+def _load(point: EntryPoint) -> Format:
+    loaded: Format = plugins.load(point)
+    return loaded

@@ -5,11 +5,11 @@ core/spec.md "compatibility" names the six rules; what "can read" means is up to
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
-from signalbook.formats.base import Resolve
-from signalbook.formats.registry import family, find
+from signalbook.formats.base import MAX_FINDINGS, Resolve, family, find, shorten
 from signalbook.values import JSON, Finding
 
 Direction = Literal["backward", "forward"]
@@ -44,6 +44,42 @@ class Difference:
 
     def __str__(self) -> str:
         return f"{self.path or '/'}: {self.message} [{self.rule}]"
+
+
+class TooManySteps(Exception):
+    """Types that stand for each other in ever new pairs: there is no end to it."""
+
+
+class Comparison:
+    """Collects differences of two schemas within ``most`` steps, since hostile schemas may ask for any number.
+
+    ``met`` are the pairs of types that were compared or wait to be: types contain themselves and each other.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.found: list[Difference] = []
+        self.met: set[tuple[str, str]] = set()
+        self._most = most
+        self._steps = 0
+
+    def report(self, path: str, rule: str, old: Any, new: Any, message: str) -> None:
+        """Add a difference."""
+        self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
+
+    def step(self) -> None:
+        """Count a step. Raises ``TooManySteps``, also once there are more differences than anybody reads."""
+        self._steps += 1
+        if self._steps > self._most or len(self.found) > MAX_FINDINGS:
+            raise TooManySteps
+
+    def differences(self, what: str, compare: Callable[[], None]) -> list[Difference]:
+        """What ``compare`` reports; that it is undecided where comparing ``what`` takes too long."""
+        try:
+            compare()
+        except TooManySteps:
+            text = f"not decided: comparing the {what} takes more than {self._most} steps"
+            self.report("", "undecided", None, None, text)
+        return self.found[:MAX_FINDINGS]
 
 
 @runtime_checkable

@@ -2,17 +2,15 @@
 
 from signalbook.messages.cloudevents import CloudEvent, Mode, attribute_text, dedupe_key
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError
-from signalbook.messages.definitions.inheritance import Materialised, materialise
 from signalbook.messages.definitions.lint import lint
-from signalbook.messages.definitions.normalise import normalise
+from signalbook.messages.definitions.normalise import Materialised, materialise, normalise
 from signalbook.messages.definitions.schemas import SchemaDocument
 from signalbook.messages.matching.contract import Contract
-from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected
+from signalbook.messages.matching.outcome import Accepted, Correlation, Dropped, Outcome, Passed, Rejected, correlate
 from signalbook.messages.message import Message, Reason, of_record, to_record
 from signalbook.messages.payloads.payload import encode_payload
 from signalbook.messages.policy import Override, Policy, PolicyError, flag_settings, parse_flags, parse_policy
 from signalbook.messages.producing.building import Outbound, OutboundError, Param, Surroundings, build, required_inputs
-from signalbook.messages.producing.correlation import Correlation, correlate
 from signalbook.messages.producing.sending import bind, from_cloudevent, validate_outbound
 
 __all__ = [

@@ -107,6 +107,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def _map(value: Mapping[Any, Any], depth: int) -> Any:
+    # Names with a dollar are ours, so that a map that has one is written as pairs.
     if all(isinstance(name, str) and not name.startswith("$") for name in value):
         return {name: _plain(item, depth) for name, item in value.items()}
     return {"$map": [[_plain(name, depth), _plain(item, depth)] for name, item in value.items()]}

@@ -40,7 +40,7 @@ class Policy:
       definition that names a protocol (K-27);
     - ``required_schema``: a definition without a payload schema is not enough (K-42);
     - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
-      (``wireprefix.py``).
+      (``payloads/content.py``).
 
     ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
     is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.
@@ -130,6 +130,7 @@ def _value(name: str, value: Any, where: str, names: tuple[str, ...]) -> Setting
     choices = _CHOICES[name]
     found = _FLAGS.get(value, value) if isinstance(value, str) and True in choices else value
     for choice in choices:
+        # By class too: 1 equals True, and a number is no setting.
         if found.__class__ is choice.__class__ and found == choice:
             return choice
     shown = ", ".join(str(choice).lower() for choice in choices)

@@ -156,6 +156,7 @@ class TemplateTree(Generic[T]):
         """File ``value`` under a template that is more than one placeholder."""
         node = self._root
         for segment in template.text.split(self._separator):
+            # By literal parts alone: templates that differ in names only share a node, and all of them are found.
             node = self._child(node, segment)
         node.found.append(value)
 

@@ -25,8 +25,8 @@ from signalbook.model.types import (
 from signalbook.values import JSON, JSONObject
 
 _FLAGS: Final = ("readonly", "immutable", "required", "strict", "matchversions")
-_ITEM_ASPECTS: Final = {"type", "target", "namecharset", "description", "attributes", "item", "enum", "strict"}
-_ASPECTS: Final = {"name", *_ITEM_ASPECTS, *_FLAGS, "default", "ifvalues"}
+_ITEM_ASPECTS: Final = {"type", "target", "namecharset", "attributes", "item"}
+_ASPECTS: Final = {"name", "description", *_ITEM_ASPECTS, *_FLAGS, "enum", "default", "ifvalues"}
 _VALUE_ASPECTS: Final = ("enum", "default", "ifvalues")
 
 
@@ -108,7 +108,8 @@ def _definition(given: JSONObject, here: Setting, aspects: Collection[str] = _AS
         if aspect not in aspects:
             here.report("is not part of the model language", aspect)
     result = {aspect: value for aspect, value in given.items() if aspect in aspects and value is not None}
-    _enum_to_item(result)
+    if "enum" in aspects:
+        _enum_from_item(result)
     _check_flags(result, here)
     if not isinstance(result.get("description", ""), str):
         here.report("must be a string", "description")
@@ -118,13 +119,14 @@ def _definition(given: JSONObject, here: Setting, aspects: Collection[str] = _AS
     return result
 
 
-def _enum_to_item(result: JSONObject) -> None:
-    """An enum on an array or map of scalars is meant for its items: rc4's own endpoint model writes it so."""
+def _enum_from_item(result: JSONObject) -> None:
+    """Registries filled by earlier versions have the enum of an array in its item, which the language does not know."""
     item = result.get("item")
-    if result["type"] in ("array", "map") and "enum" in result and isinstance(item, dict):
-        result["item"] = {"enum": result.pop("enum"), **item}
-        if "strict" in result:
-            result["item"]["strict"] = result.pop("strict")
+    if result["type"] == "array" and isinstance(item, dict) and "enum" in item:
+        result["item"] = {aspect: value for aspect, value in item.items() if aspect not in ("enum", "strict")}
+        for aspect in ("enum", "strict"):
+            if aspect in item:
+                result.setdefault(aspect, item[aspect])
 
 
 def _check_flags(result: JSONObject, here: Setting) -> None:
@@ -163,8 +165,9 @@ def _target(result: JSONObject, here: Setting) -> None:
 def _values(result: JSONObject, here: Setting) -> None:
     """``enum``, ``default`` and ``ifvalues``: of scalars only, and of the attribute's type (core R80, R85, R88)."""
     if result["type"] not in SCALARS:
+        kept = _enum_of_items(result, here)
         for aspect in _VALUE_ASPECTS:
-            if result.pop(aspect, None) is not None:
+            if aspect not in kept and result.pop(aspect, None) is not None:
                 if aspect == "default":
                     here.report("only a scalar attribute can have a default", rule="model_scalar_default")
                 else:
@@ -177,6 +180,17 @@ def _values(result: JSONObject, here: Setting) -> None:
     if not isinstance(result.get("ifvalues", {}), dict):
         here.report("must be an object", "ifvalues")
         del result["ifvalues"]
+
+
+def _enum_of_items(result: JSONObject, here: Setting) -> Collection[str]:
+    """An array of scalars may have an ``enum``, for its items; the text says scalars only (core R80), but rc4's own
+    endpoint model has such an array. Returns the aspects that stay."""
+    item = result.get("item")
+    kind = item.get("type") if isinstance(item, dict) else None
+    if result["type"] != "array" or kind not in SCALARS or "enum" not in result:
+        return ()
+    result["enum"] = _enum(result["enum"], kind, here.at("enum"))
+    return ("enum",)
 
 
 def _enum(given: JSON, type: str, here: Setting) -> list[JSON]:

@@ -3,7 +3,7 @@
     report = run(Job(registry="http://localhost:8080", inputs=("events/",), output=Path("lake")))
 
 Every command of ``signalbook pipeline`` is a function here and a module in ``commands/``. Read ``commands/run.py``
-first, then ``landing/tasks.py`` (what Spark's workers do), ``commit/`` (how tables get their files exactly once) and
+first, then ``landing/tasks.py`` (what Spark's workers do), ``commit.py`` (how tables get their files exactly once) and
 ``columns.py`` (what is written).
 """
 
@@ -22,8 +22,17 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.status import Status, StreamState, status
     from signalbook.pipeline.commands.stream import stream
     from signalbook.pipeline.errors import PipelineError
-    from signalbook.pipeline.job.file import JobOptions, ReportOptions, job_options
-    from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter, Job, Progress, ReplayJob, StreamJob
+    from signalbook.pipeline.job.jobs import (
+        BacktestJob,
+        DeadLetterFilter,
+        Job,
+        JobOptions,
+        Progress,
+        ReplayJob,
+        ReportOptions,
+        StreamJob,
+        job_options,
+    )
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.tables.reading import read, views
@@ -64,39 +73,25 @@ __all__ = [
 
 # Loaded when first asked for: a worker of Spark, or a command that only reads definitions, needs few of the packages
 # that all commands together do (pyiceberg alone takes as long to load as a small batch to land).
-_MODULES: Final = {
-    "Backtest": "commands.backtest",
-    "backtest": "commands.backtest",
-    "Compaction": "commands.compact",
-    "compact": "commands.compact",
-    "InferenceJob": "commands.infer",
-    "InferredDefinitions": "commands.infer",
-    "infer": "commands.infer",
-    "Profile": "commands.profile",
-    "profile": "commands.profile",
-    "Replay": "commands.replay",
-    "replay": "commands.replay",
-    "run": "commands.run",
-    "Status": "commands.status",
-    "StreamState": "commands.status",
-    "status": "commands.status",
-    "stream": "commands.stream",
-    "PipelineError": "errors",
-    "JobOptions": "job.file",
-    "ReportOptions": "job.file",
-    "job_options": "job.file",
-    "BacktestJob": "job.jobs",
-    "DeadLetterFilter": "job.jobs",
-    "Job": "job.jobs",
-    "Progress": "job.jobs",
-    "ReplayJob": "job.jobs",
-    "StreamJob": "job.jobs",
-    "Report": "reports.report",
-    "exposition": "reports.upload",
-    "reporting": "reports.upload",
-    "read": "tables.reading",
-    "views": "tables.reading",
+_NAMES: Final = {
+    "commands.backtest": ("Backtest", "backtest"),
+    "commands.compact": ("Compaction", "compact"),
+    "commands.infer": ("InferenceJob", "InferredDefinitions", "infer"),
+    "commands.profile": ("Profile", "profile"),
+    "commands.replay": ("Replay", "replay"),
+    "commands.run": ("run",),
+    "commands.status": ("Status", "StreamState", "status"),
+    "commands.stream": ("stream",),
+    "errors": ("PipelineError",),
+    "job.jobs": (
+        *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
+        *("StreamJob", "job_options"),
+    ),
+    "reports.report": ("Report",),
+    "reports.upload": ("exposition", "reporting"),
+    "tables.reading": ("read", "views"),
 }
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 _EXTRA: Final = frozenset({"pandas", "prometheus_client", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})
 
 
@@ -110,5 +105,6 @@ def __getattr__(name: str) -> Any:
         if (error.name or "").partition(".")[0] not in _EXTRA:
             raise
         from signalbook.pipeline.errors import PipelineError as Missing
+        from signalbook.plugins import install
 
-        raise Missing(f"the pipeline needs {error.name}: pip install 'signalbook[pipeline]'") from None
+        raise Missing(f"the pipeline needs {error.name}: {install('pipeline')}") from None

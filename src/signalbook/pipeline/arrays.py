@@ -77,6 +77,7 @@ def text_maps(members: Mapping[str, pa.StringArray]) -> pa.Array:
     there = np.stack([texts.is_valid().to_numpy(zero_copy_only=False) for texts in members.values()], axis=1)
     rows, places = np.nonzero(there)
     names = pa.array(list(members), pa.string()).take(pa.array(places))
+    # Column ``p`` of row ``r`` lies at ``p * count + r`` of the columns one behind the other.
     texts = pa.concat_arrays(members.values()).take(pa.array(places * count + rows))
     sizes = there.sum(axis=1)
     offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int32())
@@ -188,6 +189,7 @@ def _list(shape: ListOf, type: pa.DataType, form: ValueForm) -> Build:
         present = values if mask is None else [value for value in values if value is not None]
         if form is ValueForm.DECODED and not all(isinstance(value, list) for value in present):
             raise TypeError("a value is no list")
+        # All items of all lists as one column, so that even lists of lists take one pass per level.
         items = item(list(chain.from_iterable(present)), inner_gaps)
         return pa.ListArray.from_arrays(_offsets(values, mask), items, type=type, mask=mask)
 

@@ -26,7 +26,7 @@ _OF_META: Final = _OWN | {"readonly", "defaultversionurl", "modifiedat"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedResource:
-    """A Resource: its ``meta``, None if it is not told, and its Versions by id, None if these are too many to hold."""
+    """A Resource: its ``meta``, None if it is not shown, and its Versions by id, None if these are too many to hold."""
 
     meta: JSONObject | None
     versions: Mapping[str, JSONObject] | None = field(default_factory=dict)
@@ -69,8 +69,9 @@ def resource_attributes(shown: JSONObject, xid: Xid, types: Types) -> ComparedRe
     """A Resource as the document view shows it, its meta inline, and its Versions unless there are too many."""
     singular = types.singular(xid)
     versions = shown.get("versions")
-    told = shown.get("meta", {})
-    meta = None if told is None else _meta(told, singular)
+    shown_meta = shown.get("meta", {})
+    meta = None if shown_meta is None else _meta(shown_meta, singular)
+    # Neither shown nor counted: it is a reference to another Resource.
     if versions is None and not shown.get("versionscount"):
         versions = {}
     if versions is None:
@@ -112,6 +113,7 @@ def difference(wanted: JSONObject, there: JSONObject, singular: str = "", *, par
     news: JSONObject = {name: value for name, value in wanted.items() if there.get(name) != value}
     gone = [name for name in there if name not in wanted and name != "modifiedat" and not partial]
     document = {singular, f"{singular}base64", f"{singular}url"} if singular else set()
+    # The new document, in whichever form, takes the place of the old one: nothing has to be removed.
     if document & news.keys():
         gone = [name for name in gone if name not in document]
     return news | dict.fromkeys(gone)
@@ -140,6 +142,7 @@ def read_resources(registry: ReadableRegistry, collection: Xid, types: Types) ->
             yield name, resource_attributes(shown, collection / name, types)
             last = name.lower()
     except TooLarge:
+        # On from where it broke off, one by one: what came before is taken already.
         for name, shown in _shallow(registry, collection):
             if name.lower() > last:
                 xid = collection / name
@@ -200,6 +203,7 @@ def _shallow(registry: ReadableRegistry, collection: Xid) -> Iterator[tuple[str,
                     last = name.lower()
             return
         except TooLarge:
+            # One alone that is too large cannot be had at all.
             if page == 1:
                 raise
             page = max(1, page // _SMALLER)

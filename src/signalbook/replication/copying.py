@@ -43,6 +43,7 @@ class Hints:
         """``xid`` changed; ``whole`` if all that is beneath it may have."""
         if xid.kind is Kind.GROUP:
             self.groups.add(xid)
+        # Whatever is beneath a Resource is a hint to look at the Resource.
         elif len(xid.parts) >= len(("groups", "g", "resources", "r")):
             resource = xid.resource
             versions = self.resources.setdefault(resource.parent, {})
@@ -71,7 +72,7 @@ def of_events(events: Iterable[JSONObject]) -> Hints:
 
 
 def _only_counts(event: JSONObject, xid: Xid) -> bool:
-    """Whether a Group is told to be different for nothing but its members, which have events of their own."""
+    """Whether an event reports of a Group nothing but its members, which have events of their own."""
     data = event.get("data")
     changed = data.get("changed") if isinstance(data, dict) else None
     if xid.kind is not Kind.GROUP or not isinstance(changed, list) or not changed:
@@ -142,10 +143,12 @@ class Copy:
         if self._link.scope.xid.kind is Kind.RESOURCE and not seen:
             self._one(self._link.scope.xid)
         if collection.group_type in self._there.groups():
-            for name, shown in list(self._owned_groups(collection)):
+            # All of them first: deleting while pages are read would let some slip through.
+            there = self._target.members(collection, deep=False)
+            for name, shown in [known for known in there if owned_by(known[1], self._link.source)]:
                 here = self._link.scope.here(collection / name)
                 if here is not None and self._link.scope.holds(here) and here.id not in seen:
-                    self._forget_group(here, shown)
+                    self._remove_group(here, shown)
 
     def _source_groups(self, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
         top = self._link.scope.xid
@@ -158,11 +161,6 @@ class Copy:
         if found is not None:
             yield xid, found
 
-    def _owned_groups(self, collection: Xid) -> Iterator[tuple[str, JSONObject]]:
-        for name, shown in self._target.members(collection, deep=False):
-            if owned_by(shown, self._link.source):
-                yield name, shown
-
     def _group(self, xid: Xid, shown: JSONObject) -> None:
         there = self._link.scope.there(xid)
         if there is None:
@@ -172,6 +170,7 @@ class Copy:
         self._attributes(xid, there, shown, current)
         for plural in self._types.resources(xid.group_type):
             collection = xid / plural
+            # Empty on both sides: there is nothing to read. Where nothing is counted, there may be something.
             if self._link.scope.reaches(collection) and shown.get(f"{plural}count", 1) + self._count(current, plural):
                 self._collection(collection, there / plural, fresh=not self._count(current, plural))
 
@@ -207,16 +206,16 @@ class Copy:
         if shown is not None:
             self._attributes(xid, there, shown, current)
         elif current is not None:
-            self._forget_group(xid, current)
+            self._remove_group(xid, current)
 
-    def _forget_group(self, xid: Xid, current: JSONObject) -> None:
+    def _remove_group(self, xid: Xid, current: JSONObject) -> None:
         """Delete what of a Group came from the source, and the Group too if that was all (D-9)."""
         there = self._link.scope.there(xid)
         assert there is not None
         for plural in self._there.resources(xid.group_type):
             if current.get(f"{plural}count", 1):
                 for name, known in read_resources(self._target, there / plural, self._there):
-                    self._forget(xid / plural / name, there / plural / name, known)
+                    self._remove(xid / plural / name, there / plural / name, known)
         self._writer.flush()
         left = self._target.find(there, deep=False)
         if left is None or not owned_by(left, self._link.source):
@@ -248,6 +247,7 @@ class Copy:
         there = self._link.scope.there(collection)
         if there is None:
             return
+        # Many out of few: a page with all of them costs less than each by itself.
         if len(members) > _WALK and self._members(collection, there) < len(members) * _SCARCE:
             self._side_by_side(collection, there, fresh=False, only=members)
             return
@@ -277,7 +277,7 @@ class Copy:
     ) -> None:
         if ours is None:
             if theirs is not None:
-                self._forget(xid, there, theirs)
+                self._remove(xid, there, theirs)
             return
         merge = self._merge(xid, there, ours, theirs)
         self._take(merge, only)
@@ -343,7 +343,7 @@ class Copy:
         versions = read_versions(self._target, there, known, self._there)
         return any(owned_by(one, self._link.source) for _, one in versions)
 
-    def _forget(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
+    def _remove(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
         """Delete what came from the source, which has it no longer (D-9)."""
         if known.versions is not None and not known.versions:
             if self._is_owned(there, known):

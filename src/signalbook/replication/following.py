@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Generic, Self, TypeVar
 
 from signalbook.client.registry import NoHistory
 from signalbook.engine.engine import Engine
@@ -16,11 +17,9 @@ from signalbook.errors import SignalbookError
 from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.notices import RecentlySeen
 from signalbook.replication.opening import copying, link, open_source
-from signalbook.replication.replicating import Replication, keep_up, repeat
+from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
 from signalbook.replication.report import CopyReport, NotCopied
-from signalbook.replication.state import FOLDER, StateInDatabase
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import KeyValueStore, StorageError
 from signalbook.uris import is_address, without_user
@@ -102,8 +101,8 @@ class Following:
         """
         meant = {source: [known for known in self.sources if known.speaks(source)] for source in sources}
         at = format_timestamp(now())
-        if notes := {_notified_key(known): at for followed in meant.values() for known in followed}:
-            KeyValueStore(self._engine.store).put(notes)
+        if marks := {_notified_key(known): at for followed in meant.values() for known in followed}:
+            KeyValueStore(self._engine.store).put(marks)
         return {source for source, followed in meant.items() if followed}
 
     def status(self) -> JSONObject:
@@ -114,6 +113,7 @@ class Following:
         while not self._stop.is_set():
             if self._lease.due:
                 self._renew()
+            # Only the process that holds the lease follows: two would write the same copies at once.
             if self._lease.held and not self._links:
                 self._links = tuple(FollowedLink(self._engine, self._settings, source) for source in self.sources)
             elif not self._lease.held:
@@ -153,6 +153,7 @@ class FollowedLink:
         self._since = ""
         self._state = StateInDatabase(engine, source.name)
         self._notified: JSON = None
+        # Last of all: the thread begins with what was set above.
         self.thread = threading.Thread(target=self._run, name=f"following {source.shown}", daemon=True)
         self.thread.start()
 
@@ -178,8 +179,8 @@ class FollowedLink:
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
         with open_source(self.source.url, timeout=2 * self._settings.request_timeout) as source:
-            way = link(source, target, self.source.scope, reached=self.source.url, authorities=authorities)
-            work = Replication(source, copying(source, target, way, self._report), way, self._state)
+            between = link(source, target, self.source.scope, reached=self.source.url, authorities=authorities)
+            work = Replication(source, copying(source, target, between, self._report), between, self._state)
             try:
                 keep_up(work, self.stop, self._failed)
             except NoHistory as error:
@@ -222,7 +223,7 @@ class FollowedLink:
 
 
 def _notified_key(source: FollowedSource) -> str:
-    """The note that says when somebody last knocked."""
+    """Under which the server stores when it was last notified of changes at a source."""
     return f"{FOLDER}/{source.name}.knock"
 
 
@@ -232,3 +233,26 @@ def _finish(links: Sequence[FollowedLink]) -> None:
     deadline = time.monotonic() + _FINISH
     for known in links:
         known.thread.join(max(0.0, deadline - time.monotonic()))
+
+
+_REMEMBERED: Final = 10_000
+
+
+T = TypeVar("T", bound=Hashable)
+
+
+class RecentlySeen(Generic[T]):
+    """The things seen last, up to ``limit`` of them: it may be no harm if one counts as new again."""
+
+    def __init__(self, *, limit: int = _REMEMBERED) -> None:
+        self._limit = limit
+        self._known: OrderedDict[T, None] = OrderedDict()
+
+    def __contains__(self, thing: T) -> bool:
+        return thing in self._known
+
+    def add(self, thing: T) -> None:
+        """Remember ``thing``; the oldest may be forgotten."""
+        self._known[thing] = None
+        while len(self._known) > self._limit:
+            self._known.popitem(last=False)

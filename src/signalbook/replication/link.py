@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Self
 
 from signalbook.cncf.ids import compose, message_path, schema_path
@@ -81,6 +82,7 @@ class Scope:
         if len(xid.parts) < 2:
             return xid
         group = Xid(xid.parts[:2])
+        # Its place at the target is taken by a Group that was renamed to its name.
         if group not in self.renames and group in _places(self.renames):
             return None
         return Xid((xid.group_type, self.renames.get(group, xid.group_id), *xid.parts[2:]))
@@ -131,7 +133,7 @@ def _places(renames: Mapping[Xid, str]) -> dict[Xid, Xid]:
     return {Xid((group.group_type, new)): group for group, new in renames.items()}
 
 
-_PATHS: Final = {"schemas": schema_path, "messages": message_path}
+API_PATHS: Final = {"schemas": schema_path, "messages": message_path}
 """What gives Versions of these types their path in the API that their URIs are made for."""
 
 
@@ -164,9 +166,10 @@ class Link:
 
     def bars(self, entity: JSONObject, xid: Xid) -> str:
         """Why ``entity`` may not go this way for the authority it claims, its own or the source's; ``""`` if it may."""
-        if not self.authorities or xid.resource_type not in _PATHS:
+        if not self.authorities or xid.resource_type not in API_PATHS:
             return ""
         claimed = [str(entity.get("authority") or self.base(xid.resource_type))]
+        # An absolute URI of its own is a claim, too.
         claimed += [uri] if "://" in (uri := str(entity.get("globaluri") or "")) else []
         for uri in claimed:
             if not any(within(uri, allowed) for allowed in self.authorities):
@@ -180,8 +183,8 @@ class Link:
         """
         copied = self.scope.translated(version)
         assert isinstance(copied, dict)
-        if named and xid.resource_type in _PATHS:
-            path = _PATHS[xid.resource_type](xid) or str(xid)
+        if named and xid.resource_type in API_PATHS:
+            path = API_PATHS[xid.resource_type](xid) or str(xid)
             authority, base = str(version.get("authority") or ""), self.base(xid.resource_type)
             uri = compose(authority, str(version.get("globaluri") or path), base)
             copied = {**copied, "authority": authority or base, "globaluri": uri}
@@ -196,3 +199,12 @@ def within(uri: str, authority: str) -> bool:
     """Whether ``uri`` is that of an ``authority``, or something under it."""
     top = authority.rstrip("/")
     return uri.rstrip("/") == top or uri.startswith(f"{top}/" if "://" in top else (f"{top}/", f"{top}:"))
+
+
+class RegistryDialect(StrEnum):
+    """What registries speak."""
+
+    XREGISTRY = "xregistry"
+    SCHEMAREGISTRY = "schemaregistry"
+    MESSAGECATALOG = "messagecatalog"
+    MESSAGECATALOG_0_1 = "messagecatalog-0.1"

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Unpack
 
-from signalbook.client import ReadFlags
+from signalbook.client import Events, ReadFlags
 from signalbook.client.registry import (
     PAGE,
     URI_APIS,
-    ChangeBatch,
     Pruned,
     Refusal,
     Registry,
@@ -60,25 +59,20 @@ class LocalRegistry:
 
     @property
     def url(self) -> str:
-        """As the protocol says."""
         return self._url
 
     def bases(self) -> Mapping[str, str]:
-        """As the protocol says."""
         return {kind: self._url + path for kind, path in URI_APIS.items()}
 
     def model(self) -> JSONObject:
-        """As the protocol says."""
         with self._reading() as view:
             return view.model.document
 
     def modelsource(self) -> JSONObject:
-        """As the protocol says."""
         with self._reading() as view:
             return view.modelsource()
 
     def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
-        """As the protocol says."""
         options = self._options(xid.kind, deep=deep, binary=binary)
         with self._reading() as view:
             if xid == ROOT:
@@ -103,21 +97,18 @@ class LocalRegistry:
                 return
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
-        """As the protocol says."""
         with self._reading() as view:
             return view.entity(xid, _shown(view, xid, flags))
 
     def items(
         self, xid: Xid, *, limit: int | None = None, **flags: Unpack[ReadFlags]
     ) -> Iterator[tuple[str, JSONObject]]:
-        """As the protocol says."""
         with self._reading() as view:
             options = _shown(view, xid, flags)
             listed = view.listed(xid, options, PageRequest(limit=limit))
             yield from view.members(xid, listed, options).items()
 
     def export(self, target: Xid) -> Iterator[bytes]:
-        """As the protocol says."""
         with self._reading() as view:
             options = ViewOptions(doc=True, inline=ALL)
             if target == ROOT:
@@ -126,7 +117,6 @@ class LocalRegistry:
             yield from view.pieces(target, options)
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
-        """As the protocol says."""
 
         def command(session: Session) -> Command:
             # Its own copies are compared by content: epochs never count, whatever flags the capabilities offer.
@@ -137,12 +127,10 @@ class LocalRegistry:
         return True
 
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
-        """As the protocol says."""
         body: JSONObject = {name: {} for name in ids}
         self._write(lambda _: Command(method=Method.DELETE, target=collection, body=body))
 
     def replace_model(self, source: JSONObject) -> None:
-        """As the protocol says."""
         self._write(lambda _: ConfigCommand(name=MODELSOURCE, method=Method.PUT, body=source))
 
     @contextmanager
@@ -156,6 +144,7 @@ class LocalRegistry:
     @contextmanager
     def trying(self) -> Iterator[Registry]:
         """Within a transaction that is not committed."""
+        # Left by an exception, the transaction is undone.
         with suppress(_Undone), self._engine.writing(admin=self._admin) as session:
             bound = self._copy()
             bound._session = session
@@ -169,21 +158,18 @@ class LocalRegistry:
             yield LocalChecks(batch)
 
     def position(self) -> int:
-        """As the protocol says."""
         return self._engine.position()
 
-    def changes(self, after: int) -> ChangeBatch:
-        """As the protocol says."""
+    def changes(self, after: int) -> Events:
         try:
             records = self._engine.outbox(after, _EVENTS)
         except HistoryPruned as gone:
             raise Pruned(str(gone)) from None
-        events = [cloudevent(record, source=f"{self._url}/") for record in records]
+        events = tuple(cloudevent(record, source=f"{self._url}/") for record in records)
         position = records[-1].position if records else after
-        return ChangeBatch(events=events, position=position, more=len(records) == _EVENTS)
+        return Events(events=events, position=position, more=len(records) == _EVENTS)
 
     def mark(self, position: int) -> str:
-        """As the protocol says."""
         if not position:
             return ""
         try:
@@ -193,7 +179,6 @@ class LocalRegistry:
         return mark_of([cloudevent(record, source=f"{self._url}/") for record in records], position)
 
     def wait(self, after: int, seconds: float) -> None:
-        """As the protocol says."""
         deadline = time.monotonic() + seconds
         while self._engine.position() <= after and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY)
@@ -239,7 +224,6 @@ class LocalChecks:
         self._batch = batch
 
     def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-        """As the protocol says."""
 
         def command(session: Session) -> Command:
             upload = aimed(document, session.view.modelsource, ignore)
@@ -249,12 +233,10 @@ class LocalChecks:
         return self._ask(command, None)
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
-        """As the protocol says."""
         document = DocumentBody(content=content, attributes={"format": format})
         return self._ask(lambda _: Command(method=Method.POST, target=xid, document=document), compatibility)
 
     def format_of(self, xid: Xid) -> str:
-        """As the protocol says."""
         with self._batch.trying() as session:
             try:
                 return str(session.view.entity(xid, ViewOptions()).get("format") or "")

@@ -48,6 +48,7 @@ class Merge:
     def parts(self, pairs: Iterator[Pair]) -> Iterator[Part]:
         """What to write. ``pairs`` are all Versions by id."""
         admitted, following = False, list(islice(pairs, SLICE))
+        # One slice is read ahead: the meta, which may name any Version as the default, goes with the last one.
         while following:
             current, following = following, list(islice(pairs, SLICE))
             wanted, outcomes = self._slice(current, more=bool(following))
@@ -102,6 +103,7 @@ class Merge:
         copied = self.link.copy(ours, self.xid / "versions" / name, named=self.named)
         if theirs is None:
             return (None, None) if self._is_held() else (CopyOutcome.CREATED, copied)
+        # The same content without an origin was put there by hand: it stays the target's own.
         by_hand = not origins(theirs) and self._same(ours, theirs)
         if by_hand or (self._same(copied, theirs) and not self._takes_over(theirs)):
             self.report.count(CopyOutcome.UNCHANGED, Kind.VERSION)

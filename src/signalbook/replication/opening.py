@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from enum import StrEnum
 from functools import partial
 from typing import Final
 
@@ -16,7 +15,7 @@ from signalbook.replication.cncf.messagecatalog import FirstMessageCatalog, Mess
 from signalbook.replication.cncf.registry import CncfApi, CncfCopy, CncfSource, Requests, offers
 from signalbook.replication.cncf.schemaregistry import SchemaRegistry
 from signalbook.replication.copying import Copy
-from signalbook.replication.link import Link, Scope, within
+from signalbook.replication.link import Link, RegistryDialect, Scope, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.replicating import Copying
 from signalbook.replication.report import CopyReport
@@ -33,15 +32,6 @@ CopyTarget = RemoteRegistry | LocalRegistry | CncfApi
 
 class LinkError(SignalbookError):
     """Two registries that cannot be linked."""
-
-
-class RegistryDialect(StrEnum):
-    """What registries speak."""
-
-    XREGISTRY = "xregistry"
-    SCHEMAREGISTRY = "schemaregistry"
-    MESSAGECATALOG = "messagecatalog"
-    MESSAGECATALOG_0_1 = "messagecatalog-0.1"
 
 
 _DRAFTS: Final[Mapping[RegistryDialect, Callable[[Requests], CncfApi]]] = {

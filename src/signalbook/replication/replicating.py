@@ -3,16 +3,91 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, Protocol
 
 from signalbook.client.registry import NoHistory, Pruned, ReadableRegistry, mark_of
+from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Hints, of_events
 from signalbook.replication.link import Link
-from signalbook.replication.state import StateStore
-from signalbook.values import JSON, fingerprint, format_timestamp, now
+from signalbook.storage.base import KeyValueStore
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, format_timestamp, now, parse_json
+
+FOLDER: Final = "replications"
+"""What the keys of all that replication stores begin with."""
+
+
+class StateError(SignalbookError):
+    """A state that cannot be read or written."""
+
+
+class StateStore(Protocol):
+    """Where a state is kept."""
+
+    def load(self) -> JSON:
+        """What was saved last, None if nothing was."""
+
+    def save(self, state: JSONObject) -> None:
+        """Keep ``state`` in place of what was there."""
+
+
+class StateInMemory:
+    """A state that ends with the program."""
+
+    def __init__(self) -> None:
+        self._state: JSON = None
+
+    def load(self) -> JSON:
+        return self._state
+
+    def save(self, state: JSONObject) -> None:
+        self._state = state
+
+
+class StateFile:
+    """A state in a file, which is always whole."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def load(self) -> JSON:
+        """As the protocol says. Raises ``StateError``."""
+        try:
+            return parse_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, JSONError) as error:
+            raise StateError(f"{self._path} is no state of a replication: {error}") from None
+
+    def save(self, state: JSONObject) -> None:
+        """As the protocol says. Raises ``StateError``."""
+        new = self._path.with_name(f"{self._path.name}.new")
+        try:
+            with new.open("wb") as file:
+                file.write(dump_json(state))
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(self._path)
+        except OSError as error:
+            raise StateError(f"{self._path} cannot be written: {error.strerror}") from None
+
+
+class StateInDatabase:
+    """A state beside the registry that this process has open; ``name`` distinguishes it from others."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self._engine = engine
+        self._name = f"{FOLDER}/{name}"
+
+    def load(self) -> JSON:
+        return KeyValueStore(self._engine.store).get(self._name)
+
+    def save(self, state: JSONObject) -> None:
+        KeyValueStore(self._engine.store).put({self._name: state})
 
 
 def name_of(link: Link) -> str:
@@ -135,6 +210,7 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> 
         except NoHistory:
             raise
         except SignalbookError as error:
+            # What answers next may be a source that was set up anew: its history is checked again.
             begun = False
             failed(error)
             stop.wait(pause)

@@ -118,6 +118,7 @@ class CopyWriter:
         except Refusal as error:
             reason = reason_of(error)
             if len(parts) > 1:
+                # Halving finds the one that is refused in few requests.
                 middle = len(parts) // 2
                 self._send(parts[:middle])
                 self._send(parts[middle:])

@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
+from signalbook.plugins import install
 from signalbook.storage.base import StorageBusy, StorageError, Store
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityStatements, SqlEntityReader, SqlEntityWriter
@@ -297,7 +298,7 @@ def _postgres(url: URL, timeout: float) -> Dialect:
     try:
         from signalbook.storage.postgres import Postgres
     except ImportError:
-        raise StorageError('PostgreSQL needs its driver: pip install "signalbook[postgres]"') from None
+        raise StorageError(f"PostgreSQL needs its driver: {install('postgres')}") from None
     return Postgres(url, timeout=timeout)
 
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from signalbook.cncf.messagecatalog import originals
+from signalbook.cncf.messagecatalog.conversion import definition_to_message, message_to_definition
 from signalbook.cncf.messagecatalog.metaschemas import format_attributes, to_first_spelling, to_newer_spelling
-from signalbook.cncf.messagecatalog.projection import project_message, render_message
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client
@@ -70,7 +70,7 @@ def write(book: Client, group: str, format: str, api: str, definition: Any) -> N
     if api == "xregistry":
         stated = {name: value for name, value in format_attributes(format).items() if value is not None}
         book.put(f"/messagegroups/{group}", stated)
-        answer = book.put(f"/messagegroups/{group}/messages/a.b", project_message(format, definition, stated))
+        answer = book.put(f"/messagegroups/{group}/messages/a.b", definition_to_message(format, definition, stated))
     elif api == "first":
         book.put(f"{MOUNTS[api]}/{group}", {"format": format})
         body = json.dumps(to_first_spelling(format, definition))
@@ -97,7 +97,9 @@ def test_every_api_shows_what_was_written_through_any(book: Client, written: tup
     assert v01["definition"] == originals.sent_definition(form, message)
     stated = format_attributes(form)
     if form != "ours":
-        assert render_message(form, project_message(form, v01["definition"], stated)) == render_message(form, message)
+        assert message_to_definition(
+            form, definition_to_message(form, v01["definition"], stated)
+        ) == message_to_definition(form, message)
         sections = {name: value for name, value in first.json().items() if name not in originals.BESIDE}
         assert to_newer_spelling(form, to_first_spelling(form, v01["definition"])) == to_newer_spelling(form, sections)
     if api == "v01":

@@ -122,11 +122,8 @@ def test_what_identifies_a_message_is_the_same_in_all_versions() -> None:
     assert [fault.rule for fault in document_findings(group, "CloudEvents", ())] == ["criteria"]
 
 
-def test_a_version_alone_and_among_others() -> None:
+def test_versions_among_each_other() -> None:
     """C-9."""
-    shown = definitions.standalone(DEFINITION, 2)
-    assert shown == {"id": "d", "description": "of both", **DEFINITION["versions"][1]}  # type: ignore[dict-item]
-    assert definitions.standalone(DEFINITION, 3) is None
     common = {"id": "d", "specversion": "0.1", "format": "NATS"}
     versions = [{**common, "version": 1, "definition": ONE}, {**common, "version": 2, "definition": TWO}]
     assert definitions.embedded_definition(versions) == {

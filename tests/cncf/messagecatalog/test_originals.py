@@ -7,8 +7,8 @@ import json
 import pytest
 
 from signalbook.cncf.messagecatalog import originals
+from signalbook.cncf.messagecatalog.conversion import definition_to_message
 from signalbook.cncf.messagecatalog.originals import DRAFT, Content
-from signalbook.cncf.messagecatalog.projection import project_message
 
 GROUP = {"envelope": "CloudEvents/1.0"}
 DEFINITION = {"attributes": {"type": {"value": "a.b"}, "subject": {"required": True}, "source": {"value": None}}}
@@ -16,15 +16,21 @@ DEFINITION = {"attributes": {"type": {"value": "a.b"}, "subject": {"required": T
 
 def test_a_definition_is_kept_where_the_message_does_not_tell_all_of_it() -> None:
     """C-11, C-20: a missing value counts as "", and yet nothing comes back that was not sent."""
-    message = originals.keep_definition("CloudEvents", project_message("CloudEvents", DEFINITION, GROUP), DEFINITION)
+    message = originals.keep_definition(
+        "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
+    )
     assert originals.sent_definition("CloudEvents", message) == DEFINITION
     plain = {"attributes": {"type": {"value": "a.b", "required": True}}}
-    assert DRAFT not in originals.keep_definition("CloudEvents", project_message("CloudEvents", plain, GROUP), plain)
+    assert DRAFT not in originals.keep_definition(
+        "CloudEvents", definition_to_message("CloudEvents", plain, GROUP), plain
+    )
 
 
 def test_what_was_kept_holds_until_the_message_says_something_else() -> None:
     """J-10: a version that was changed by xRegistry's API shows what it says now."""
-    message = originals.keep_definition("CloudEvents", project_message("CloudEvents", DEFINITION, GROUP), DEFINITION)
+    message = originals.keep_definition(
+        "CloudEvents", definition_to_message("CloudEvents", DEFINITION, GROUP), DEFINITION
+    )
     message["description"] = "of the definition, not in it"
     assert originals.sent_definition("CloudEvents", message) == DEFINITION
     message["envelopemetadata"] = {"type": {"value": "a.b"}, "colour": {"value": "red"}}
@@ -45,7 +51,7 @@ def test_documents_of_the_first_draft_are_definitions_of_the_next() -> None:
     """B-23: what is no section is not part of it."""
     body = b'{"id": "a.b", "version": 7, "format": "CloudEvents", "attributes": {"type": "a.b", "x": null}}'
     sections = {"attributes": {"type": {"value": "a.b"}}}
-    message = project_message("CloudEvents", sections, GROUP)
+    message = definition_to_message("CloudEvents", sections, GROUP)
     message = originals.keep_content("CloudEvents", message, Content(body=body, contenttype="text/plain"))
     assert originals.sent_definition("CloudEvents", message) == sections
 
@@ -66,7 +72,7 @@ def test_documents_of_other_formats_are_shown_as_what_they_are(body: bytes, show
 
 def test_a_message_that_no_draft_wrote_is_a_document_of_the_first_draft() -> None:
     """B-23, J-18: with what S0's own examples have beside the sections."""
-    message = {**project_message("CloudEvents", DEFINITION, GROUP), "description": "d"}
+    message = {**definition_to_message("CloudEvents", DEFINITION, GROUP), "description": "d"}
     content = originals.render_content("CloudEvents", "a.b", 3, message)
     assert content.contenttype == "application/json"
     assert json.loads(content.body) == {

@@ -27,5 +27,5 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the line that installs it."""
     absent = EntryPoint(name="carrier", value="no_such_pigeons:KIND [pigeons]", group=base.GROUP)
     monkeypatch.setattr(base, "_offered", lambda: {"CARRIER": absent})
-    with pytest.raises(SubscriptionError, match=r"'no_such_pigeons': pip install 'signalbook\[pigeons\]'"):
+    with pytest.raises(SubscriptionError, match=r"'no_such_pigeons': pip install '.\[pigeons\]' in a clone"):
         base.find_sink("CARRIER")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from signalbook.messages import Accepted, Contract, Message, Outcome, Policy, Rejected, SchemaDocument
 from signalbook.messages.bindings.kafka import record
-from signalbook.messages.payloads import wireprefix
+from signalbook.messages.payloads import content
 from signalbook.values import JSON, dump_json
 
 S = "/schemagroups/g/schemas/s"
@@ -24,7 +24,7 @@ def outcome(body: bytes | None, versions: dict[int, JSON], format: str, link: st
             content=text.encode() if isinstance(text, str) else dump_json(text), format=format, xid=f"{S}/versions/{n}"
         )
         for n, text in versions.items()
-        for xid in (S, wireprefix.reference(S, n))
+        for xid in (S, content.reference_of_number(S, n))
     }
     definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, "dataschemauri": S + link, **more}
     contract = Contract.compile({"/g/m/a": definition}, documents.get, Policy(wire_prefix="confluent"))
@@ -106,7 +106,7 @@ def test_events_in_json_have_no_prefix() -> None:
 @given(st.binary(max_size=20), st.sampled_from(["Avro", "Protobuf"]))
 def test_any_bytes_have_a_prefix_or_not(payload: bytes, format: str) -> None:
     try:
-        number, bare = wireprefix.stripped(payload, format)
+        number, bare = content.without_prefix(payload, format)
     except ValueError:
         return
     assert payload[1:5] == number.to_bytes(4, "big")

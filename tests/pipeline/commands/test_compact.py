@@ -17,7 +17,7 @@ from tests.pipeline.shelf import KINDS, NOON, ORDER, XID, Shelf
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
-from signalbook.pipeline.commit.committing import complete_unfinished
+from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.tables.naming import TableName

@@ -9,7 +9,7 @@ from tests.pipeline.conftest import Parcels
 
 from signalbook.pipeline import Job, PipelineError, profile, run, status
 from signalbook.pipeline.commands.profile import ColumnProfile, Profile
-from signalbook.pipeline.commit.journal import TableFormat
+from signalbook.pipeline.journal import TableFormat
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"

@@ -16,8 +16,8 @@ from tests.pipeline.commands.test_run import rows
 
 from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress, replay, run
-from signalbook.pipeline.commit.journal import Journal, TableFormat
 from signalbook.pipeline.job.jobs import DeadLetterFilter, ReplayJob
+from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.values import JSONObject
 

@@ -22,7 +22,7 @@ from tests.pipeline.shelf import rest_choice
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Job, PipelineError, Progress, run
-from signalbook.pipeline.commit.journal import Journal, TableFormat
+from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.tables.catalogs import FILE as CHOICE
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables

@@ -7,7 +7,7 @@ from pathlib import Path
 from signalbook.pipeline import status
 from signalbook.pipeline.commands import stream
 from signalbook.pipeline.commands.status import home
-from signalbook.pipeline.commit.journal import Journal, JournalEntry
+from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.reports.report import Tally
 
 

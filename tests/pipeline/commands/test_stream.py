@@ -30,7 +30,7 @@ from tests.pipeline.shelf import rest_choice
 
 from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
 from signalbook.pipeline.commands import stream as stream_command
-from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.journal import Journal
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 STRUCTURED = [("content-type", b"application/cloudevents+json")]

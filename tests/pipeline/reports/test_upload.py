@@ -15,9 +15,9 @@ import uvicorn
 
 from signalbook.client import Client
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.commit.journal import Journal, JournalEntry
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.file import ReportOptions
+from signalbook.pipeline.job.jobs import ReportOptions
+from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.reports import upload
 from signalbook.pipeline.reports.report import Span, Tally
 from signalbook.pipeline.reports.upload import ReportUpload, exposition, reporting

@@ -23,7 +23,7 @@ def test_a_source_that_nobody_has() -> None:
 @pytest.mark.parametrize(
     ("value", "module", "words"),
     [
-        ("a:B [mqtt]", "paho", r"takes the package 'paho': pip install 'signalbook\[pipeline,mqtt\]'"),
+        ("a:B [mqtt]", "paho", r"takes the package 'paho': pip install ./native '.\[pipeline,mqtt\]'"),
         ("a:B", "pyspark.sql.streaming.datasource", "takes a newer Spark, 4.2 at least"),
     ],
 )

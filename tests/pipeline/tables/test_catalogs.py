@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.pipeline.shelf import Shelf
 
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.tables.catalogs import FILE, CatalogChoice, agree, named_catalog, parse_catalog, recorded
 
 REST = {"type": "rest", "uri": "http://127.0.0.1:1"}

@@ -17,14 +17,14 @@ from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
 from tests.pipeline.shelf import ORDER, XID, Shelf
 
 from signalbook.pipeline.commands.compact import TARGET, compact
-from signalbook.pipeline.commit.committing import complete_unfinished
-from signalbook.pipeline.commit.journal import JournalEntry
+from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
-from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.reading import open_tables
 
 INT, TEXT = pa.int32(), pa.string()
 COLUMNS = {"a": INT}
@@ -115,8 +115,8 @@ def two_tables(shelf: Shelf) -> JournalEntry:
 _DIE = """
 import os, signal, sys
 from pathlib import Path
-from signalbook.pipeline.commit.committing import complete_unfinished
-from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.commit import complete_unfinished
+from signalbook.pipeline.journal import Journal
 
 def die(progress):
     if [progress.stage, str(progress.done)] == sys.argv[2:]:
@@ -253,5 +253,5 @@ def test_a_log_that_is_damaged(shelf: Shelf) -> None:
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     monkeypatch.delitem(sys.modules, "signalbook.pipeline.tables.delta", raising=False)
-    with pytest.raises(PipelineError, match=r"need deltalake: pip install 'signalbook\[pipeline,delta\]'"):
+    with pytest.raises(PipelineError, match=r"need deltalake: pip install ./native '.\[pipeline,delta\]'"):
         open_tables(tmp_path, "delta")

@@ -12,7 +12,7 @@ import pytest
 from pyiceberg.table import Table
 from tests.pipeline.shelf import ORDER, Shelf
 
-from signalbook.pipeline.commit.committing import complete_unfinished
+from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.iceberg_catalogs import CATALOG

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.pipeline.shelf import rest_choice
 
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.tables import iceberg_catalogs
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
 from signalbook.pipeline.tables.iceberg_catalogs import connect

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.shelf import KINDS, ORDER, XID, Shelf
 
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.pipeline.tables.reading import read, view_name, views
 

@@ -23,9 +23,9 @@ from tests.pipeline.tables.passage import (
 )
 
 from signalbook.pipeline.commands.compact import TARGET, compact
-from signalbook.pipeline.commit.committing import complete_unfinished
-from signalbook.pipeline.commit.journal import JournalEntry
+from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.tables.iceberg import OUTPUT_KEY, IcebergTables
 
 INT = pa.int32()

@@ -27,7 +27,7 @@ from signalbook.api.kernel.caching import (
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.errors import NotAllowed, error_response
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
-from signalbook.api.kernel.responses import Response, Sendable, options_response
+from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -37,6 +37,7 @@ LARGE_BODY: Final = 1 << 18
 """Bytes of a body whose write has a transaction of its own: nobody shall wait for it."""
 
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +69,15 @@ class Kernel:
             freshness=Freshness(engine.generation, workers),
         )
 
+    async def write(self, work: Callable[[Session], T]) -> T:
+        """Do ``work`` in one write of the registry, when it has its turn. Raises what ``work`` or the commit raises."""
+
+        def run(batch: Batch) -> T:
+            with batch.writing() as session:
+                return work(session)
+
+        return await self.commits.write(run)
+
     def close(self) -> None:
         """Finish what is under way."""
         self.commits.close()
@@ -86,6 +96,8 @@ class Endpoint(ABC):
             return
         except Exception as error:
             response = self.failed(error, scope)
+        if isinstance(response, Response):
+            response = laid_out(response, scope["headers"])
         await response.send(scope, receive, send)
 
     @abstractmethod

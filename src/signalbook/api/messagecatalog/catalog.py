@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Final
 
-from signalbook.api.cncf import CncfRoute
+from signalbook.api.cncf import CncfPath, CncfRequest, CncfRoute, find_route
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
-from signalbook.api.messagecatalog.requests import CatalogRequest
-from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, version_number
-from signalbook.cncf.lookup import find_by_uri, latest_number, version_numbers
+from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, message_xid, version_number
+from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers
 from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
 from signalbook.cncf.messagecatalog.metaschemas import format_of
@@ -21,31 +20,104 @@ from signalbook.engine.read.inlining import EntityNode
 from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
-from signalbook.engine.write.load import named
 from signalbook.errors import RegistryError
-from signalbook.messages.definitions.inheritance import materialise
-from signalbook.messages.definitions.normalise import BASE_NAMES
+from signalbook.messages.definitions.normalise import BASE_NAMES, materialise
 from signalbook.values import JSON, Finding, JSONObject
-from signalbook.xid import Kind, Xid
+from signalbook.xid import ID, ROOT, Kind, Xid, named
+
+FIRST: Final = "/compat/messagecatalog/v0"
+V01: Final = "/compat/messagecatalog/v0.1"
+MOUNTS: Final = (FIRST, V01)
+CATALOG: Final = "/messagecatalog"
+GROUP: Final = "/messagecatalog/{}"
+DEFINITIONS: Final = "/messagecatalog/{}/messagedefinitions"
+DEFINITION: Final = "/messagecatalog/{}/messagedefinitions/{}"
+VERSIONS: Final = "/messagecatalog/{}/messagedefinitions/{}/versions"
+VERSION: Final = "/messagecatalog/{}/messagedefinitions/{}/versions/{}"
+LOOKUP: Final = "/messagedefinition"
+GROUPS: Final = ROOT / "messagegroups"
+_XIDS: Final = {
+    CATALOG: (),
+    GROUP: (),
+    DEFINITIONS: ("messages",),
+    DEFINITION: ("messages",),
+    VERSIONS: ("messages", "versions"),
+    VERSION: ("messages", "versions"),
+    LOOKUP: (),
+}
+"""By template, the collections that stand behind the ids in the xid of what is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogPath(CncfPath):
+    """A path of either API; ``xid`` is what it is in the registry."""
+
+    xid: Xid = GROUPS
+
+    @property
+    def group(self) -> Xid:
+        """The group it is in."""
+        return Xid(self.xid.parts[:2])
+
+
+def parse_path(text: str) -> CatalogPath:
+    """The path ``text``, percent-encoded.
+
+    Raises ``api_not_found`` for one that is none, ``malformed_id`` and ``not_found`` for an id that nothing can have.
+    """
+    template, ids = find_route(_XIDS, text)
+    xid = GROUPS
+    for part, collection in zip_longest(ids[:2], _XIDS[template]):
+        xid = xid / _entity_id(part, text) if part is not None else xid
+        xid = xid / collection if collection is not None else xid
+    if template == VERSION:
+        if version_number(ids[2]) is None:
+            raise RegistryError("not_found", subject=text)
+        xid = xid / ids[2]
+    return CatalogPath(template=template, text=text, xid=xid, id=ids[:2][-1] if ids else "")
+
+
+def _entity_id(part: str, text: str) -> str:
+    found = entity_id(part)
+    if not ID.fullmatch(found):
+        detail = "an id is a segment of a path without colon, and not too long"
+        raise RegistryError("malformed_id", subject=text, id=part[:200], error_detail=detail)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogRequest(CncfRequest[CatalogPath]):
+    """A request to one of the two APIs."""
+
+    @property
+    def places(self) -> UriBases:
+        """Where versions are to be had."""
+        bases = (self.base, *(f"{self.root}{mount}" for mount in MOUNTS if mount != self.mount))
+        return UriBases(groups="messagegroups", urls=bases, root=self.root, path=message_path, xid=message_xid)
+
+    def url(self, xid: Xid) -> str:
+        """The URL of an entity in this API."""
+        return f"{self.base}{message_path(xid)}"
+
 
 BATCH: Final = 500
 """Members of a collection that are looked at in one go."""
 
 
 class CatalogView:
-    """``view`` as a catalog. ``root`` is the URL of the registry.
+    """``view`` as the catalog that a ``request`` is about.
 
     Raises ``not_found`` for whatever is not there, and ``api_not_found`` if the model has no messages.
     """
 
-    def __init__(self, view: View, root: str, max_bytes: int) -> None:
+    def __init__(self, view: View, request: CatalogRequest) -> None:
         messagegroups = view.model.groups.get("messagegroups")
         if messagegroups is None or "messages" not in messagegroups.resources:
             detail = "the model of this registry has no messages"
             raise RegistryError("api_not_found", subject="/messagecatalog", detail=detail)
         self.view = view
-        self._root = root
-        self.options = ViewOptions(max_bytes=max_bytes)
+        self._root = request.root
+        self.options = ViewOptions(max_bytes=request.settings.max_response_bytes)
 
     def group(self, xid: Xid) -> JSONObject:
         """A group as xRegistry has it."""
@@ -117,6 +189,7 @@ class CatalogView:
     def _is_seen(self, node: EntityNode) -> bool:
         """A definition is seen if it has a version with a number (J-10)."""
         default = node.row.defaultversionid
+        # Of most definitions the default Version has a number: no further look is needed.
         if node.xid.kind is Kind.GROUP or (default is not None and version_number(default) is not None):
             return True
         try:
@@ -157,7 +230,7 @@ class CatalogWriter:
     @property
     def catalog(self) -> CatalogView:
         """The catalog with what was written so far."""
-        return open_catalog(self._session.view, self._request)
+        return CatalogView(self._session.view, self._request)
 
     def put_group(self, xid: Xid, body: JSONObject, *, fixed: bool) -> Written:
         """Create a group or change it; with ``fixed`` its format stays even without definitions (C-2)."""
@@ -173,6 +246,7 @@ class CatalogWriter:
 
     def delete(self, xid: Xid) -> None:
         """Delete an entity with all beneath it, or all members of a collection."""
+        # An empty collection is no error, an owner that is not there is.
         if not xid.is_collection or not self._session.view.exists(xid):
             self.catalog.view.entity(xid.owner if xid.is_collection else xid, self.catalog.options)
         self._session.execute(Command(method=Method.DELETE, target=xid))
@@ -230,11 +304,6 @@ class CatalogWriter:
         found = find_by_uri(self._session.view, uri, self._request.places)
         if found is not None:
             raise Conflict(str(found), f"the version {message_path(found)} has the URI {uri} already")
-
-
-def open_catalog(view: View, request: CatalogRequest) -> CatalogView:
-    """The catalog that a request is about."""
-    return CatalogView(view, request.root, request.settings.max_response_bytes)
 
 
 def refuse(subject: str, faults: Iterable[Finding]) -> None:

@@ -8,15 +8,6 @@ from signalbook.api.cncf import CncfRoute
 from signalbook.api.kernel.requests import decode_header
 from signalbook.api.kernel.responses import Header, Response, encode, json_response
 from signalbook.api.messagecatalog.catalog import (
-    CatalogView,
-    CatalogWriter,
-    Routes,
-    check_type,
-    delete,
-    lookup,
-    refuse,
-)
-from signalbook.api.messagecatalog.requests import (
     CATALOG,
     DEFINITION,
     DEFINITIONS,
@@ -26,6 +17,13 @@ from signalbook.api.messagecatalog.requests import (
     VERSION,
     VERSIONS,
     CatalogRequest,
+    CatalogView,
+    CatalogWriter,
+    Routes,
+    check_type,
+    delete,
+    lookup,
+    refuse,
 )
 from signalbook.cncf.ids import draft_id, is_segment, message_path
 from signalbook.cncf.messagecatalog import definitions, originals
@@ -120,7 +118,9 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     version = writing.catalog.version(written.xid)
     headers = _headers(request, written.xid, writing.catalog.format(request.path.group), version)
     return Response(
-        headers=(("Content-Type", "application/json"), *headers), body=dump_json({"id": _id(written.xid, version)})
+        headers=(("Content-Type", "application/json"), *headers),
+        body=dump_json({"id": _id(written.xid, version)}) + b"\n",
+        is_json=True,
     )
 
 

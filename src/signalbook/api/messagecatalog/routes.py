@@ -12,8 +12,17 @@ from signalbook.api.cncf import CncfAPI, path_below
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel
 from signalbook.api.messagecatalog import first_draft, v01
-from signalbook.api.messagecatalog.catalog import CatalogWriter, Read, Routes, open_catalog
-from signalbook.api.messagecatalog.requests import CATALOG, FIRST, V01, CatalogRequest, parse_path
+from signalbook.api.messagecatalog.catalog import (
+    CATALOG,
+    FIRST,
+    V01,
+    CatalogRequest,
+    CatalogView,
+    CatalogWriter,
+    Read,
+    Routes,
+    parse_path,
+)
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Method
@@ -45,14 +54,14 @@ class MessageCatalogAPI(CncfAPI[CatalogRequest]):
         return CatalogRequest.of(scope, body, self.kernel.settings, path=path, mount=self._mount)
 
     def check_model(self, view: View, request: CatalogRequest) -> None:
-        open_catalog(view, request)
+        CatalogView(view, request)
 
     def methods(self, request: CatalogRequest, *, read_only: bool) -> tuple[str, ...]:
         writes = () if read_only else self._routes[request.path.template].writes
         return ("GET", "HEAD", "OPTIONS", *sorted(writes))
 
     def read(self, view: View, request: CatalogRequest) -> Response:
-        return self._routes[request.path.template].read(open_catalog(view, request), request)
+        return self._routes[request.path.template].read(CatalogView(view, request), request)
 
     def write(self, session: Session, request: CatalogRequest) -> Response:
         write = self._routes[request.path.template].writes[request.method]
@@ -63,5 +72,5 @@ class MessageCatalogAPI(CncfAPI[CatalogRequest]):
         response = super().options(view, request)
         if self._features is None or request.path.template != CATALOG:
             return response
-        features = self._features(open_catalog(view, request), request)
+        features = self._features(CatalogView(view, request), request)
         return replace(features, headers=(*features.headers, *response.headers))

@@ -1,4 +1,7 @@
-"""The Message Catalog API 0.1: everything in JSON, with filters and pages (domain.md C-27 to C-38)."""
+"""The Message Catalog API 0.1: everything in JSON, with filters and pages (domain.md C-27 to C-38).
+
+What is posted becomes messages of xRegistry in ``cncf.messagecatalog.conversion``.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,15 @@ from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.messagecatalog.catalog import (
+    CATALOG,
+    DEFINITION,
+    DEFINITIONS,
+    GROUP,
+    GROUPS,
+    LOOKUP,
+    VERSION,
+    VERSIONS,
+    CatalogRequest,
     CatalogView,
     CatalogWriter,
     Routes,
@@ -23,17 +35,6 @@ from signalbook.api.messagecatalog.catalog import (
     refuse,
 )
 from signalbook.api.messagecatalog.first_draft import check_group
-from signalbook.api.messagecatalog.requests import (
-    CATALOG,
-    DEFINITION,
-    DEFINITIONS,
-    GROUP,
-    GROUPS,
-    LOOKUP,
-    VERSION,
-    VERSIONS,
-    CatalogRequest,
-)
 from signalbook.cncf.ids import draft_id, entity_id
 from signalbook.cncf.messagecatalog import definitions, documents
 from signalbook.cncf.messagecatalog.definitions import Posted
@@ -69,17 +70,12 @@ def listed(
     wanted = _filters(request, filterable)
     page = _page(request)
     if wanted:
-        return _sifted(request, page, _shown_members(catalog, collection, show, page), wanted)
+        shown = ((xid, show(xid)) for xid in catalog.members(collection, page.after))
+        return _sifted(request, page, shown, wanted)
     position = Position(id=page.after) if page.after else None
     xids, found = catalog.page(collection, PageRequest(limit=page.limit, after=position, total=page.total))
     last = found.following.id if found.following else None
     return [show(xid) for xid in xids], tuple(_links(request, page, last, found.total or page.total or 0))
-
-
-def _shown_members(
-    catalog: CatalogView, collection: Xid, show: Callable[[Xid], JSONObject], page: _Page
-) -> Iterator[tuple[Xid, JSONObject]]:
-    return ((xid, show(xid)) for xid in catalog.members(collection, page.after))
 
 
 def _sifted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -30,7 +31,6 @@ _TAG: Final = "subscriptions"
 _SHOWN, _INPUT, _FILTER = "Subscription", "Subscription.input", "Filter"
 _TEXT: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": LONGEST}
 _FARTHEST: Final = 2**63 - 1
-_CONDITIONS: Final = (IF_MATCH, IF_NONE_MATCH)
 _PIPELINES: Final = "pipelines"
 _PREFIX: Final = "Pipeline."
 _PIPELINE, _KEPT, _FILED = "Pipeline", "Pipeline.kept", "Pipeline.filed"
@@ -51,34 +51,22 @@ def subscription_paths() -> JSONObject:
     taken = {"required": True, "content": _either(reference(_INPUT))}
     shown = response("As it is now.", "ETag", content=_either(reference(_SHOWN)))
     made = response("Created.", "ETag", "Location", content=_either(reference(_SHOWN)))
-    several = response("A page of them.", json={"type": "array", "items": reference(_SHOWN)})
+    operation = partial(_operation, _TAG)
+    conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
     return {
         "/subscriptions": {
-            "get": {
-                **_named("getSubscriptions"),
-                "parameters": [query("limit", LIMIT)],
-                "responses": {"200": several, **error_responses(400, 503)},
-            },
-            "post": {
-                **_named("createSubscription"),
-                "requestBody": taken,
-                "responses": {"201": made, **error_responses(400, 503)},
-            },
+            "get": operation(
+                "getSubscriptions", _list("A page of them.", _SHOWN), 400, parameters=[query("limit", LIMIT)]
+            ),
+            "post": operation("createSubscription", {"201": made}, 400, requestBody=taken),
         },
         "/subscriptions/{id}": {
             "parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}],
-            "get": {**_named("getSubscription"), "responses": {"200": shown, **error_responses(404, 503)}},
-            "put": {
-                **_named("updateSubscription"),
-                "parameters": [condition(name) for name in _CONDITIONS],
-                "requestBody": taken,
-                "responses": {"200": shown, **error_responses(400, 404, 412, 503)},
-            },
-            "delete": {
-                **_named("deleteSubscription"),
-                "parameters": [condition(name) for name in _CONDITIONS],
-                "responses": {"200": shown, **error_responses(404, 412, 503)},
-            },
+            "get": operation("getSubscription", {"200": shown}, 404),
+            "put": operation(
+                "updateSubscription", {"200": shown}, 400, 404, 412, parameters=conditions, requestBody=taken
+            ),
+            "delete": operation("deleteSubscription", {"200": shown}, 404, 412, parameters=conditions),
         },
     }
 
@@ -103,10 +91,6 @@ def subscription_schemas() -> JSONObject:
         _SHOWN: _object(shown, "id", "sink", "protocol", "status"),
         _FILTER: _filter(),
     }
-
-
-def _named(operation: str, tag: str = _TAG) -> JSONObject:
-    return {"operationId": operation, "tags": [tag]}
 
 
 def _either(schema: JSONObject) -> JSONObject:
@@ -156,34 +140,26 @@ def pipeline_paths() -> JSONObject:
     pages = [query("limit", LIMIT), query("cursor", _CURSOR)]
     name, filed = identifier("name"), reference(_FILED)
     body = {"required": True, "content": {JSON_BODY: {"schema": reference(_REPORT)}}}
+    added = {
+        "200": response("The batch was known.", "Location", json=filed),
+        "201": response("Kept.", "Location", json=filed),
+    }
+    operation = partial(_operation, _PIPELINES)
     return {
-        "/pipelines": {
-            "get": _operation("getPipelines", "A page of them.", _list(reference(_PIPELINE)), 400, parameters=pages),
-        },
+        "/pipelines": {"get": operation("getPipelines", _list("A page of them.", _PIPELINE), 400, parameters=pages)},
         "/pipelines/{name}": {
             "parameters": [name],
-            "get": _operation("getPipeline", "With its newest report.", reference(_PIPELINE), 404),
-            "delete": {
-                **_named("deletePipeline", _PIPELINES),
-                "responses": {"204": response("Forgotten."), **error_responses(404, 503)},
-            },
+            "get": operation("getPipeline", _one("With its newest report.", _PIPELINE), 404),
+            "delete": operation("deletePipeline", {"204": response("Forgotten.")}, 404),
         },
         "/pipelines/{name}/reports": {
             "parameters": [name],
-            "get": _operation("getReports", "The newest first.", _list(reference(_KEPT)), 400, 404, parameters=pages),
-            "post": {
-                **_named("addReport", _PIPELINES),
-                "requestBody": body,
-                "responses": {
-                    "200": response("The batch was known.", "Location", json=filed),
-                    "201": response("Kept.", "Location", json=filed),
-                    **error_responses(400, 503),
-                },
-            },
+            "get": operation("getReports", _list("The newest first.", _KEPT), 400, 404, parameters=pages),
+            "post": operation("addReport", added, 400, requestBody=body),
         },
         "/pipelines/{name}/reports/{number}": {
             "parameters": [name, {"name": "number", "in": "path", "required": True, "schema": _NUMBER}],
-            "get": _operation("getReport", "One of them.", reference(_KEPT), 404),
+            "get": operation("getReport", _one("One of them.", _KEPT), 404),
         },
     }
 
@@ -203,13 +179,16 @@ def pipeline_schemas() -> JSONObject:
     }
 
 
-def _operation(id: str, text: str, schema: JSONObject, *failures: int, **more: object) -> JSONObject:
-    responses = {"200": response(text, json=schema), **error_responses(*failures, 503)}
-    return {**_named(id, _PIPELINES), **more, "responses": responses}
+def _operation(tag: str, id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+    return {"operationId": id, "tags": [tag], **more, "responses": {**responses, **error_responses(*failures, 503)}}
 
 
-def _list(schema: JSONObject) -> JSONObject:
-    return {"type": "array", "items": schema}
+def _one(text: str, schema: str) -> JSONObject:
+    return {"200": response(text, json=reference(schema))}
+
+
+def _list(text: str, schema: str) -> JSONObject:
+    return {"200": response(text, json={"type": "array", "items": reference(schema)})}
 
 
 def _complete(properties: JSONObject) -> JSONObject:

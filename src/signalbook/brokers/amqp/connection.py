@@ -354,6 +354,7 @@ class AMQPSender:
         while self._sent >= self._credit_end:  # credit is of the link, counted in messages
             self._take()
         delivery, room = self._sent, self.connection.max_frame - _AROUND
+        # Unique among deliveries that are not settled, which is all that the standard asks.
         tag = delivery.to_bytes(8)
         # A message beyond the frame size goes in several transfers, each of which needs room in the window.
         for start in range(0, max(len(message), 1), room):
@@ -452,6 +453,7 @@ class AMQPReceiver:
         numbers = [delivery.number for delivery in deliveries if not delivery.settled]
         for first, last in _ranges(numbers):
             self.connection.send(DISPOSITION, True, Uint(first), Uint(last), True, Described(Ulong(_ACCEPTED), []))
+        # Credit goes back with acceptance only: more than ``most`` messages never wait for the disk.
         self._given += len(deliveries)
         self._flow()
 
@@ -484,6 +486,7 @@ class AMQPReceiver:
         if len(self._content) > _LARGEST:
             raise AMQPError(f"the broker sent a message of more than {_LARGEST} bytes")
         found = None if more and not aborted else self._complete(bool(settled), bool(aborted))
+        # Renewed at half, so that the broker never waits for room, and does not hear of it after every frame.
         if self._window < WINDOW // 2:
             self._flow()
         return found

@@ -9,6 +9,7 @@ from typing import Final
 
 from signalbook.cncf.ids import draft_id, entity_id, is_segment
 from signalbook.cncf.messagecatalog import metaschemas, originals, validation
+from signalbook.cncf.messagecatalog.conversion import definition_to_message
 from signalbook.cncf.messagecatalog.metaschemas import (
     ALIASES,
     CLOUDEVENTS,
@@ -18,7 +19,6 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     format_of,
 )
 from signalbook.cncf.messagecatalog.originals import KNOWN, Content
-from signalbook.cncf.messagecatalog.projection import project_message
 from signalbook.cncf.messagecatalog.templates import literal
 from signalbook.uris import is_uri, is_uri_reference
 from signalbook.values import JSON, Finding, JSONObject
@@ -49,6 +49,7 @@ def message_attributes(document: Mapping[str, JSON], before: Mapping[str, JSON])
     said = {name: document[name] if name in document else shown.get(name) for name in MEMBERS}
     if "versionuri" not in document:
         said["versionuri"] = None
+    # A Version is whole by itself: what no draft has words for is taken over from the one before.
     found: JSONObject = {name: before[name] for name in _INHERITED if before.get(name) is not None}
     found |= {place: said[name] for name, place in _PLAIN.items() if said[name] is not None}
     if said["relatedto"] is not None:
@@ -81,6 +82,7 @@ def labelled(labels: JSON, tags: JSON) -> JSONObject:
         return others
     names = [name.strip() for name in tags.split(",")]
     found = {**others, **{name: "" for name in names if _KEY.fullmatch(name) and name not in others}}
+    # Tags that are no legal keys, or in another order, cannot be made of labels again: the text is kept.
     return found if tagged(found) == tags else {**found, TAGS: tags}
 
 
@@ -149,6 +151,7 @@ def group_attributes(document: JSONObject, before: Mapping[str, JSON]) -> JSONOb
     text = document.get("documentation")
     given = document.get("groupProperties")
     labels = before.get("labels") if given is None else given
+    # Text that was shown from the attribute of xRegistry goes back there unchanged.
     own = text is not None and text == before.get("documentation")
     body: JSONObject = {
         **_group_format(document),
@@ -324,7 +327,7 @@ def definition_attributes(
     """The attributes of a message's new version in ``group``; ``before`` are those of the last one."""
     message = message_attributes(posted.document, before or {})
     if format in KNOWN:
-        message |= project_message(format, posted.definition, group)
+        message |= definition_to_message(format, posted.definition, group)
     if posted.content is not None:
         return originals.keep_content(format, message, posted.content)
     return originals.keep_definition(format, message, posted.definition)
@@ -333,6 +336,7 @@ def definition_attributes(
 def render_definition(format: str, latest: JSONObject, version: JSONObject) -> JSONObject:
     """A version as one object with what is common to all (C-9 (b)); ``latest`` is the message that says that."""
     said = describe(latest)
+    # The URI is that of one version: the latest one's is not that of the others.
     said.pop("versionuri", None)
     own = {"versionuri": version["globaluri"]} if version.get("globaluri") else {}
     return {
@@ -352,15 +356,6 @@ def embedded_definition(versions: list[JSONObject]) -> JSONObject:
     """Versions from ``render_definition``, the latest last, as one document of their definition (C-9 (a))."""
     shared = {name: value for name, value in versions[-1].items() if name not in (*_OF_VERSION, "specversion")}
     return {**shared, "versions": [{n: each[n] for n in _OF_VERSION if n in each} for each in versions]}
-
-
-def standalone(document: JSONObject, number: int) -> JSONObject | None:
-    """Version ``number`` of a document with embedded versions as one object (C-9, C-11), None if it has none such."""
-    shared = {name: value for name, value in document.items() if name != "versions"}
-    versions = document.get("versions")
-    listed = list(versions.values()) if isinstance(versions, dict) else versions or []
-    found = next((each for each in listed if each.get("version") == number), None)
-    return None if found is None else {**shared, **found}
 
 
 _OF_VERSION: Final = ("version", "createdtimeutc", "versionuri", "definition")

@@ -73,6 +73,7 @@ class CatalogReader:
         self, id: str, document: JSONObject, body: JSONObject, format: str, path: str, number: int | None
     ) -> Posted:
         definition = body.get(DEFINITION)
+        # The first draft has its sections beside the members: what is no member is taken for a section.
         if definition is None:
             sections = {name: value for name, value in body.items() if name not in BESIDE | MEMBERS}
             document = {name: value for name, value in document.items() if name not in sections}
@@ -153,6 +154,7 @@ def registry_group(group: CatalogGroup) -> JSONObject:
         number = str(posted.number or (int(before[0]) if before[0] else 0) + 1)
         last[messageid] = (number, message)
         dated = {"createdat": posted.created} if posted.created else {}
+        # The first version is its own ancestor.
         version = {**message, "ancestorid": before[0] or number, **dated}
         messages.setdefault(messageid, {"versions": {}})["versions"][number] = version
     return {**own, "messages": messages} if messages else own
@@ -262,6 +264,7 @@ class _Adoption:
         for source, document in self._loose:
             self._place(source, document)
         for entry in self._groups.values():
+            # Versions of one definition may come from several files: their numbers give the order.
             whole = replace(entry.group, posted=tuple(sorted(entry.posted, key=lambda each: each.number or 0)))
             self._findings += map(str, document_findings(whole, definitions.stated_format(whole.document), ()))
             entry.group = whole
@@ -282,6 +285,7 @@ class _Adoption:
     def _place(self, source: SourceDocument, document: JSONObject) -> None:
         """A definition or version that stands alone."""
         folder = PurePath(source.name).parent
+        # The nearest folder above that has the document of a group.
         near = next((self._places[place] for place in (folder, *folder.parents) if place in self._places), [])
         if len(near) > 1:
             names = ", ".join(near)

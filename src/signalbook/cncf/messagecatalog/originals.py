@@ -13,6 +13,7 @@ import binascii
 from dataclasses import dataclass
 from typing import Final
 
+from signalbook.cncf.messagecatalog.conversion import message_to_definition
 from signalbook.cncf.messagecatalog.metaschemas import (
     HTTP,
     KAFKA,
@@ -21,7 +22,6 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     to_first_spelling,
     to_newer_spelling,
 )
-from signalbook.cncf.messagecatalog.projection import render_message
 from signalbook.values import JSONError, JSONObject, dump_json, fingerprint, parse_json
 
 DRAFT: Final = "draft"
@@ -44,7 +44,8 @@ class Content:
 
 def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONObject:
     """``message`` with the definition it was made of, if it does not tell all of it."""
-    rendered = render_message(format, message)
+    rendered = message_to_definition(format, message)
+    # Rendering gives back what was sent: there is nothing to keep.
     if rendered == sent:
         return message
     return _with(message, {"of": fingerprint(rendered), "definition": sent})
@@ -52,7 +53,7 @@ def keep_definition(format: str, message: JSONObject, sent: JSONObject) -> JSONO
 
 def keep_content(format: str, message: JSONObject, sent: Content) -> JSONObject:
     """``message`` with the document it was made of."""
-    kept: JSONObject = {"of": fingerprint(render_message(format, message))}
+    kept: JSONObject = {"of": fingerprint(message_to_definition(format, message))}
     if sent.contenttype is not None:
         kept["contenttype"] = sent.contenttype
     try:
@@ -113,8 +114,9 @@ def _draft(message: JSONObject) -> JSONObject:
 
 def _holding(format: str, message: JSONObject) -> tuple[JSONObject, JSONObject]:
     """What was kept, ``{}`` if it does not hold any more, and what the message says itself."""
-    rendered = render_message(format, message)
+    rendered = message_to_definition(format, message)
     kept = _draft(message)
+    # A message that was changed in xRegistry since does not say what was sent any more.
     return (kept if kept.get("of") == fingerprint(rendered) else {}), rendered
 
 

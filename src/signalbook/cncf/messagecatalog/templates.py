@@ -44,6 +44,7 @@ def value_error(value: JSON, type: str) -> str:
         return ""
     if isinstance(value, str):
         return _text_error(value, type)
+    # Before int: in Python True is one.
     if isinstance(value, bool):
         return "" if type in (BOOLEAN, ANY) else f"it needs to be {_WORDS[type]}, not {str(value).lower()}"
     if isinstance(value, int) and type in (INTEGER, ANY):

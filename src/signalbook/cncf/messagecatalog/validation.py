@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from signalbook.cncf.ids import same_id
-from signalbook.cncf.messagecatalog import projection
+from signalbook.cncf.messagecatalog import conversion
 from signalbook.cncf.messagecatalog.metaschemas import (
     AMQP,
     CLOUDEVENTS,
@@ -136,7 +136,7 @@ def _schema(section: MetaschemaSection, template: JSON, path: str) -> Iterator[F
     if template is None:
         return
     attribute = section.name == "attributes"
-    yield from projection.dataschema_findings(template, path, uri=not attribute)
+    yield from conversion.dataschema_findings(template, path, uri=not attribute)
     if attribute and isinstance(template, dict):
         yield from _field(MetaschemaField(name=SCHEMA), template, path)
 

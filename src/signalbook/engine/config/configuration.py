@@ -8,11 +8,10 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from signalbook.engine.config import capabilities
-from signalbook.engine.config.migration import check_compliance, migrate
-from signalbook.engine.write.changes import Action, Change, Entity
+from signalbook.engine.config.modelmigration import check_compliance, migrate
+from signalbook.engine.write.apply import Action, Change, Entity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.write.context import Context
-from signalbook.engine.write.load import WriteLoader
+from signalbook.engine.write.workingcopies import Context
 from signalbook.errors import RegistryError
 from signalbook.model import Included, Loader, Model, compile_model
 from signalbook.storage.base import SettingsReader, WriteTransaction
@@ -69,7 +68,7 @@ CONFIG_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: 
 """Which writes each configuration document takes."""
 
 
-MakeContext: TypeAlias = Callable[[WriteLoader, Flags, Xid], Context]
+MakeContext: TypeAlias = Callable[[Flags, Xid], Context]
 
 
 class ConfigurationWriter:
@@ -146,7 +145,7 @@ class ConfigurationWriter:
             return changed
         check_compliance(entities, new)
         # Migrated entities come before the model in the order of events: whoever reads them finds both in force.
-        self._migrated += migrate(entities, old, context(WriteLoader(entities), Flags(), ROOT))
+        self._migrated += migrate(entities, old, context(Flags(), ROOT))
         return [*changed, _updated(Entity.MODEL)]
 
 

@@ -128,7 +128,7 @@ def find_sink(protocol: str) -> SinkFactory:
             raise
         extra = point.extras[0] if point.extras else protocol.lower()
         raise SubscriptionError(
-            f"/protocol: {protocol} takes the package {error.name!r}: pip install 'signalbook[{extra}]'"
+            f"/protocol: {protocol} takes the package {error.name!r}: {plugins.install(extra)}"
         ) from None
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import fastavro
 
-from signalbook.formats.base import Resolve, SchemaError, pointer, shorten, too_large
+from signalbook.formats.base import Path, Resolve, SchemaError, finding_at, shorten, too_large
 from signalbook.values import JSON, Finding, JSONError, JSONObject, digest, parse_json
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -25,7 +25,6 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 # A type with full names: a primitive or a reference as text, a union as list, all else as object.
 Type = Any
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +72,7 @@ def read(document: bytes, resolve: Resolve | None = None) -> Names:
         resolved = resolver.type(root, "", ())
         heavy = not resolver.findings and weight(resolved, resolver.types) > MAX_WEIGHT
     except RecursionError:
+        # As deep as Python's stack is more than any payload is worth.
         heavy = True
     if resolver.findings:
         raise SchemaError(resolver.findings)
@@ -120,7 +120,7 @@ class _Resolver:
     findings: list[Finding] = field(default_factory=list)
 
     def report(self, path: Path, rule: str, message: str) -> None:
-        self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
+        self.findings.append(finding_at(path, rule, message))
 
     def type(self, node: JSON, space: str, path: Path) -> Type:
         if isinstance(node, str):
@@ -145,6 +145,7 @@ class _Resolver:
 
     def elsewhere(self, full: str) -> bool:
         """Take in the document that defines ``full``, if there is one to be had."""
+        # Bounded, because each document may name others that nobody has asked for yet.
         document = self.resolve(full) if self.resolve and len(self.others) < MAX_OTHERS else None
         if document is None:
             return False
@@ -186,6 +187,7 @@ class _Resolver:
         kept: JSONObject = {key: node[key] for key in ("doc",) if key in node}
         made: JSONObject = {**kept, "type": "record" if kind == "error" else kind, "name": full}
         made.update(_aliases(node, full.rpartition(".")[0]))
+        # Filed before its fields are read, since these may refer to it.
         self.types[full] = made
         if kind == "enum":
             made.update({key: node[key] for key in ("symbols", "default") if key in node})
@@ -326,6 +328,7 @@ def _measure(node: Type, types: Mapping[str, JSONObject], own: Callable[[Type], 
         if name is None:
             return own(inner) + sum(map(measure, _inside(inner)))
         if name not in known:
+            # Marked as under way: who meets it again before it is known is inside of it.
             known[name] = None
             known[name] = own(inner) + sum(map(measure, _inside(inner)))
         found = known[name] if known[name] is not None else recursive

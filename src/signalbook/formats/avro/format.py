@@ -16,25 +16,106 @@ import fastavro
 from fastavro import _read_py
 from fastavro.read import SchemaResolutionError
 
-from signalbook.formats.avro import columns, json_encoding, resolution
-from signalbook.formats.avro.document import Names, Type, empty_items, is_recursive, read
+from signalbook.formats.avro import json_encoding, resolution
+from signalbook.formats.avro.document import PRIMITIVES, Names, Type, empty_items, is_recursive, read
 from signalbook.formats.avro.json_encoding import surplus, violations
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
-    Reason,
     Resolve,
     Schema,
     SchemaError,
     is_json,
     media_type,
     read_json,
+    refused,
     shorten,
     unsupported,
 )
 from signalbook.formats.compatibility import Difference, SchemaText
-from signalbook.formats.shape import Shape
-from signalbook.values import JSON, Finding, digest, dump_json
+from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
+
+_PLAIN: Final[dict[str, Kind]] = {
+    "boolean": "bool",
+    "int": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "bytes": "bytes",
+    "fixed": "bytes",
+    "string": "string",
+    "enum": "string",
+}
+_LOGICAL: Final[dict[tuple[str, str], Kind]] = {
+    ("long", "timestamp-millis"): "timestamp",
+    ("long", "timestamp-micros"): "timestamp",
+    ("int", "date"): "date",
+    ("int", "time-millis"): "time",
+    ("long", "time-micros"): "time",
+    ("string", "uuid"): "uuid",
+}
+
+
+def shape_of(node: Type, types: Mapping[str, JSONObject], *, nullable: bool = False) -> Shape:
+    """The shape of values of ``node``; a union of more than null and one type, and recursion, become ``Anything``."""
+    return _shape(node, types, nullable, frozenset())
+
+
+def _shape(node: Type, types: Mapping[str, JSONObject], nullable: bool, above: frozenset[str]) -> Shape:
+    if isinstance(node, str) and node not in PRIMITIVES:
+        if node in above:
+            return Anything(nullable=nullable)
+        node = types[node]
+    if isinstance(node, list):
+        others = [item for item in node if item != "null"]
+        nullable = nullable or len(others) < len(node)
+        return _shape(others[0], types, nullable, above) if len(others) == 1 else Anything(nullable=nullable)
+    if isinstance(node, str):
+        return _scalar(node, {"type": node}, nullable)
+    if node["type"] == "array":
+        return ListOf(item=_shape(node["items"], types, False, above), nullable=nullable)
+    if node["type"] == "map":
+        return MapOf(value=_shape(node["values"], types, False, above), nullable=nullable)
+    if node["type"] == "record":
+        return Struct(fields=_fields(node, types, above | {node["name"]}), nullable=nullable)
+    return _scalar(node["type"], node, nullable)
+
+
+def _fields(node: JSONObject, types: Mapping[str, JSONObject], above: frozenset[str]) -> tuple[Field, ...]:
+    return tuple(
+        Field(
+            name=part["name"],
+            attribute=part["name"],
+            shape=_shape(part["type"], types, False, above),
+            required=True,
+            description=str(part.get("doc", "")),
+        )
+        for part in node["fields"]
+    )
+
+
+def _scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
+    if kind == "null":
+        return Scalar(kind="string", nullable=True)
+    logical = node.get("logicalType", "")
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        precision, scale = int(node.get("precision", 0)), int(node.get("scale", 0))
+        return Scalar(kind="decimal", nullable=nullable, precision=precision, scale=scale)
+    return Scalar(kind=_LOGICAL.get((kind, logical), _PLAIN[kind]), nullable=nullable)
+
+
+def constants(node: Type, types: Mapping[str, JSONObject]) -> dict[str, frozenset[JSON]]:
+    """The enum fields of a record, each with its symbols."""
+    node = types.get(node, node) if isinstance(node, str) else node
+    found: dict[str, frozenset[JSON]] = {}
+    for part in node.get("fields", ()) if isinstance(node, dict) else ():
+        kind = part["type"]
+        kind = types.get(kind, kind) if isinstance(kind, str) else kind
+        if isinstance(kind, dict) and kind["type"] == "enum":
+            found[part["name"]] = frozenset(kind["symbols"])
+    return found
+
 
 # What the binary decoder raises on bytes that are not what the schema says.
 BROKEN: Final = (
@@ -73,6 +154,7 @@ class AvroSchema:
         """A datum in JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
         if not (is_json(content_type) or self.is_binary(content_type)):
             raise unsupported(content_type, self.format)
+        # The writer of the library drops members that a record does not have, and so would lose what it was given.
         findings = self.validate(value) or list(islice(surplus(value, self.type, self.names.types), MAX_FINDINGS))
         if findings:
             raise PayloadError("schema_violation", findings)
@@ -81,9 +163,7 @@ class AvroSchema:
                 return dump_json(json_encoding.encode(value, self.type, self.names.types))
             return self._encode_binary(value)
         except BROKEN as error:
-            raise _refused(
-                "schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}"
-            ) from None
+            raise refused("schema_violation", "avro", f"has no form in Avro: {error or type(error).__name__}") from None
 
     def _encode_binary(self, value: JSON) -> bytes:
         stream = BytesIO()
@@ -121,7 +201,7 @@ class AvroSchema:
         try:
             fastavro.schemaless_writer(stream, writer.parsed, value)
         except BROKEN as error:
-            raise _refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
+            raise refused("decode_error", "avro", f"not of the schema that wrote it: {error}") from None
         return self._decode_binary(stream.getvalue())
 
     def _decode_binary(self, payload: bytes) -> JSON:
@@ -134,10 +214,11 @@ class AvroSchema:
                 value = written.read_datum(stream, written.parsed, self.parsed)
         except BROKEN as error:
             why = str(error) or type(error).__name__
-            raise _refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
+            raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
+        # A datum says nothing of its end: bytes behind it mean that it was written with another schema.
         if stream.tell() != len(payload):
             rest = len(payload) - stream.tell()
-            raise _refused("decode_error", "avro", f"{rest} bytes follow the datum")
+            raise refused("decode_error", "avro", f"{rest} bytes follow the datum")
         return value
 
     @cached_property
@@ -148,6 +229,7 @@ class AvroSchema:
     @cached_property
     def read_datum(self) -> Any:
         """The binary decoder. The compiled one crashes on deep recursion, so recursive schemas get the other one."""
+        # The pure Python reader is an order of magnitude slower, so that only those schemas pay that need it.
         recursive = is_recursive(self.type, self.names.types)
         return _read_py.schemaless_reader if recursive else fastavro.schemaless_reader
 
@@ -161,15 +243,11 @@ class AvroSchema:
 
     @cached_property
     def _shape(self) -> Shape:
-        return columns.shape_of(self.type, self.names.types)
+        return shape_of(self.type, self.names.types)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """The enum fields of a record."""
-        return columns.constants(self.type, self.names.types)
-
-
-def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
+        return constants(self.type, self.names.types)
 
 
 class AvroFormat:
@@ -213,6 +291,7 @@ class AvroFormat:
             message = f"{wanted!r} names no type of the document, or several; there are: {there}"
             raise SchemaError([Finding(path=link, rule="link", message=shorten(message))])
         start = found or known.root
+        # Not a matter of taste: a payload of ten bytes would have a reader make 2**60 items.
         if empty_items(start, known.types):
             message = "an array has items that take no bytes, so its length could not be trusted"
             raise SchemaError([Finding(path="", rule="empty_items", message=message)])

@@ -14,8 +14,8 @@ from typing import Any, Final
 from fastavro.validation import validate
 from fastavro.write import LOGICAL_WRITERS
 
-from signalbook.formats.avro.document import PRIMITIVES, Path, Type, branch_name
-from signalbook.formats.base import MAX_FINDINGS, pointer, shorten
+from signalbook.formats.avro.document import PRIMITIVES, Type, branch_name
+from signalbook.formats.base import MAX_FINDINGS, Path, finding_at
 from signalbook.values import JSON, Finding, JSONObject
 
 _MAX_DEPTH: Final = 64
@@ -26,13 +26,13 @@ def violations(value: JSON, node: Type, types: Mapping[str, JSONObject], path: P
     if isinstance(node, str) and node not in PRIMITIVES:
         node = types[node]
     if len(path) > _MAX_DEPTH:
-        yield _finding(path, "depth", f"nested deeper than {_MAX_DEPTH} levels")
+        yield finding_at(path, "depth", f"nested deeper than {_MAX_DEPTH} levels")
     elif isinstance(node, list):
         yield from _union(value, node, types, path)
     elif isinstance(node, dict) and node["type"] in _CONTAINERS:
         yield from _container(value, node, types, path)
     elif wrong := _wrong(value, node):
-        yield _finding(path, "type", wrong)
+        yield finding_at(path, "type", wrong)
 
 
 _CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list}
@@ -41,7 +41,7 @@ _CONTAINERS: Final[dict[str, Any]] = {"record": dict, "map": dict, "array": list
 def _container(value: JSON, node: JSONObject, types: Mapping[str, JSONObject], path: Path) -> Iterator[Finding]:
     kind = node["type"]
     if not isinstance(value, _CONTAINERS[kind]):
-        yield _finding(path, "type", f"{value!r} is no {kind}")
+        yield finding_at(path, "type", f"{value!r} is no {kind}")
     elif kind == "record":
         for field in node["fields"]:
             if field["name"] in value or "default" not in field:
@@ -59,7 +59,7 @@ def _union(value: JSON, node: list[Type], types: Mapping[str, JSONObject], path:
     if len(branches) == 1:
         yield from violations(value, branches[0], types, path)
     elif all(any(True for _ in violations(value, branch, types, path)) for branch in branches):
-        yield _finding(path, "union", f"{value!r} is none of the alternatives")
+        yield finding_at(path, "union", f"{value!r} is none of the alternatives")
 
 
 def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path = ()) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path
             if name in fields:
                 yield from surplus(item, fields[name], types, (*path, name))
             else:
-                yield _finding((*path, name), "unknown", f"the record {node['name']} has no such field")
+                yield finding_at((*path, name), "unknown", f"the record {node['name']} has no such field")
     elif isinstance(node, dict) and node["type"] in ("map", "array"):
         inner = node["values"] if node["type"] == "map" else node["items"]
         for key, item in value.items() if node["type"] == "map" else enumerate(value):
@@ -84,6 +84,7 @@ def surplus(value: JSON, node: Type, types: Mapping[str, JSONObject], path: Path
 
 def chosen(value: JSON, branches: list[Type], types: Mapping[str, JSONObject]) -> Type:
     """The alternative of a union that a conforming value is of: the first that has all of it, else the first."""
+    # A record with all members optional fits nearly any object: one that loses nothing is to be preferred.
     fitting = [branch for branch in branches if not any(True for _ in violations(value, branch, types))]
     return next((branch for branch in fitting if not any(True for _ in surplus(value, branch, types))), fitting[0])
 
@@ -97,10 +98,6 @@ def _wrong(value: JSON, node: Type) -> str:
     except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # as of a decimal with too many digits
         why = f": {error}"
     return f"{value!r} is no {node if isinstance(node, str) else node['type']}{why}"
-
-
-def _finding(path: Path, rule: str, message: str) -> Finding:
-    return Finding(path=pointer(path), rule=rule, message=shorten(message))
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -160,7 +157,7 @@ class _Reader:
         self.tagged = True
 
     def report(self, path: Path, rule: str, message: str) -> None:
-        self.findings.append(Finding(path=pointer(path), rule=rule, message=shorten(message)))
+        self.findings.append(finding_at(path, rule, message))
 
     def read(self, value: JSON, node: Type, path: Path) -> JSON:
         if isinstance(node, str) and node not in PRIMITIVES:
@@ -202,6 +199,7 @@ class _Reader:
         if "default" not in part:
             self.report(path, "required", "the field is missing and has no default")
             return None
+        # Defaults in a schema are written without the name of an alternative, unlike values in a payload.
         before, self.tagged = self.tagged, False
         found = self.read(part["default"], part["type"], path)
         self.tagged = before
@@ -229,6 +227,7 @@ class _Reader:
         if wrong:
             self.report(path, "type", f"expected {wrong}")
             return None
+        # One character stands for one byte, as the specification has it for bytes in JSON.
         plain = value.encode("latin-1") if kind in ("bytes", "fixed") else float(value) if kind in _FLOATS else value
         try:
             return _logical(plain, node)
@@ -271,6 +270,7 @@ def _time(unit: int) -> Callable[[int, JSONObject], time]:
 
 def _decimal(value: bytes, node: JSONObject) -> Decimal:
     number = int.from_bytes(value, "big", signed=True)
+    # The default context would round to 28 digits; a byte is two and a half of them.
     exact = Context(prec=max(len(value) * 3, 1))
     return exact.create_decimal(number).scaleb(-int(node.get("scale", 0)), exact)
 

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from signalbook.formats.avro.document import PRIMITIVES, Names, Type
-from signalbook.formats.base import MAX_FINDINGS, shorten
-from signalbook.formats.compatibility import Difference
+from signalbook.formats.compatibility import Comparison, Difference
 from signalbook.values import JSONObject
 
 MAX_STEPS: Final = 200_000
@@ -47,38 +46,19 @@ def differences(reader: Names, writer: Names, *, enum_defaults: bool) -> list[Di
     if reader.fingerprint == writer.fingerprint:
         return []
     resolution = _Resolution(reader, writer, enum_defaults)
-    try:
-        resolution.run()
-    except _TooMuch:
-        message = f"not decided: comparing the schemas takes more than {MAX_STEPS} steps"
-        resolution.report("", "undecided", None, None, message)
-    return resolution.found[:MAX_FINDINGS]
+    return resolution.differences("schemas", resolution.run)
 
 
-class _TooMuch(Exception):
-    """Unions of unions of alike names: there is no end to it."""
-
-
-class _Resolution:
+class _Resolution(Comparison):
     """Compares pairs of types; records wait in line, so that the depth of a schema does not matter."""
 
     def __init__(self, reader: Names, writer: Names, enum_defaults: bool) -> None:
+        super().__init__(MAX_STEPS)
         self.reader = reader
         self.writer = writer
         self.enum_defaults = enum_defaults
         self.aliases = {name: frozenset(node.get("aliases", ())) for name, node in reader.types.items()}
-        self.found: list[Difference] = []
         self.waiting: deque[tuple[JSONObject, JSONObject, str]] = deque()
-        self.met: set[tuple[str, str]] = set()
-        self.steps = 0
-
-    def report(self, path: str, rule: str, old: Any, new: Any, message: str) -> None:
-        self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MAX_STEPS or len(self.found) > MAX_FINDINGS:
-            raise _TooMuch
 
     def run(self) -> None:
         self.compare(self.reader.root, self.writer.root, "")
@@ -110,6 +90,7 @@ class _Resolution:
                 f"a {_name(writer)} may be read as {_name(matching[0])}, the first alternative of the same short name"
             )
             self.report(path, "union_ambiguous", _name(writer), _name(matching[0]), what)
+        # An optional type keeps the path of its field: only a choice between types has to be named.
         several = sum(branch != "null" for branch in candidates) > 1
         self.single(matching[0], writer, f"{path}<{_label(matching[0])}>" if several and path else path)
 
@@ -117,6 +98,7 @@ class _Resolution:
         """Whether two types match in the specification's sense, which does not look into records."""
         self.step()
         reader, writer = _found(reader, self.reader), _found(writer, self.writer)
+        # To the specification a union matches anything; its alternatives are compared when values are.
         if isinstance(reader, list) or isinstance(writer, list):
             return True
         kind = _kind(reader)
@@ -151,6 +133,7 @@ class _Resolution:
             inside[kind](reader, writer, path)
 
     def line_up(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
+        # Each pair once, or types that contain themselves would be compared without end.
         pair = (reader["name"], writer["name"])
         if pair not in self.met:
             self.met.add(pair)
@@ -183,6 +166,7 @@ class _Resolution:
 
     def enum(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
         known = frozenset(reader["symbols"])
+        # A default that is none of the symbols would stand for nothing.
         if self.enum_defaults and reader.get("default") in known:
             return
         for symbol in writer["symbols"]:
@@ -206,6 +190,7 @@ class _Resolution:
         old, new = _meaning(writer), _meaning(reader)
         if old is None or new is None or old == new:
             return
+        # Scale and precision are no part of the bytes: the same bytes would be another number.
         decimal = old[0] == new[0]
         rule = "decimal_changed" if decimal else "logical_type_changed"
         what = "decimals of another precision or scale" if decimal else "the same bytes with another meaning"

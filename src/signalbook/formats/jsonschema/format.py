@@ -12,11 +12,9 @@ import jsonschema_rs
 
 from signalbook.formats.base import (
     MAX_FINDINGS,
+    JsonValues,
     Resolve,
-    Schema,
     SchemaError,
-    decode_json,
-    encode_json,
     pointer,
     shorten,
 )
@@ -32,7 +30,7 @@ from signalbook.values import JSON, Finding, digest
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class JsonSchema:
+class JsonSchema(JsonValues):
     """One JSON Schema, compiled: the document's top level, or the part a deep link names."""
 
     document: JsonSchemaDocument
@@ -46,25 +44,13 @@ class JsonSchema:
 
     @cached_property
     def validator(self) -> jsonschema_rs.Validator:
-        """What tells violations. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
+        """What finds violations. Raises one of ``UNUSABLE``, but not for a schema that ``parse`` has made."""
         return self.document.validator(self.uri)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over version, documents and deep link."""
         return digest(f"{self.document.fingerprint} {self.uri}".encode())
-
-    def decode(self, payload: bytes, content_type: str = "") -> JSON:
-        """Decode JSON and validate it. Raises ``PayloadError``."""
-        return decode_json(self, payload, content_type)
-
-    def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """Validate a value and write it as JSON. Raises ``PayloadError``."""
-        return encode_json(self, value, content_type)
-
-    def reading(self, writer: Schema) -> Schema:
-        """``writer``: its payloads are as it says."""
-        return writer
 
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in ``value``, at most ``MAX_FINDINGS``."""

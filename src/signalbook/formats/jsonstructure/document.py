@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from signalbook.formats.base import pointer, shorten
+from signalbook.formats.base import Path, finding_at
 from signalbook.formats.jsonstructure.types import (
     COMPOUND,
     ENCODINGS,
@@ -19,7 +19,6 @@ from signalbook.formats.jsonstructure.types import (
 )
 from signalbook.values import JSON, Finding, JSONObject, canonical_json
 
-Path = tuple[str | int, ...]
 Findings = Iterator[Finding]
 
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:[^\s]+", re.ASCII)
@@ -51,10 +50,6 @@ def document_findings(structure: Structure) -> Findings:
     return _Inspector(structure).document()
 
 
-def _finding(path: Path, rule: str, message: str) -> Finding:
-    return Finding(path=pointer(path), rule=rule, message=shorten(message))
-
-
 class _Inspector:
     """Goes through a document once."""
 
@@ -67,14 +62,14 @@ class _Inspector:
         for keyword in ("$schema", "$id"):
             value = self.root.get(keyword)
             if not isinstance(value, str) or not _ABSOLUTE.fullmatch(value):
-                yield _finding((keyword,), keyword, f"a document needs {keyword} with an absolute URI")
+                yield finding_at((keyword,), keyword, f"a document needs {keyword} with an absolute URI")
         yield from self._root_type()
         yield from self._offers()
         if "type" in self.root:
             yield from self.schema(self.root, (), root=True)
         definitions = self.root.get("definitions", {})
         if not isinstance(definitions, dict):
-            yield _finding(("definitions",), "definitions", "definitions must be an object of types and namespaces")
+            yield finding_at(("definitions",), "definitions", "definitions must be an object of types and namespaces")
         else:
             yield from self.namespace(definitions, ("definitions",))
 
@@ -82,21 +77,21 @@ class _Inspector:
         if "$root" in self.root:
             yield from self._pointer(self.root["$root"], ("$root",))
             if "type" in self.root:
-                yield _finding(("$root",), "$root", "a document has either a type or $root, not both")
+                yield finding_at(("$root",), "$root", "a document has either a type or $root, not both")
         elif "type" not in self.root and "definitions" not in self.root and not self.imports:
-            yield _finding((), "type", "a document needs a type, $root or definitions")
+            yield finding_at((), "type", "a document needs a type, $root or definitions")
         kind = self.root.get("type")
         if kind is not None and not isinstance(kind, str):
-            yield _finding(("type",), "type", "a document names its type; use $root for references and unions")
+            yield finding_at(("type",), "type", "a document names its type; use $root for references and unions")
         if self.root.get("name") is None and kind is not None:
-            yield _finding(("name",), "name", "a document with a type of its own needs a name")
+            yield finding_at(("name",), "name", "a document with a type of its own needs a name")
         elif "name" in self.root and not isinstance(self.root["name"], str):
-            yield _finding(("name",), "name", "a name must be a string")
+            yield finding_at(("name",), "name", "a name must be a string")
 
     def _offers(self) -> Findings:
         offers = self.root.get("$offers", {})
         if not isinstance(offers, dict):
-            yield _finding(("$offers",), "$offers", "$offers must be an object of add-ins")
+            yield finding_at(("$offers",), "$offers", "$offers must be an object of add-ins")
             return
         for name, named in offers.items():
             for one in named if isinstance(named, list) else [named]:
@@ -109,9 +104,9 @@ class _Inspector:
             if name in IMPORTS:
                 yield from self._import(item, here)
             elif not IDENTIFIER.fullmatch(name):
-                yield _finding(here, "identifier", f"{name!r} is no name: letters, digits, _, no digit first")
+                yield finding_at(here, "identifier", f"{name!r} is no name: letters, digits, _, no digit first")
             elif not isinstance(item, dict):
-                yield _finding(here, "definitions", "expected a type or a namespace, which are objects")
+                yield finding_at(here, "definitions", "expected a type or a namespace, which are objects")
             elif "type" in item:
                 yield from self.schema(item, here)
             else:
@@ -119,16 +114,16 @@ class _Inspector:
 
     def _import(self, value: JSON, path: Path) -> Findings:
         if not isinstance(value, str) or not _ABSOLUTE.fullmatch(value):
-            yield _finding(path, str(path[-1]), "an import needs an absolute URI")
+            yield finding_at(path, str(path[-1]), "an import needs an absolute URI")
 
     def schema(self, schema: JSON, path: Path, *, root: bool = False) -> Findings:
         """One type declaration."""
         if not isinstance(schema, dict):
-            yield _finding(path, "schema", "expected a type declaration, which is an object")
+            yield finding_at(path, "schema", "expected a type declaration, which is an object")
             return
         if "type" not in schema:
             rule, text = ("$ref", "$ref belongs into type") if "$ref" in schema else ("type", "a type is missing")
-            yield _finding(path, rule, text)
+            yield finding_at(path, rule, text)
             return
         kind = schema["type"]
         yield from self._kind(kind, (*path, "type"))
@@ -140,9 +135,9 @@ class _Inspector:
     def _kind(self, kind: JSON, path: Path, *, inside: bool = False) -> Findings:
         if isinstance(kind, str):
             if kind not in TYPES:
-                yield _finding(path, "type", f"there is no type {kind!r}")
+                yield finding_at(path, "type", f"there is no type {kind!r}")
             elif inside and kind in COMPOUND - {"any"}:
-                yield _finding(path, "type", f"a union cannot declare the type {kind!r} in place; refer to it")
+                yield finding_at(path, "type", f"a union cannot declare the type {kind!r} in place; refer to it")
         elif isinstance(kind, list) and kind and not inside:
             for index, one in enumerate(kind):
                 yield from self._kind(one, (*path, index), inside=True)
@@ -151,15 +146,15 @@ class _Inspector:
         elif inside and isinstance(kind, dict) and kind.get("type") in ("array", "set", "map"):
             yield from self.schema(kind, path)
         else:
-            yield _finding(path, "type", 'expected the name of a type, {"$ref": ...} or a list of these')
+            yield finding_at(path, "type", 'expected the name of a type, {"$ref": ...} or a list of these')
 
     def _reference(self, reference: JSON, path: Path) -> Findings:
         yield from self._pointer(reference, path)
         target = self._target(reference)
         if target is not None and target.get("abstract") is True:
-            yield _finding(path, "abstract", f"{reference} is abstract: types can extend it, but no value has it")
+            yield finding_at(path, "abstract", f"{reference} is abstract: types can extend it, but no value has it")
         if target is not None and self._endless(target):
-            yield _finding(path, "$ref", f"{reference} leads to itself and never to a type")
+            yield finding_at(path, "$ref", f"{reference} leads to itself and never to a type")
 
     def _target(self, reference: JSON) -> JSONObject | None:
         found = self.structure.lookup(reference) if isinstance(reference, str) else None
@@ -172,6 +167,7 @@ class _Inspector:
             kind = waiting.pop().get("type")
             for one in kind if isinstance(kind, list) else [kind]:
                 found = self._target(one["$ref"]) if isinstance(one, dict) and "$ref" in one else None
+                # By identity: a reference may lead to the same declaration by many pointers.
                 if found is schema:
                     return True
                 if found is not None and id(found) not in seen:
@@ -182,33 +178,33 @@ class _Inspector:
     def _pointer(self, reference: JSON, path: Path) -> Findings:
         rule = str(path[-1]) if path[-1] in ("$root", "$ref", "$extends") else str(path[0])
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            yield _finding(path, rule, "expected a JSON Pointer into this document, such as #/definitions/Address")
+            yield finding_at(path, rule, "expected a JSON Pointer into this document, such as #/definitions/Address")
         elif self._target(reference) is None and not self.imports:
-            yield _finding(path, rule, f"{reference} names no type of this document")
+            yield finding_at(path, rule, f"{reference} names no type of this document")
 
     def _keywords(self, schema: JSONObject, kind: JSON, path: Path, *, root: bool) -> Findings:
         for keyword, kinds in _BELONGS.items():
             if keyword in schema and not (isinstance(kind, str) and kind in kinds):
                 named = " and ".join(sorted(kinds))
-                yield _finding((*path, keyword), keyword, f"{keyword} is for {named}, not for this type")
+                yield finding_at((*path, keyword), keyword, f"{keyword} is for {named}, not for this type")
         for keyword in _ROOT_ONLY if not root else ():
             if keyword in schema:
-                yield _finding((*path, keyword), keyword, f"{keyword} belongs to the top of a document")
+                yield finding_at((*path, keyword), keyword, f"{keyword} belongs to the top of a document")
         name = schema.get("name")
         if "name" in schema and not (isinstance(name, str) and IDENTIFIER.fullmatch(name)):
-            yield _finding((*path, "name"), "name", "a name must have letters, digits and _ only, and no digit first")
+            yield finding_at((*path, "name"), "name", "a name must have letters, digits and _ only, and no digit first")
         for keyword in ("maxLength", "precision", "scale"):
             value = schema.get(keyword, 0)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                yield _finding((*path, keyword), keyword, f"{keyword} must be a whole number, not below 0")
+                yield finding_at((*path, keyword), keyword, f"{keyword} must be a whole number, not below 0")
         if schema.get("contentEncoding", "base64") not in ENCODINGS:
-            yield _finding((*path, "contentEncoding"), "contentEncoding", f"expected one of {', '.join(ENCODINGS)}")
+            yield finding_at((*path, "contentEncoding"), "contentEncoding", f"expected one of {', '.join(ENCODINGS)}")
 
     def _compound(self, schema: JSONObject, kind: str, path: Path) -> Findings:
         yield from self._extends(schema, path)
         needed = _NEEDS.get(kind)
         if needed is not None and needed not in schema and not (kind == "object" and extended(schema)):
-            yield _finding(path, needed, f"a type {kind} needs {needed}")
+            yield finding_at(path, needed, f"a type {kind} needs {needed}")
         for keyword in ("items", "values"):
             if keyword in schema:
                 yield from self.schema(schema[keyword], (*path, keyword))
@@ -223,11 +219,13 @@ class _Inspector:
 
     def _members(self, members: JSON, path: Path) -> Findings:
         if not isinstance(members, dict) or not members:
-            yield _finding(path, str(path[-1]), f"{path[-1]} must be an object with at least one type declaration")
+            yield finding_at(path, str(path[-1]), f"{path[-1]} must be an object with at least one type declaration")
             return
         for name, member in members.items():
             if not IDENTIFIER.fullmatch(name):
-                yield _finding((*path, name), "identifier", f"{name!r} is no name: letters, digits, _, no digit first")
+                yield finding_at(
+                    (*path, name), "identifier", f"{name!r} is no name: letters, digits, _, no digit first"
+                )
             yield from self.schema(member, (*path, name))
 
     def _object(self, schema: JSONObject, path: Path) -> Findings:
@@ -236,7 +234,7 @@ class _Inspector:
             yield from self.schema(more, (*path, "additionalProperties"))
         if more is not None and schema.get("abstract") is True:
             text = "an abstract type is always open: leave additionalProperties away"
-            yield _finding((*path, "additionalProperties"), "additionalProperties", text)
+            yield finding_at((*path, "additionalProperties"), "additionalProperties", text)
         named = schema.get("required", [])
         sets = named if isinstance(named, list) and named and all(isinstance(one, list) for one in named) else [named]
         for one in sets:
@@ -248,22 +246,22 @@ class _Inspector:
         yield from self._names(named, members, (*path, "tuple"))
         left = [name for name in members if isinstance(named, list) and name not in named]
         if left and "tuple" in schema:
-            yield _finding((*path, "tuple"), "tuple", f"the order lacks {', '.join(left)}")
+            yield finding_at((*path, "tuple"), "tuple", f"the order lacks {', '.join(left)}")
 
     def _names(self, names: JSON, members: JSONObject, path: Path) -> Findings:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            yield _finding(path, str(path[-1]), f"{path[-1]} must be a list of names of properties")
+            yield finding_at(path, str(path[-1]), f"{path[-1]} must be a list of names of properties")
             return
         for name in names:
             if name not in members:
-                yield _finding(path, str(path[-1]), f"there is no property {name!r}")
+                yield finding_at(path, str(path[-1]), f"there is no property {name!r}")
 
     def _choice(self, schema: JSONObject, path: Path) -> Findings:
         inline = "$extends" in schema
         if inline and not isinstance(schema.get("selector"), str):
-            yield _finding((*path, "selector"), "selector", "a choice that extends a type needs a selector")
+            yield finding_at((*path, "selector"), "selector", "a choice that extends a type needs a selector")
         if "selector" in schema and not inline:
-            yield _finding((*path, "selector"), "selector", "a selector is for a choice that extends a type")
+            yield finding_at((*path, "selector"), "selector", "a selector is for a choice that extends a type")
 
     def _extends(self, schema: JSONObject, path: Path) -> Findings:
         named = schema.get("$extends", [])
@@ -272,16 +270,16 @@ class _Inspector:
             yield from self._pointer(one, here)
             base = self._target(one)
             if base is not None and base.get("abstract") is not True and schema.get("abstract") is not True:
-                yield _finding(here, "$extends", f"{one} is not abstract, so that only add-ins can extend it")
+                yield finding_at(here, "$extends", f"{one} is not abstract, so that only add-ins can extend it")
         own = schema.get("properties")
         for base in self.structure.bases(schema):
             theirs = base.get("properties")
             both = own.keys() & theirs.keys() if isinstance(own, dict) and isinstance(theirs, dict) else ()
             for name in sorted(both):
                 text = f"{name!r} is inherited and cannot be declared again"
-                yield _finding((*path, "properties", name), "$extends", text)
+                yield finding_at((*path, "properties", name), "$extends", text)
             if any(self._target(one) is schema for one in extended(base)):
-                yield _finding(here, "$extends", "a type cannot extend itself")
+                yield finding_at(here, "$extends", "a type cannot extend itself")
 
     def _values(self, schema: JSONObject, kind: JSON, path: Path) -> Findings:
         """``enum`` and ``const``."""
@@ -291,16 +289,16 @@ class _Inspector:
                 continue
             here = (*path, keyword)
             if not isinstance(kind, str) or kind not in PRIMITIVES:
-                yield _finding(here, keyword, f"{keyword} is for primitive types")
+                yield finding_at(here, keyword, f"{keyword} is for primitive types")
             elif not isinstance(values, list) or not values:
-                yield _finding(here, keyword, "expected a list of values")
+                yield finding_at(here, keyword, "expected a list of values")
             else:
                 yield from _listed(values, kind, schema, here)
 
 
 def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Findings:
     if len(set(map(canonical_json, values))) < len(values):
-        yield _finding(path, str(path[-1]), "the values must differ from each other")
+        yield finding_at(path, str(path[-1]), "the values must differ from each other")
     plain = {name: item for name, item in schema.items() if isinstance(item, (int, str)) and not isinstance(item, bool)}
     for index, value in enumerate(values):
         try:
@@ -308,7 +306,7 @@ def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Fi
         except (KeyError, TypeError):
             return  # of keywords that have their own finding
         if wrong:
-            yield _finding(
+            yield finding_at(
                 (*path, index) if path[-1] == "enum" else path, str(path[-1]), f"{value!r} is no {kind}: {wrong}"
             )
 

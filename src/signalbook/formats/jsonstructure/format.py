@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -11,18 +11,161 @@ from typing import Final
 
 from signalbook.formats.base import (
     MAX_FINDINGS,
+    JsonValues,
+    Path,
     Resolve,
-    Schema,
     SchemaError,
-    decode_json,
-    encode_json,
+    finding_at,
     too_large,
 )
+from signalbook.formats.compatibility import Difference, SchemaText
+from signalbook.formats.jsonstructure import comparison
 from signalbook.formats.jsonstructure.document import document_findings
-from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required
-from signalbook.formats.jsonstructure.validation import resolved, violations
+from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required, resolved
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
+
+Findings = Iterator[Finding]
+# What a document may say about itself beside its data.
+_INSTANCE: Final = frozenset({"$schema", "$uses"})
+# Types tried for one payload; unions of unions multiply.
+_MAX_STEPS: Final = 200_000
+
+
+def violations(structure: Structure, schema: JSONObject, value: JSON) -> list[Finding]:
+    """Every violation in a JSON value, at most ``MAX_FINDINGS``."""
+    holder = _Holder(structure)
+    try:
+        return list(islice(holder.hold(value, schema, ()), MAX_FINDINGS))
+    except (_TooMuch, RecursionError):
+        text = "the schema asks for more work than any payload is worth"
+        return [Finding(path="", rule="work", message=text)]
+
+
+class _TooMuch(Exception):
+    """The steps are used up."""
+
+
+class _Holder:
+    """Walks a value and its schema together."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.steps = 0
+
+    def hold(self, value: JSON, schema: JSON, path: Path) -> Findings:
+        """What is wrong with a value."""
+        self.steps += 1
+        if self.steps > _MAX_STEPS:
+            raise _TooMuch
+        if not isinstance(schema, dict):
+            return
+        kind = schema.get("type")
+        if isinstance(kind, dict):
+            yield from self.hold(value, self.structure.lookup(kind["$ref"]) if "$ref" in kind else kind, path)
+        elif isinstance(kind, list):
+            yield from self._union(value, kind, path)
+        elif isinstance(kind, str):
+            yield from self._typed(value, kind, schema, path)
+
+    def _typed(self, value: JSON, kind: str, schema: JSONObject, path: Path) -> Findings:
+        wrong = PRIMITIVES[kind](value, schema) if kind in PRIMITIVES else ""
+        if wrong:
+            yield finding_at(path, "type", f"{wrong} ({kind})")
+            return
+        if kind not in PRIMITIVES and kind != "any":
+            yield from getattr(self, f"_{kind}")(value, schema, path)
+        if "const" in schema and canonical_json(value) != canonical_json(schema["const"]):
+            yield finding_at(path, "const", f"expected {schema['const']!r}")
+        # Compared as canonical JSON, since to Python ``1``, ``1.0`` and ``true`` are all equal.
+        if "enum" in schema and canonical_json(value) not in map(canonical_json, schema["enum"]):
+            yield finding_at(path, "enum", f"{value!r} is not one of the listed values")
+
+    def _union(self, value: JSON, kinds: list[JSON], path: Path) -> Findings:
+        """Of several types the first that fits counts."""
+        schemas = [{"type": kind} if not isinstance(kind, dict) or "$ref" in kind else kind for kind in kinds]
+        if all(next(self.hold(value, schema, path), None) is not None for schema in schemas):
+            named = ", ".join(
+                str(kind.get("$ref", "a type")) if isinstance(kind, dict) else str(kind) for kind in kinds
+            )
+            yield finding_at(path, "type", f"expected one of these types: {named}")
+
+    def _object(self, value: JSON, schema: JSONObject, path: Path, extra: frozenset[str] = frozenset()) -> Findings:
+        if not isinstance(value, dict):
+            yield finding_at(path, "type", "expected an object")
+            return
+        members = self.structure.properties(schema)
+        yield from self._required(value, schema, path)
+        more = schema.get("additionalProperties", True)
+        for name, item in value.items():
+            if name in members:
+                yield from self.hold(item, members[name], (*path, name))
+            elif name in extra or (not path and name in _INSTANCE):
+                continue
+            elif more is False:
+                yield finding_at((*path, name), "additionalProperties", f"there is no property {name!r}")
+            else:
+                yield from self.hold(item, more, (*path, name))
+
+    def _required(self, value: JSONObject, schema: JSONObject, path: Path) -> Findings:
+        sets = required(self.structure, schema)
+        if len(sets) == 1:
+            missing = [name for name in dict.fromkeys(sets[0]) if name not in value]
+            yield from (finding_at(path, "required", f"the property {name!r} is missing") for name in missing)
+        elif sum(value.keys() >= set(one) for one in sets) != 1:
+            named = " or ".join(", ".join(one) for one in sets)
+            yield finding_at(path, "required", f"exactly one of these sets of properties is needed: {named}")
+
+    def _array(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+        if not isinstance(value, list):
+            yield finding_at(path, "type", "expected an array")
+            return
+        for index, item in enumerate(value):
+            yield from self.hold(item, schema["items"], (*path, index))
+
+    def _set(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+        yield from self._array(value, schema, path)
+        if isinstance(value, list) and len(set(map(canonical_json, value))) < len(value):
+            yield finding_at(path, "set", "the items of a set must differ from each other")
+
+    def _map(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+        if not isinstance(value, dict):
+            yield finding_at(path, "type", "expected an object that maps keys to values")
+            return
+        for name, item in value.items():
+            yield from self.hold(item, schema["values"], (*path, name))
+
+    def _tuple(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+        members = self.structure.properties(schema)
+        names = schema["tuple"]
+        if not isinstance(value, list) or len(value) != len(names):
+            yield finding_at(path, "tuple", f"expected an array of {len(names)} items: {', '.join(names)}")
+            return
+        for index, name in enumerate(names):
+            yield from self.hold(value[index], members[name], (*path, index))
+
+    def _choice(self, value: JSON, schema: JSONObject, path: Path) -> Findings:
+        choices, selector = schema["choices"], schema.get("selector")
+        if selector is not None and "$extends" in schema:
+            yield from self._inline(value, choices, selector, path)
+        elif not isinstance(value, dict) or len(value) != 1 or not choices.keys() >= value.keys():
+            yield finding_at(path, "choice", f"expected an object with one of these members: {', '.join(choices)}")
+        else:
+            ((name, item),) = value.items()
+            yield from self.hold(item, choices[name], (*path, name))
+
+    def _inline(self, value: JSON, choices: JSONObject, selector: str, path: Path) -> Findings:
+        chosen = value.get(selector) if isinstance(value, dict) else None
+        if not isinstance(chosen, str) or chosen not in choices:
+            named = ", ".join(choices)
+            yield finding_at((*path, selector), "choice", f"expected an object whose {selector!r} is one of: {named}")
+            return
+        schema = resolved(self.structure, choices[chosen])
+        if schema.get("type") == "object":
+            yield from self._object(value, schema, path, frozenset({selector}))
+        else:
+            yield finding_at(path, "choice", f"{chosen!r} is no type of objects")
+
 
 _MAX_LEVELS: Final = 32
 _Above = tuple[JSONObject, ...]
@@ -93,7 +236,7 @@ _VERSION: Final = re.compile(r"draft-0[0-4]", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class JsonStructure:
+class JsonStructure(JsonValues):
     """One type of a document: that of whole payloads, or the one a deep link names."""
 
     format: str
@@ -106,18 +249,6 @@ class JsonStructure:
     def fingerprint(self) -> str:
         """SHA-256 over format, document and deep link."""
         return digest(f"{self.format} {self.structure.fingerprint} {self.link}".encode())
-
-    def decode(self, payload: bytes, content_type: str = "") -> JSON:
-        """Decode JSON and validate it; values stay as JSON has them. Raises ``PayloadError``."""
-        return decode_json(self, payload, content_type)
-
-    def encode(self, value: JSON, content_type: str = "") -> bytes:
-        """Validate a value and write it as JSON. Raises ``PayloadError``."""
-        return encode_json(self, value, content_type)
-
-    def reading(self, writer: Schema) -> Schema:
-        """``writer``: its payloads are as it says."""
-        return writer
 
     def validate(self, value: JSON) -> list[Finding]:
         """Every violation in a JSON value, at most ``MAX_FINDINGS``."""
@@ -162,10 +293,7 @@ class JsonStructureFormat:
         resolve: Resolve | None = None,  # noqa: ARG002 - there are no references to other documents
     ) -> JsonStructure:
         """The type ``link`` names by a JSON Pointer, or that of whole payloads (G-15, G-17). Raises ``SchemaError``."""
-        structure = _read(document)
-        findings = list(islice((*document_findings(structure), *_imports(structure)), MAX_FINDINGS))
-        if findings:
-            raise SchemaError(findings)
+        structure = _usable(document)
         wanted = "/" + link.removeprefix(":").removeprefix("#").removeprefix("/")
         schema = structure.lookup(wanted) if wanted != "/" else structure.top()
         if not isinstance(schema, dict) or "type" not in schema:
@@ -173,6 +301,22 @@ class JsonStructureFormat:
             raise SchemaError([Finding(path=link, rule="link", message=text)])
         canonical = self.canonical(format) or self.name
         return JsonStructure(format=canonical, structure=structure, schema=schema, link=link)
+
+    def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """Why not every payload that ``writer`` allows is one ``reader`` accepts.
+
+        Raises ``SchemaError`` for a document that cannot be used.
+        """
+        return comparison.differences(_usable(reader.document), _usable(writer.document))
+
+
+def _usable(document: bytes) -> Structure:
+    """A document without findings that needs no other. Raises ``SchemaError``."""
+    structure = _read(document)
+    findings = list(islice((*document_findings(structure), *_imports(structure)), MAX_FINDINGS))
+    if findings:
+        raise SchemaError(findings)
+    return structure
 
 
 def _read(document: bytes) -> Structure:
@@ -198,6 +342,7 @@ def _imports(structure: Structure) -> list[Finding]:
             text = "imports of other documents are not followed"
             found += [Finding(path=f"{path}/{name}", rule=name, message=text) for name in IMPORTS if name in node]
             waiting += [("/definitions", node["definitions"])] if not path and "definitions" in node else []
+            # Down to types, and not into them: a property may well be called ``$import``.
             waiting += [(f"{path}/{name}", item) for name, item in node.items() if path and "type" not in node]
     return found
 

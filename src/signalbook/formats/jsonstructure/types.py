@@ -29,7 +29,7 @@ _DURATION: Final = re.compile(
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 _URI: Final = re.compile(r"(?:[\w\-.~:/?#\[\]@!$&'()*+,;=]|%[0-9a-f]{2})*", re.ASCII | re.IGNORECASE)
 _POINTER: Final = re.compile(r"(/([^~/]|~[01])*)*")
-_MAX_DIGITS: Final = 1000
+MAX_DIGITS: Final = 1000
 
 
 def _integer(low: int, high: int) -> Check:
@@ -47,7 +47,7 @@ def _long(low: int, high: int) -> Check:
     def check(value: JSON, _: JSONObject) -> str:
         if not isinstance(value, str) or not _INT.fullmatch(value):
             return "expected an integer, written as a string"
-        fits = len(value) < _MAX_DIGITS and low <= int(value) <= high
+        fits = len(value) < MAX_DIGITS and low <= int(value) <= high
         return "" if fits else f"{value} is not between {low} and {high}"
 
     return check
@@ -63,7 +63,7 @@ def _number(limit: float = 0.0) -> Check:
 
 
 def _decimal(value: JSON, schema: JSONObject) -> str:
-    if not isinstance(value, str) or len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):
+    if not isinstance(value, str) or len(value) > MAX_DIGITS or not _DECIMAL.fullmatch(value):
         return "expected a decimal number, written as a string"
     digits, exponent = Decimal(value).as_tuple()[1:]
     scale = -int(exponent)
@@ -140,19 +140,28 @@ def _only(what: str, *values: JSON) -> Check:
     return lambda value, _: "" if any(value is one for one in values) else f"expected {what}"
 
 
+# The least and the greatest value of integers that are JSON numbers, and of those that are strings.
+INTEGERS: Final[dict[str, tuple[int, int]]] = {
+    "integer": (-(2**31), 2**31 - 1),
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32)},
+}
+LONGS: Final[dict[str, tuple[int, int]]] = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (64, 128)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (64, 128)},
+}
+# The greatest absolute value of numbers; 0 is none.
+FLOATS: Final[dict[str, float]] = {
+    "number": 0.0, "float8": 3.4e3, "float": 3.4028234663852886e38, "double": 1.7976931348623157e308,
+}  # fmt: skip
+
 PRIMITIVES: Final[dict[str, Check]] = {
     "string": _string,
-    "number": _number(),
-    "integer": _integer(-(2**31), 2**31 - 1),
     "boolean": _only("true or false", True, False),
     "null": _only("null", None),
-    **{f"int{bits}": _integer(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32)},
-    **{f"uint{bits}": _integer(0, 2**bits - 1) for bits in (8, 16, 32)},
-    **{f"int{bits}": _long(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (64, 128)},
-    **{f"uint{bits}": _long(0, 2**bits - 1) for bits in (64, 128)},
-    "float8": _number(3.4e3),
-    "float": _number(3.4028234663852886e38),
-    "double": _number(1.7976931348623157e308),
+    **{name: _integer(*bounds) for name, bounds in INTEGERS.items()},
+    **{name: _long(*bounds) for name, bounds in LONGS.items()},
+    **{name: _number(limit) for name, limit in FLOATS.items()},
     "decimal": _decimal,
     "date": _text("a date such as 2030-12-31", _is_date),
     "datetime": _text("a date and time with an offset such as 2030-12-31T23:59:59Z", _is_datetime),
@@ -179,6 +188,7 @@ IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # Keywords that bring in types of other documents.
 IMPORTS: Final = ("$import", "$importdefs")
 MAX_BASES: Final = 64
+MAX_REFERENCES: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -216,6 +226,7 @@ class Structure:
 
     def properties(self, schema: JSONObject) -> dict[str, JSON]:
         """The properties of a type, those of its bases before its own."""
+        # By identity: types are dictionaries, which have no hash, and the document that holds them outlives this.
         key = id(schema)
         if key not in self.members:
             found: dict[str, JSON] = {}
@@ -247,3 +258,13 @@ def _sets(schema: JSONObject) -> list[list[str]]:
     if isinstance(named, list) and named and all(isinstance(one, list) for one in named):
         return named
     return [named if isinstance(named, list) else []]
+
+
+def resolved(structure: Structure, schema: JSON) -> JSONObject:
+    """A schema, or the type it refers to."""
+    for _ in range(MAX_REFERENCES):
+        kind = schema.get("type") if isinstance(schema, dict) else None
+        if not isinstance(kind, dict):
+            break
+        schema = structure.lookup(kind["$ref"]) if "$ref" in kind else kind
+    return schema if isinstance(schema, dict) else {}

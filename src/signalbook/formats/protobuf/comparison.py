@@ -18,7 +18,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, FileDescriptor, OneofDescriptor
 
 from signalbook.formats.base import MAX_FINDINGS, shorten
-from signalbook.formats.compatibility import Difference
+from signalbook.formats.compatibility import Comparison, Difference
 from signalbook.formats.protobuf.convert import map_value
 
 _F: Final = FieldDescriptor
@@ -82,13 +82,8 @@ def differences(reader: FileDescriptor, writer: FileDescriptor) -> list[Differen
 
     Inside maps they go on with ``{key}`` and ``{}``; where a field has a message type of another name, from the field.
     """
-    comparison = _Comparison()
-    try:
-        comparison.files(reader, writer)
-    except _TooMuch:
-        message = f"not decided: comparing the documents takes more than {MAX_STEPS} steps"
-        comparison.report("", "undecided", None, None, message)
-    return comparison.found[:MAX_FINDINGS]
+    comparison = _Comparison(MAX_STEPS)
+    return comparison.differences("documents", lambda: comparison.files(reader, writer))
 
 
 def with_nested(descriptors: Iterable[Descriptor]) -> Iterator[Descriptor]:
@@ -105,26 +100,12 @@ def relative(descriptor: Descriptor | EnumDescriptor) -> str:
     return full.removeprefix(f"{descriptor.file.package}.") if descriptor.file.package else full
 
 
-class _TooMuch(Exception):
-    """Message types that stand for each other in ever new pairs."""
-
-
-class _Comparison:
+class _Comparison(Comparison):
     """Compares pairs of messages, which wait in line: types contain themselves and each other."""
 
-    def __init__(self) -> None:
-        self.found: list[Difference] = []
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
         self.waiting: deque[tuple[Descriptor, Descriptor, str]] = deque()
-        self.met: set[tuple[str, str]] = set()
-        self.steps = 0
-
-    def report(self, path: str, rule: str, old: Any, new: Any, message: str) -> None:
-        self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > MAX_STEPS or len(self.found) > MAX_FINDINGS:
-            raise _TooMuch
 
     def files(self, reader: FileDescriptor, writer: FileDescriptor) -> None:
         if reader.package != writer.package:
@@ -141,6 +122,7 @@ class _Comparison:
 
     def missing(self, written: Mapping[str, Descriptor], known: Mapping[str, Descriptor]) -> None:
         """Messages only the writer has, unless they are parts of others: then the fields say what is lost."""
+        # What is still reached from a known message gets its differences at that field, with a path that says where.
         parts = _reachable(message for name, message in written.items() if name in known)
         for name, message in written.items():
             outer = message.containing_type
@@ -210,6 +192,7 @@ class _Comparison:
         if reader.type in _MESSAGES or writer.type in _MESSAGES:
             return
         old, new = writer.default_value, reader.default_value
+        # NaN differs from itself, and two of them are the same default.
         if old != new and not (old != old and new != new):
             what = f"a field that is not written means {old!r} to the writer and {new!r} to the reader"
             self.report(path, "default_changed", repr(old), repr(new), what)
@@ -359,6 +342,7 @@ class _Numbered:
 
     def reserves(self, number: int) -> bool:
         """Whether a number is reserved; ranges of one type never overlap, or it would not compile."""
+        # The last range that begins at or before the number; whether it reaches that far is asked then.
         before = bisect_right(self.ranges, (number, math.inf))
         return before > 0 and number < self.ranges[before - 1][1]
 

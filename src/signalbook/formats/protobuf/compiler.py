@@ -46,6 +46,8 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         path = waiting.pop()
         if path in found:
             continue
+        # Paths become file names below a temporary folder, so that nothing may climb out of it, or stand for the
+        # document itself.
         content = resolve(path) if resolve and _SAFE.fullmatch(path) and path != MAIN else None
         if content is None:
             raise SchemaError([Finding(path="", rule="import", message=f"there is no {shorten(path)!r} to import")])
@@ -65,6 +67,7 @@ def refused_imports(document: bytes) -> list[Finding]:
 
 def imports(document: bytes) -> Iterator[str]:
     """Paths a document imports, without those of the well-known types."""
+    # Comments go and strings stay: an import in a comment is none, and ``//`` in a string no comment.
     text = _NOISE.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", document.decode("utf-8", "replace"))
     for match in _IMPORT.finditer(text):
         if not _is_well_known(match[2]):
@@ -110,6 +113,7 @@ def _run(root: Path, output: Path) -> str | None:
         "--include_source_info", f"--descriptor_set_out={output}", MAIN,
     ]  # fmt: skip
     try:
+        # ``-P`` keeps the working directory, which has a stranger's files, off Python's path.
         done = subprocess.run(command, cwd=root, capture_output=True, timeout=_TIMEOUT, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
         return f": the compiler gave up after {_TIMEOUT:.0f} seconds"

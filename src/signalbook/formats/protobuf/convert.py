@@ -43,6 +43,7 @@ class Plans:
         """The conversion of messages of one type to objects by field name; fields that are not set are ``None``."""
         name = descriptor.full_name
         if name not in self._plans:
+            # Made once for a type, and looked up by name when a message comes: a type may contain itself.
             self._plans[name] = self._well_known(name) or self._members(descriptor)
         return self._plans[name]
 
@@ -91,6 +92,7 @@ class _Shapes:
 
     def message(self, descriptor: Descriptor, above: tuple[str, ...]) -> Shape:
         name = descriptor.full_name
+        # A column cannot contain itself; what is within is JSON text then.
         if name in above or len(above) == _MAX_NESTING:
             return Anything()
         if name not in self._known:

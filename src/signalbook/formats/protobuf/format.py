@@ -17,13 +17,13 @@ from google.protobuf.message import DecodeError, Message
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
-    Reason,
     Resolve,
     Schema,
     SchemaError,
     is_json,
     media_type,
     read_json,
+    refused,
     shorten,
     unsupported,
 )
@@ -89,7 +89,7 @@ class ProtobufSchema:
         try:
             return self.descriptors.plans.message(self.descriptor)(message)
         except (ValueError, TypeError, RecursionError, json_format.Error) as error:
-            raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
+            raise refused("decode_error", "range", f"a value has no JSON form: {error}") from None
 
     def encode(self, value: JSON, content_type: str = "") -> bytes:
         """A message in protobuf's JSON if ``content_type`` says so, else in binary. Raises ``PayloadError``."""
@@ -98,7 +98,7 @@ class ProtobufSchema:
         try:
             message = self._message(_jsonable(value))
         except _UNFIT as error:
-            raise _refused("schema_violation", "protobuf", str(error)) from None
+            raise refused("schema_violation", "protobuf", str(error)) from None
         missing = message.FindInitializationErrors()
         if missing:
             raise PayloadError("schema_violation", [_missing(path) for path in missing[:MAX_FINDINGS]])
@@ -115,12 +115,13 @@ class ProtobufSchema:
 
     def _from_json(self, payload: bytes) -> Any:
         value = read_json(payload)
+        # Well-known types have forms of their own in JSON: a Timestamp is text, a ListValue an array.
         if not isinstance(value, dict) and not self.descriptor.full_name.startswith("google.protobuf."):
-            raise _refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
+            raise refused("schema_violation", "type", f"expected an object for {self.descriptor.full_name}")
         try:
             return self._message(value)
         except (json_format.Error, ValueError, TypeError, AttributeError) as error:
-            raise _refused("schema_violation", "protobuf", str(error)) from None
+            raise refused("schema_violation", "protobuf", str(error)) from None
 
     def _message(self, value: JSON) -> Any:
         return json_format.ParseDict(
@@ -135,7 +136,7 @@ class ProtobufSchema:
             message.ParseFromString(payload)
         except DecodeError as error:
             text = f"not a {self.descriptor.full_name} in protobuf: {error}"
-            raise _refused("decode_error", "protobuf", text) from None
+            raise refused("decode_error", "protobuf", text) from None
         return message
 
     def reading(self, writer: Schema) -> Schema:
@@ -184,10 +185,6 @@ def _set(value: Any) -> JSON:
 def _missing(path: str) -> Finding:
     pointer = "/" + path.replace(".", "/").replace("[", "/").replace("]", "")
     return Finding(path=pointer, rule="required", message=f"the required field {path} is missing")
-
-
-def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
 
 
 class ProtobufFormat:
@@ -274,6 +271,7 @@ def _describe(sources: Sources) -> Descriptors:
     for file in files.file:
         comments |= field_comments(file)
         file.ClearField("source_code_info")
+        # In the compiler's order, dependencies first; without comments, which are taken out before.
         pool.AddSerializedFile(file.SerializeToString())
     main = next(file for file in files.file if file.name == MAIN)
     document = pool.FindFileByName(MAIN)

@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element, tostring
 from xmlschema import names
 from xmlschema.validators import XsdElement, XsdGroup, XsdList, XsdUnion
 
+from signalbook.formats.base import Path
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, Scalar, Shape, Struct, bounded
 from signalbook.formats.xsd import limits
 from signalbook.formats.xsd.limits import XSI, local
@@ -165,9 +166,6 @@ _INT64: Final = frozenset({names.XSD_LONG, names.XSD_UNSIGNED_INT})
 BAD_TEXT: Final = (ValueError, ArithmeticError, binascii.Error)
 
 
-Path = tuple[str | int, ...]
-
-
 class Unfit(Exception):
     """An element or a value that a plan has no place for."""
 
@@ -196,6 +194,7 @@ class XmlElement:
         return Scalar(kind="string")
 
     def read(self, element: Element, path: Path) -> JSON:  # noqa: ARG002
+        # Text behind the element belongs to its parent, but the tree keeps it with the element.
         tail, element.tail = element.tail, None
         text = tostring(element, encoding="unicode")
         element.tail = tail
@@ -302,6 +301,7 @@ class ChildrenPlan:
         for child in self.children:
             items = element.findall(child.tag)
             if child.repeated:
+                # An empty list where there is none: a column of lists does not distinguish the two.
                 found[child.name] = [child.read(item, (*path, child.name, i)) for i, item in enumerate(items)]
             elif items:
                 found[child.name] = child.read(items[0], (*path, child.name))
@@ -382,6 +382,7 @@ class Planner:
         """The plan of an element of a type."""
         if xsd.is_simple():
             return Value(simple=simple(xsd), default=default)
+        # A type inside of itself has no columns; by identity, since anonymous types have no names.
         if id(xsd) in self._above or len(self._above) > _MAX_NESTING:
             return XmlElement()
         if default is not None:
@@ -411,6 +412,7 @@ class Planner:
                 return value
         else:
             children = tuple(self._children(xsd.content, repeated=False, required=True))
+        # Two children of one name, or of one local name in two namespaces, would be one member.
         names = [*(part.name for part in attributes), *(part.name for part in children)]
         if len(set(names)) < len(names) or not (names or value):
             raise _Opaque
@@ -421,6 +423,7 @@ class Planner:
     def _children(self, group: XsdGroup, *, repeated: bool, required: bool) -> Iterator[Child]:
         """Children in order; what is repeated together has an order that lists would not keep."""
         repeated = repeated or group.max_occurs != 1
+        # Lists by name would lose in which order the children alternated.
         if repeated and _size(group) > 1:
             raise _Opaque
         required = required and group.min_occurs > 0 and (group.model != "choice" or len(group) == 1)
@@ -429,6 +432,7 @@ class Planner:
                 continue
             if isinstance(part, XsdGroup):
                 yield from self._children(part, repeated=repeated, required=required)
+            # Who may be substituted has children of other names than its own.
             elif isinstance(part, XsdElement) and not part.abstract and not any(True for _ in part.iter_substitutes()):
                 several = repeated or part.max_occurs != 1
                 yield self._child(part, repeated=several, required=required and part.min_occurs > 0)

@@ -123,6 +123,7 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
                 continue
             raise _refused(MAIN, "import", f"there is no {shorten(place)!r} to include or import")
         found[place] = content
+        # Counted while gathering: a chain of documents may be endless.
         if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_BYTES:
             message = f"more than {MAX_FILES} documents or {MAX_BYTES} bytes with all that is referred to"
             raise _refused(MAIN, "size", message)
@@ -142,6 +143,7 @@ class Built:
 def build(version: str, sources: Sources) -> Built:
     """Build documents that were gathered. Raises ``SchemaError`` with every finding."""
     roots = [read(content, place).root for place, content in sources]
+    # Before anything is built: the library takes the square of a content model's length for its own checks.
     weight = weigh(roots)
     if weight.is_heavy:
         raise _refused(MAIN, "weight", "the content models take too long to build")
@@ -177,6 +179,7 @@ def _stopped(error: Exception) -> Finding:
 def malformed(version: str, content: bytes, place: str = MAIN) -> list[Finding]:
     """Where a document is not what the schema of schemas allows; nothing, if parts of it are for other versions."""
     meta: Any = (_Schema10 if version == "1.0" else _Schema11).meta_schema
+    # Such parts are left out by version: against the schema of schemas they would all be faults.
     if _VERSIONING in content:
         return []
     resource = XMLResource(BytesIO(content), allow="none", defuse="always")
@@ -203,6 +206,7 @@ def _loader(sources: Mapping[str, bytes]) -> type[SchemaLoader]:
             content = places.get(place)
             if content is None:
                 raise LookupError(f"there is no {source}")  # an OSError would count as nothing to include
+            # A document that imports itself by another name is still one document, and its types are declared once.
             if content == sources[MAIN]:
                 return self.maps.validator
             known = self.maps.get_schema(namespace, place)

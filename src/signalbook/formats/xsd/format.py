@@ -28,7 +28,7 @@ class XsdFormat:
         return version if version in self.versions else None
 
     def check(self, document: bytes, format: str) -> list[Finding]:
-        """What is wrong with a document; of one that refers to others, what can be told without them."""
+        """What is wrong with a document; of one that refers to others, what can be found without them."""
         from signalbook.formats.xsd import schema
 
         return schema.check(document, self._version(format))

@@ -66,6 +66,7 @@ class _Reader:
 
     def prefix(self, prefix: str | None, uri: str | None) -> None:
         if self.depth == 0:
+            # Those of the root alone: deep links are written with them, and inner ones may redefine any.
             self.prefixes[prefix or ""] = uri or ""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -163,6 +164,7 @@ class _Scale:
                 total += 1  # what is inside an element is a model of its own
                 continue
             total += sum(map(self.model, self.used(part)))
+            # Capped at each step, or models that use each other would make numbers beyond all bounds.
             total = min(total, MAX_WORK)
             waiting += part
         return total

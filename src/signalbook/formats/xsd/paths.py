@@ -67,6 +67,7 @@ def is_bounded(test: str) -> bool:
     """Whether an expression compares children, attributes and values, and does nothing else."""
     if len(test) > MAX_LENGTH:
         return False
+    # Strings first: what is in them is no part of the expression, whatever it looks like.
     rest, depth, before = _TEXT.sub(" 0 ", test), 0, ""
     while rest:
         match = _TERM.match(rest)

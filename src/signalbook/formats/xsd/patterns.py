@@ -143,6 +143,7 @@ class _Translation:
         most = int(token["most"]) if token["most"] else None if token["comma"] else least
         if most is not None and most < least:
             raise ValueError(f"no XML Schema pattern: {token['repeat']} has its bounds the wrong way round")
+        # RE2 multiplies nested repetitions, so that an outer one may have only what an inner one leaves of the limit.
         chunk = max(_MAX_REPEAT // weight, 1)
         if max(least, most or 0) > chunk * _MAX_TRANSLATION // len(text):
             raise ValueError("the pattern is too large")

@@ -13,12 +13,12 @@ from xml.etree.ElementTree import Element, tostring
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
-    Reason,
     Resolve,
     Schema,
     SchemaError,
+    finding_at,
     media_type,
-    pointer,
+    refused,
     shorten,
     unsupported,
 )
@@ -59,7 +59,7 @@ class XsdSchema:
         try:
             document = limits.read(payload)
         except limits.XMLError as error:
-            raise _refused("decode_error", "xml", str(error)) from None
+            raise refused("decode_error", "xml", str(error)) from None
         findings = self._violations(document.root, BytesIO(payload), document.prefixes)
         if findings:
             raise PayloadError("schema_violation", findings)
@@ -69,9 +69,9 @@ class XsdSchema:
         try:
             value = self._plan(root).read(root, ())
         except Unfit as unfit:
-            raise PayloadError("unsupported_format", [_finding(unfit)]) from None
+            raise PayloadError("unsupported_format", [finding_at(unfit.path, unfit.rule, unfit.message)]) from None
         except BAD_TEXT as error:
-            raise _refused("decode_error", "range", f"a value has no JSON form: {error}") from None
+            raise refused("decode_error", "range", f"a value has no JSON form: {error}") from None
         return {limits.local(root.tag): value} if len(self.plans) > 1 else value
 
     def _plan(self, root: Element) -> Child:
@@ -83,6 +83,7 @@ class XsdSchema:
             message = f"the root is {root.tag}; expected {' or '.join(self.components)}"
             return [Finding(path=f"/{limits.local(root.tag)}", rule="root", message=shorten(message))]
         most = self.built.most_elements
+        # Before the library sees it: its search takes the product of this and the longest content model.
         if sum(1 for _ in root.iter()) > most:
             message = f"more than {most} elements, which would take too long with this schema"
             return [Finding(path="", rule="size", message=message)]
@@ -107,7 +108,7 @@ class XsdSchema:
             try:
                 payload = tostring(self._element(value), encoding="utf-8", xml_declaration=True)
             except Unfit as unfit:
-                raise PayloadError("schema_violation", [_finding(unfit)]) from None
+                raise PayloadError("schema_violation", [finding_at(unfit.path, unfit.rule, unfit.message)]) from None
         self.decode(payload, content_type)
         return payload
 
@@ -116,7 +117,7 @@ class XsdSchema:
         try:
             root = self._element(value)
         except Unfit as unfit:
-            return [_finding(unfit)]
+            return [finding_at(unfit.path, unfit.rule, unfit.message)]
         return self._violations(root, root, {})
 
     def _element(self, value: JSON) -> Element:
@@ -146,16 +147,8 @@ def _violation(error: Any) -> Finding:
     return Finding(path=error.path or "", rule="xsd", message=shorten(" ".join(str(message).split())))
 
 
-def _finding(unfit: Unfit) -> Finding:
-    return Finding(path=pointer(unfit.path), rule=unfit.rule, message=shorten(unfit.message))
-
-
-def _refused(reason: Reason, rule: str, message: str) -> PayloadError:
-    return PayloadError(reason, [Finding(path="", rule=rule, message=shorten(message))])
-
-
 def check(document: bytes, version: str) -> list[Finding]:
-    """What is wrong with a document; of one that refers to others, what can be told without them."""
+    """What is wrong with a document; of one that refers to others, what can be found without them."""
     try:
         reason = _unbuilt(documents.read(document).root)
         if reason is not None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import invalid_binary
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent
 from signalbook.messages.definitions.properties import Property, PropertyError
@@ -51,7 +51,7 @@ def message(
     )  # fmt: skip
 
 
-class AmqpBinding(ProtocolBinding):
+class AmqpBinding(Binding):
     """AMQP 1.0."""
 
     protocol: Final = "AMQP/1.0"
@@ -84,6 +84,7 @@ class AmqpBinding(ProtocolBinding):
             {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
             for prefix in _PREFIXES
         ]
+        # Both prefixes are legal, but which attributes count where they are mixed is nowhere said.
         if all(found):
             raise invalid_binary("cloudEvents", "some attributes begin with cloudEvents_, some with cloudEvents:")
         attributes = {name: _attribute(name, value) for name, value in (found[0] or found[1]).items()}

@@ -1,6 +1,6 @@
 """What a protocol binding offers: which properties its messages have, how they carry CloudEvents, and what to compare.
 
-One module per protocol keeps to ``Binding`` and is named in the entry-point group ``signalbook.bindings``.
+One module per protocol has a ``Binding`` and is named in the entry-point group ``signalbook.bindings``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ class Uncarriable(SignalbookError):
 
 
 class Binding(Protocol):
-    """One protocol. ``options`` are the ``protocoloptions`` of a definition, as ``normalise`` leaves them."""
+    """One protocol, with what most have in common. ``options`` are a definition's, as ``normalise`` leaves them.
+
+    ``mandatory`` are the names that the required attributes of an event have among the values of a message in binary
+    mode, in each of their spellings. ``structured_only`` is what errors call a carrier without binary mode and without
+    a place for the name of the event format: it has events in JSON only, whatever the mode.
+    """
+
+    mandatory: ClassVar[Iterable[tuple[str, ...]]] = ()
+    structured_only: ClassVar[str] = ""
 
     @property
     def protocol(self) -> str:
@@ -37,27 +45,33 @@ class Binding(Protocol):
 
     def normalise(self, options: JSONObject, /) -> tuple[JSONObject, list[Finding]]:
         """The options in their one canonical form, and what had to be changed (K-11)."""
-        ...
+        return dict(options), []
 
     def properties(self, options: JSONObject, /) -> list[Property]:
         """The declared properties. Raises ``PropertyError`` for options of the wrong shape."""
         ...
 
-    def lint(self, options: JSONObject, /) -> list[Finding]:
-        """Options that contradict each other or can never be met (K-13)."""
-        ...
+    def lint(self, _options: JSONObject, /) -> list[Finding]:
+        """Options that contradict each other or can never be met (K-13), beyond what ``definitions.lint`` knows."""
+        return []
 
     def values(self, message: Message, /) -> Mapping[str, Any]:
         """What a message carries, by property name; tuples for properties that may recur."""
         ...
 
     def mode(self, message: Message, values: Mapping[str, Any], /) -> Mode:
-        """Whether and how a message with these ``values`` carries CloudEvents (K-21)."""
-        ...
+        """Whether and how a message with these ``values`` carries CloudEvents (K-21).
 
-    def attributes(self, message: Message, values: Mapping[str, Any], /) -> dict[str, Attribute]:
+        By its content type, or in binary mode if all required attributes are there.
+        """
+        mode = structured_mode(message.content_type)
+        if mode is Mode.NONE and any(all(name in values for name in names) for names in self.mandatory):
+            return Mode.BINARY
+        return mode
+
+    def attributes(self, _message: Message, _values: Mapping[str, Any], /) -> dict[str, Attribute]:
         """The context attributes of an event in binary mode. Raises ``EventError`` where they cannot be read."""
-        ...
+        return {}
 
     def encode(
         self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT, /
@@ -67,7 +81,16 @@ class Binding(Protocol):
         A protocol without binary mode has it structured whatever the mode. Raises ``EventError`` for a format that
         there is none for, or that the protocol cannot name.
         """
-        ...
+        if self.structured_only and media_type(format) != JSON_FORMAT:
+            text = f"{self.structured_only} has events in {JSON_FORMAT} only, not in {format!r}"
+            raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="format", rule="format", message=text)])
+        if mode is Mode.STRUCTURED and not self.structured_only:
+            return self.native(find_format(format).encode(event), format)
+        return self.binary(event)
+
+    def binary(self, event: CloudEvent, /) -> Message:
+        """The event in binary mode, as a message to no place yet (K-23); without such a mode, structured in JSON."""
+        return self.native(find_format(JSON_FORMAT).encode(event), JSON_FORMAT)
 
     def native(self, body: bytes | None, content_type: str, /) -> Message:
         """A message to no place yet that is no event; ``""`` is no content type."""
@@ -81,60 +104,8 @@ class Binding(Protocol):
         """
         ...
 
-    def identity(self, message: Message, values: Mapping[str, Any], /) -> str:
-        """What the transport itself knows a message by, for the id of a mapped event (K-35); ``""`` if nothing."""
-        ...
-
-
-class ProtocolBinding(Binding):
-    """What the protocols here have in common; each says what it does otherwise.
-
-    ``mandatory`` are the names that the required attributes of an event have among the values of a message in binary
-    mode, in each of their spellings. ``structured_only`` is what errors call a carrier without binary mode and without
-    a place for the name of the event format: it has events in JSON only, whatever the mode.
-    """
-
-    mandatory: ClassVar[Iterable[tuple[str, ...]]] = ()
-    structured_only: ClassVar[str] = ""
-
-    def normalise(self, options: JSONObject, /) -> tuple[JSONObject, list[Finding]]:
-        """The options: they have one form only."""
-        return dict(options), []
-
-    def lint(self, _options: JSONObject, /) -> list[Finding]:
-        """Nothing beyond what ``definitions.lint`` knows."""
-        return []
-
-    def mode(self, message: Message, values: Mapping[str, Any], /) -> Mode:
-        """By content type; binary only if all required attributes are there (K-21)."""
-        mode = structured_mode(message.content_type)
-        if mode is Mode.NONE and any(all(name in values for name in names) for names in self.mandatory):
-            return Mode.BINARY
-        return mode
-
-    def attributes(self, _message: Message, _values: Mapping[str, Any], /) -> dict[str, Attribute]:
-        """None: there is no binary mode."""
-        return {}
-
-    def encode(
-        self, event: CloudEvent, mode: Literal[Mode.STRUCTURED, Mode.BINARY], format: str = JSON_FORMAT, /
-    ) -> Message:
-        """Structured by the event format, else ``binary``."""
-        if self.structured_only:
-            if media_type(format) != JSON_FORMAT:
-                text = f"{self.structured_only} has events in {JSON_FORMAT} only, not in {format!r}"
-                raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="format", rule="format", message=text)])
-            return self.native(find_format(JSON_FORMAT).encode(event), JSON_FORMAT)
-        if mode is Mode.STRUCTURED:
-            return self.native(find_format(format).encode(event), format)
-        return self.binary(event)
-
-    def binary(self, event: CloudEvent, /) -> Message:
-        """The event in binary mode, as a message to no place yet (K-23)."""
-        raise NotImplementedError
-
     def identity(self, _message: Message, _values: Mapping[str, Any], /) -> str:
-        """Nothing: the protocol has no lasting name for a message."""
+        """What the transport itself knows a message by, for the id of a mapped event (K-35); ``""`` if nothing."""
         return ""
 
 

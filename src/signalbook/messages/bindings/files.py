@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.definitions.properties import Property
 from signalbook.messages.message import Message
 from signalbook.values import JSONObject
@@ -14,7 +14,7 @@ from signalbook.values import JSONObject
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class FilesBinding(ProtocolBinding):
+class FilesBinding(Binding):
     """A file has no properties beside the body; what it holds, its content type tells."""
 
     protocol: Final = ""

@@ -13,12 +13,12 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
+    add_content_type,
     grouped,
-    header_attribute,
+    header_attributes,
     header_property,
-    invalid_binary,
     named_section,
 )
 from signalbook.messages.bindings.outgoing import escape_header, regrouped
@@ -83,7 +83,7 @@ def _message(
     )  # fmt: skip
 
 
-class HttpBinding(ProtocolBinding):
+class HttpBinding(Binding):
     """HTTP, all versions."""
 
     protocol: Final = "HTTP"
@@ -133,17 +133,7 @@ class HttpBinding(ProtocolBinding):
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The ``ce-`` headers, unquoted and percent-decoded, and the content type as ``datacontenttype``."""
-        attributes: dict[str, Attribute] = {}
-        for name, occurrences in values.items():
-            if name.startswith(_PREFIX):
-                attributes[name[len(_PREFIX) :]] = header_attribute(name[len("headers.") :], occurrences)
-        if "datacontenttype" in attributes:
-            raise invalid_binary(
-                "ce-datacontenttype", "the content type is a header of its own: drop ce-datacontenttype"
-            )
-        if message.content_type:
-            attributes["datacontenttype"] = message.content_type
-        return attributes
+        return add_content_type(header_attributes(values, _PREFIX), message, "ce-datacontenttype")
 
     def binary(self, event: CloudEvent) -> Message:
         """A POST to ``/``; a content type that JSON events imply is written out (K-23)."""

@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
+    add_content_type,
     grouped,
     header_property,
     invalid_binary,
@@ -59,7 +60,7 @@ def record(
     )  # fmt: skip
 
 
-class KafkaBinding(ProtocolBinding):
+class KafkaBinding(Binding):
     """Kafka, all versions with headers."""
 
     protocol: Final = "KAFKA"
@@ -98,6 +99,7 @@ class KafkaBinding(ProtocolBinding):
             if sections.get(name) is not None:
                 values[name] = sections[name]
         if (key := sections.get("key")) is not None:
+            # Both forms at once: a definition may declare either.
             values["key_base64"] = key
             values["key"] = readable(key)
         return values
@@ -111,13 +113,7 @@ class KafkaBinding(ProtocolBinding):
                 if not isinstance(value, str):
                     raise invalid_binary(name, f"the header {name[len('headers.') :]} is not in UTF-8")
                 attributes[name[len(_PREFIX) :]] = value
-        if "datacontenttype" in attributes:
-            raise invalid_binary(
-                "ce_datacontenttype", "the content type is a header of its own: drop ce_datacontenttype"
-            )
-        if message.content_type:
-            attributes["datacontenttype"] = message.content_type
-        return attributes
+        return add_content_type(attributes, message, "ce_datacontenttype")
 
     def binary(self, event: CloudEvent) -> Message:
         """A record of no topic yet, and without a key: which it is, is for the sender to say."""

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
     flag_property,
     grouped,
@@ -63,7 +63,7 @@ def publish(
     )  # fmt: skip
 
 
-class Mqtt3Binding(ProtocolBinding):
+class Mqtt3Binding(Binding):
     """MQTT 3.1.1: a topic and a payload."""
 
     protocol: str = V3
@@ -105,6 +105,7 @@ class Mqtt5Binding(Mqtt3Binding):
     def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
         """User properties as a list, names as the model has them."""
         found = {_ALIASES.get(name, name): value for name, value in options.items()}
+        # Where both names are given, the model's own wins.
         found |= {name: options[name] for name in _ALIASES.values() if name in options}
         if "user_properties" in found:
             found["user_properties"] = named_section("user_properties", found["user_properties"])

@@ -11,10 +11,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
-from signalbook.messages.bindings.base import ProtocolBinding
+from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import (
     grouped,
-    header_attribute,
+    header_attributes,
     header_property,
     implied_format,
     named_section,
@@ -44,6 +44,7 @@ def message(
     """A message of NATS as one of ours. Without headers, as before NATS 2.2, an event is known by its looks."""
     pairs = tuple(headers)
     stated = {name.lower(): value for name, value in pairs}
+    # Producers of NATS state it in either header.
     content_type = next((stated[name] for name in _CONTENT_TYPES if name in stated), "")
     sections: dict[str, Any] = {"subject": subject, "headers": pairs}
     if reply_to:
@@ -55,7 +56,7 @@ def message(
     )  # fmt: skip
 
 
-class NatsBinding(ProtocolBinding):
+class NatsBinding(Binding):
     """NATS, with headers and without."""
 
     protocol: Final = "NATS"
@@ -83,10 +84,7 @@ class NatsBinding(ProtocolBinding):
 
     def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
         """The ``ce-`` headers, unquoted and percent-decoded, ``ce-datacontenttype`` among them."""
-        attributes: dict[str, Attribute] = {}
-        for name, occurrences in values.items():
-            if name.startswith(_PREFIX):
-                attributes[name[len(_PREFIX) :]] = header_attribute(name[len("headers.") :], occurrences)
+        attributes = header_attributes(values, _PREFIX)
         if message.content_type:
             attributes.setdefault("datacontenttype", message.content_type)
         return attributes

@@ -9,13 +9,14 @@ any of which may recur, and values of printable ASCII with the rest percent-enco
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 from urllib.parse import unquote
 
-from signalbook.messages.cloudevents import JSON_FORMAT
+from signalbook.messages.cloudevents import JSON_FORMAT, Attribute
 from signalbook.messages.definitions.properties import Property, PropertyError, malformed_property, normal_property
 from signalbook.messages.eventformats import EventError
-from signalbook.messages.message import Reason
+from signalbook.messages.message import Message, Reason
 from signalbook.messages.uritemplates import is_template
 from signalbook.values import JSON, Finding, JSONObject
 
@@ -161,6 +162,24 @@ def header_attribute(name: str, occurrences: tuple[str, ...]) -> str:
         return unquote(value, errors="strict")
     except UnicodeDecodeError:
         raise invalid_binary(name, f"the header {name} is percent-encoded, but not as UTF-8") from None
+
+
+def header_attributes(values: Mapping[str, Any], prefix: str) -> dict[str, Attribute]:
+    """The context attributes in headers whose property names begin with ``prefix``. Raises ``EventError``."""
+    return {
+        name[len(prefix) :]: header_attribute(name.removeprefix("headers."), occurrences)
+        for name, occurrences in values.items()
+        if name.startswith(prefix)
+    }
+
+
+def add_content_type(attributes: dict[str, Attribute], message: Message, header: str) -> dict[str, Attribute]:
+    """With the content type as ``datacontenttype``, which no ``header`` may state too. Raises ``EventError``."""
+    if "datacontenttype" in attributes:
+        raise invalid_binary(header, f"the content type is a header of its own: drop {header}")
+    if message.content_type:
+        attributes["datacontenttype"] = message.content_type
+    return attributes
 
 
 def single_value(name: str, occurrences: tuple[str, ...]) -> str:

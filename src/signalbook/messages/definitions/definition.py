@@ -285,12 +285,14 @@ class _Compiler:
         if declared and not is_template(declared):
             return str(declared)
         outer = str(self.definition.get("datacontenttype") or "")
+        # That of an envelope describes the message and not its data.
         if outer and not outer.lower().startswith(MEDIA_TYPE):
             return outer
         return implied_content_type(str(self.definition.get("dataschemaformat") or ""))
 
     def _content_type_check(self) -> None:
         """What is declared or implied of the payload's type, unless a protocol option speaks of it (K-26.5, K-26.6)."""
+        # What is declared where the content type is carried goes before what is implied by the schema's format.
         by_protocol = any(part.declared.comparison == "content_type" and part.declared.value for part in self.options)
         by_envelope = any(part.declared.name == "datacontenttype" and part.declared.value for part in self.attributes)
         if by_protocol or by_envelope or not self.payload_type:
@@ -338,6 +340,7 @@ def _part(declared: Property, check: Check | None) -> _Part:
 def _left(declared: Property) -> Property:
     """What is left to check of an attribute: the event has been found valid before."""
     name, core = declared.name, declared.name in CORE and declared.type == "string"
+    # An event that lacks one of these was rejected before any definition was asked.
     if name in REQUIRED:
         declared = replace(declared, required=False)
     # The rules of CloudEvents for core attributes have been checked once for the event; again per definition would be
@@ -371,6 +374,7 @@ def _key(declared: Property) -> IndexKey | None:
         tier = 0 if declared.name == "type" and not declared.multiple else 1 if required else 3
         return IndexKey(name=declared.name, value=constant, tier=tier, required=required)
     template = declared.template()
+    # Such a key would lead every message here, or miss those that lack the property.
     if template is None or template.whole or declared.multiple or not required:
         return None
     return IndexKey(name=declared.name, value=template, tier=2, required=required)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -117,6 +118,7 @@ def option_findings(options: JSONObject, protocol: str, roles: Roles) -> Iterato
 
 
 def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
+    # A placeholder stands for a value of any kind, which only whoever fills it in knows.
     if isinstance(value, str) and option.kind != "string" and is_template(value):
         return
     said, fits = _KINDS[option.kind]
@@ -133,6 +135,7 @@ def _value(path: str, option: Option, value: JSON) -> Iterator[Finding]:
 def _unknown_option(path: str, name: str, protocol: str) -> Iterator[Finding]:
     """An extension, unless it is an option misspelt or one of another version of the protocol."""
     known = OPTIONS.get(protocol, {})
+    # Extensions are legal, so that only what looks like a slip of the pen is worth a warning.
     meant = next((other for other in known if _bare(other) == _bare(name)), None)
     if meant is not None:
         yield finding(path, "name", f"is {meant} meant? As it is, nobody knows this option", "warning")
@@ -267,13 +270,15 @@ def lint_endpoint(endpoint: Mapping[str, JSON]) -> list[Finding]:
     stated = endpoint.get("protocol")
     protocol = canonical_protocol(stated) if isinstance(stated, str) else ""
     options = endpoint.get("protocoloptions")
-    found = [*_usage(endpoint.get("usage"), protocol), *_names(endpoint), *_groups(endpoint.get("messagegroups"))]
+    found = [*_usage(endpoint.get("usage"), protocol), *_names(endpoint)]
+    found += _listed("messagegroups", endpoint.get("messagegroups"), "URIs", _group)
     found += lint_envelope_options(endpoint.get("envelopeoptions"))
     if isinstance(options, dict):
         usage = endpoint.get("usage")
         roles = frozenset(role for role in usage if isinstance(role, str)) if isinstance(usage, list) else frozenset()
-        found += _addresses(options.get("endpoints"), protocol)
-        found += _authorization(options.get("authorization"))
+        addresses = partial(_address_entry, protocol)
+        found += _listed("protocoloptions.endpoints", options.get("endpoints"), "objects", addresses)
+        found += _listed("protocoloptions.authorization", options.get("authorization"), "objects", _authorization)
         found += option_findings(options, protocol, roles)
         found += _templates(options)
     elif options is not None:
@@ -340,38 +345,32 @@ def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
             yield finding(name, "misplaced", text, "warning")
 
 
-def _groups(groups: JSON) -> Iterator[Finding]:
+def _listed(path: str, value: JSON, what: str, check: Callable[[str, Any], Iterator[Finding]]) -> Iterator[Finding]:
+    """What ``check`` finds in each item of what must be a list of ``what``, if it is there at all."""
+    if value is not None and not isinstance(value, list):
+        yield finding(path, "structure", f"must be a list of {what}")
+    for position, item in enumerate(value if isinstance(value, list) else ()):
+        yield from check(f"{path}[{position}]", item)
+
+
+def _group(path: str, group: Any) -> Iterator[Finding]:
     """H-12."""
-    if groups is None:
-        return
-    if not isinstance(groups, list):
-        yield finding("messagegroups", "structure", "must be a list of URIs")
-        return
-    for position, group in enumerate(groups):
-        path = f"messagegroups[{position}]"
-        if not isinstance(group, str):
-            yield finding(path, "type", "must be a URI")
-        elif group.startswith("/") and not _GROUP.fullmatch(group):
-            yield finding(path, "xid", f"{group!r} is not the xid of a group")
-        elif not group.startswith("/") and not is_uri(group.removeprefix("#")) and not group.startswith("#/"):
-            yield finding(path, "uri", f"{group!r} is neither an xid nor an absolute URI")
+    if not isinstance(group, str):
+        yield finding(path, "type", "must be a URI")
+    elif group.startswith("/") and not _GROUP.fullmatch(group):
+        yield finding(path, "xid", f"{group!r} is not the xid of a group")
+    elif not group.startswith("/") and not is_uri(group.removeprefix("#")) and not group.startswith("#/"):
+        yield finding(path, "uri", f"{group!r} is neither an xid nor an absolute URI")
 
 
-def _addresses(addresses: JSON, protocol: str) -> Iterator[Finding]:
+def _address_entry(protocol: str, path: str, entry: Any) -> Iterator[Finding]:
     """H-9; none at all makes an endpoint abstract, which is fine (H-11)."""
-    if addresses is None:
-        return
-    if not isinstance(addresses, list):
-        yield finding("protocoloptions.endpoints", "structure", "must be a list of objects")
-        return
-    for position, entry in enumerate(addresses):
-        path = f"protocoloptions.endpoints[{position}]"
-        if not isinstance(entry, dict):
-            yield finding(path, "structure", "must be an object")
-        elif protocol == "KAFKA":
-            yield from _bootstrap(f"{path}.bootstrap.servers", entry.get("bootstrap.servers"))
-        elif protocol in _SCHEMES:
-            yield from _address(f"{path}.uri", entry.get("uri"), protocol)
+    if not isinstance(entry, dict):
+        yield finding(path, "structure", "must be an object")
+    elif protocol == "KAFKA":
+        yield from _bootstrap(f"{path}.bootstrap.servers", entry.get("bootstrap.servers"))
+    elif protocol in _SCHEMES:
+        yield from _address(f"{path}.uri", entry.get("uri"), protocol)
 
 
 def _bootstrap(path: str, servers: JSON) -> Iterator[Finding]:
@@ -404,22 +403,11 @@ def _has_port(uri: str) -> bool:
         return False
 
 
-def _authorization(entries: JSON) -> Iterator[Finding]:
+def _authorization(path: str, entry: Any) -> Iterator[Finding]:
     """H-10."""
-    if entries is None:
+    if not isinstance(entry, dict):
+        yield finding(path, "structure", "must be an object")
         return
-    if not isinstance(entries, list):
-        yield finding("protocoloptions.authorization", "structure", "must be a list of objects")
-        return
-    for position, entry in enumerate(entries):
-        path = f"protocoloptions.authorization[{position}]"
-        if isinstance(entry, dict):
-            yield from _authorization_entry(path, entry)
-        else:
-            yield finding(path, "structure", "must be an object")
-
-
-def _authorization_entry(path: str, entry: JSONObject) -> Iterator[Finding]:
     kind = entry.get("type")
     if kind is not None and kind not in _AUTHORIZATIONS:
         yield finding(f"{path}.type", "enum", f"{kind!r} is none of {', '.join(_AUTHORIZATIONS)}", "warning")

@@ -16,12 +16,13 @@ from signalbook.formats.base import media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import named_items
 from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
-from signalbook.messages.definitions.inheritance import Bases, materialise
 from signalbook.messages.definitions.normalise import (
     CLOUDEVENTS,
+    Bases,
     canonical_envelope,
     canonical_protocol,
     is_known_protocol,
+    materialise,
 )
 from signalbook.messages.definitions.properties import (
     NOW,
@@ -230,7 +231,9 @@ def review(
     mend it (F-16); one that is missing is not (F-17).
     """
     found = materialise(raw, bases)
-    findings = [_firm(finding) for finding in found.findings] + lint(found.definition)
+    findings = [
+        replace(found, severity="error") if found.rule == "basemessage_cycle" else found for found in found.findings
+    ] + lint(found.definition)
     return findings if malformed(found.definition) else findings + _membership(group, found.definition, endpoint)
 
 
@@ -244,10 +247,6 @@ def review_borrowed(
 
 def _membership(group: Mapping[str, JSON], definition: JSONObject, endpoint: bool) -> list[Finding]:
     return lint_inline(group, definition) if endpoint else lint_member(group, definition)
-
-
-def _firm(finding: Finding) -> Finding:
-    return replace(finding, severity="error") if finding.rule == "basemessage_cycle" else finding
 
 
 _TEXTS: Final = (

@@ -114,17 +114,13 @@ def _value_check(declared: Property) -> ValueCheck | None:
     template = declared.template()
     if template is not None:
         return _fits(declared.name, template)
-    if declared.value is None or _is_now(declared):
+    if declared.value is None or (declared.type == "timestamp" and declared.value in (NOW, LEGACY_NOW)):
         return None if declared.type in ("any", "uritemplate") else _typed(declared.name, declared.type)
     if declared.comparison == "content_type":
         return _content_type(declared.name, str(declared.value))
     if not check_type(declared.type, declared.value):
         raise PropertyError(f"{declared.path}: the value {declared.value!r} is not of type {declared.type}")
     return _constant(declared)
-
-
-def _is_now(declared: Property) -> bool:
-    return declared.type == "timestamp" and declared.value in (NOW, LEGACY_NOW)
 
 
 def _constant(declared: Property) -> ValueCheck:
@@ -165,6 +161,7 @@ def _fits(name: str, template: Template) -> ValueCheck:
         captured = match(value) if isinstance(value, str) else None
         if captured is None:
             return Finding(path=name, rule="uritemplate", message=f"{name} must fit {text}, not {_shown(value)}")
+        # The same placeholder in two properties stands for one value, wherever in the message these are.
         clash = unify(context, captured)
         if clash is None:
             return None
@@ -208,6 +205,7 @@ def _multiple(declared: Property, check: ValueCheck | None) -> Check:
 def _any(check: ValueCheck, occurrences: Iterable[Any], context: Context) -> Finding | None:
     first: Finding | None = None
     for value in occurrences:
+        # Each occurrence starts from the same context: what one captured must not bind the next.
         attempt = dict(context)
         finding = check(value, attempt)
         if finding is None:
@@ -235,10 +233,6 @@ _LONGEST_INTEGER: Final = 20
 
 def _is_string(value: Any) -> bool:
     return isinstance(value, str)
-
-
-def _is_symbol(value: Any) -> bool:
-    return isinstance(value, str) and _SYMBOL.fullmatch(value) is not None
 
 
 def _is_binary(value: Any) -> bool:
@@ -280,16 +274,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _is_duration(value: Any) -> bool:
-    return isinstance(value, str) and _DURATION.fullmatch(value) is not None
-
-
 def _is_timestamp(value: Any) -> bool:
     return is_timestamp(value) if isinstance(value, str) else isinstance(value, datetime)
-
-
-def _is_uuid(value: Any) -> bool:
-    return isinstance(value, UUID) or (isinstance(value, str) and _UUID.fullmatch(value) is not None)
 
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
@@ -298,30 +284,22 @@ _TYPES: Final[dict[str, Callable[[Any], bool]]] = {
     "any": lambda _: True,
     "binary": _is_binary,
     "boolean": _is_boolean,
-    "duration": _is_duration,
+    "duration": lambda value: isinstance(value, str) and _DURATION.fullmatch(value) is not None,
     "integer": _is_integer,
     "number": _is_number,
     "string": _is_string,
-    "symbol": _is_symbol,
+    "symbol": lambda value: isinstance(value, str) and _SYMBOL.fullmatch(value) is not None,
     "timestamp": _is_timestamp,
     "ulong": _is_ulong,
     "uri": lambda value: isinstance(value, str) and is_uri(value),
     "urireference": lambda value: isinstance(value, str) and is_uri_reference(value),
     "uritemplate": _is_string,
-    "uuid": _is_uuid,
+    "uuid": lambda value: isinstance(value, UUID) or (isinstance(value, str) and _UUID.fullmatch(value) is not None),
 }
-
-
-def _same_number(declared: JSON, actual: Any) -> bool:
-    return _is_number(actual) and float(declared) == float(actual)
 
 
 def _same_integer(declared: JSON, actual: Any) -> bool:
     return (_is_integer(actual) or _is_ulong(actual)) and int(declared) == int(actual)
-
-
-def _same_boolean(declared: JSON, actual: Any) -> bool:
-    return _is_boolean(actual) and str(declared).lower() == str(actual).lower()
 
 
 def _same_instant(declared: JSON, actual: Any) -> bool:
@@ -330,26 +308,18 @@ def _same_instant(declared: JSON, actual: Any) -> bool:
     return parse_timestamp(declared) == (parse_timestamp(actual) if isinstance(actual, str) else actual)
 
 
-def _same_bytes(declared: JSON, actual: Any) -> bool:
-    return _bytes(declared) == _bytes(actual)
-
-
 def _bytes(value: Any) -> bytes | None:
     return value if isinstance(value, bytes) else _from_base64(value) if isinstance(value, str) else None
 
 
-def _same_uuid(declared: JSON, actual: Any) -> bool:
-    return str(declared).lower() == str(actual).lower()
-
-
 _EQUAL: Final[dict[str, Callable[[JSON, Any], bool]]] = {
-    "binary": _same_bytes,
-    "boolean": _same_boolean,
+    "binary": lambda declared, actual: _bytes(declared) == _bytes(actual),
+    "boolean": lambda declared, actual: _is_boolean(actual) and str(declared).lower() == str(actual).lower(),
     "integer": _same_integer,
-    "number": _same_number,
+    "number": lambda declared, actual: _is_number(actual) and float(declared) == float(actual),
     "timestamp": _same_instant,
     "ulong": _same_integer,
-    "uuid": _same_uuid,
+    "uuid": lambda declared, actual: str(declared).lower() == str(actual).lower(),
 }
 
 

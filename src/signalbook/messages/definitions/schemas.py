@@ -8,7 +8,7 @@ from typing import Final
 
 from signalbook.formats import Schema, SchemaError, find
 from signalbook.messages.message import Reason
-from signalbook.messages.payloads.wireprefix import LABEL, reference
+from signalbook.messages.payloads.content import NUMBER_LABEL, reference_of_number
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
 _VERSIONS: Final = "/versions/"
@@ -132,8 +132,8 @@ class ContractSchemas:
         """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
         if not use.resource:
             return use
-        text = f"no Version of {use.resource} has the label {LABEL} {number}, which wrote this payload"
-        return self._written(use, reference(use.resource, number), "wire_prefix", text)
+        text = f"no Version of {use.resource} has the label {NUMBER_LABEL} {number}, which wrote this payload"
+        return self._written(use, reference_of_number(use.resource, number), "wire_prefix", text)
 
     def _written(self, use: SchemaUse, named: str, path: str, missing: str) -> SchemaUse:
         """The Version that is ``named``, its payloads read as ``use`` has them where their format can (K-40)."""
@@ -142,6 +142,7 @@ class ContractSchemas:
             document = self._lookup(named)
             if document is None:
                 return _unusable(Reason.SCHEMA_NOT_FOUND, path, missing)
+            # Only those that exist are remembered: anybody may send any number of names that mean nothing.
             self._writers[key] = _read_as(use, self._parse(document, use.link, use.resource))
         return self._writers[key]
 
@@ -150,6 +151,7 @@ class ContractSchemas:
         return self._parse(SchemaDocument(content=content, format=format, xid=f"sha256:{digest(content)}"), "", "")
 
     def _referred(self, uri: str, format: str, name: str) -> SchemaUse:
+        # The first reading that the lookup knows: ids may have colons in them, as deep links begin with one.
         for named, link in readings(uri):
             document = self._lookup(named)
             if document is not None:
@@ -173,6 +175,7 @@ class ContractSchemas:
         try:
             schema = found.parse(document.content, document.format, link=link, resolve=self._content)
         except SchemaError as error:
+            # A schema that does not parse is remembered with its reason: it is not tried again for each message.
             reason, known = Reason.CONTRACT_UNAVAILABLE, document.xid
             return SchemaUse(reason=reason, findings=error.findings, resource=resource, document=known, link=link)
         values = schema.format.lower().startswith(_VALUE_FORMATS)

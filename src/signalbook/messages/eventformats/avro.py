@@ -78,6 +78,7 @@ def read_datum(stream: BytesIO) -> Any:
     """The next datum of a stream. Raises one of ``BROKEN``."""
     start = stream.tell()
     record: Any = fastavro.schemaless_reader(stream, _quick, None)
+    # Read once more in full only if data is a map or an array: few producers send such.
     if not isinstance(record["data"], dict):
         return record
     stream.seek(start)
@@ -142,4 +143,5 @@ def _scalar(value: Any) -> JSON:
         return value
     if not math.isfinite(value):
         raise invalid_event("data", "number", f"data has {value}, which is no value of JSON")
+    # The format has no integers in data: beyond 2**53 a double does not say which one was meant.
     return int(value) if value.is_integer() and abs(value) <= 2**53 else value

@@ -151,6 +151,7 @@ def _timestamp(name: str, value: Any) -> str:
     """RFC 3339 text, with as many digits of the second as it takes."""
     if value.seconds not in _SECONDS or not 0 <= value.nanos < 1_000_000_000:
         raise invalid_event(name, "timestamp", f"{name} is no time in the years 1 to 9999")
+    # Without a zone and the Z appended: Python's own text would have an offset instead, and cut nanoseconds.
     moment = _EPOCH + timedelta(seconds=value.seconds)
     fraction = f".{value.nanos:09}".rstrip("0") if value.nanos else ""
     return f"{moment.isoformat()}{fraction}Z"

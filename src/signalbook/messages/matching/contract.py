@@ -13,8 +13,8 @@ import msgspec
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
-from signalbook.messages.definitions.inheritance import Bases, Materialised, materialise
 from signalbook.messages.definitions.lint import lint, lint_together, malformed
+from signalbook.messages.definitions.normalise import Bases, Materialised, materialise
 from signalbook.messages.definitions.schemas import ContractSchemas, Lookup
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import DefinitionIndex, IndexBucket
@@ -65,6 +65,7 @@ class Deferred(Mapping[K, V]):
         self._made: dict[K, V] = {}
 
     def __getitem__(self, key: K) -> V:
+        # Without a lock: two threads may compile the same definition once, which costs time and harms nothing.
         found = self._made.get(key)
         if found is None:
             source = self._sources[key]
@@ -205,6 +206,7 @@ class Contract:
                 definition = self.definitions[each.xid]
                 untyped.append((definition, definition.event_keys))
             else:
+                # Not compiled yet: of thousands of definitions, a stream has events of a few dozen.
                 typed[each.type].append(each)
         constants = (pair for alike in typed.values() for each in alike for pair in each.constants)
         return DefinitionIndex(untyped, typed=Deferred(typed, self._of_type), constants=constants if untyped else ())
@@ -237,12 +239,6 @@ class Contract:
         schemas = {xid: definition.schema_use.findings for xid, definition in self.definitions.items()}
         return {**self.broken, **{xid: findings for xid, findings in schemas.items() if findings}}
 
-    def lookup_by_type(self, type: str) -> tuple[CompiledDefinition, ...]:
-        """The definitions a CloudEvent of a type may fit, as far as its type tells (K-32)."""
-        if self.events is None:
-            return ()
-        return tuple(found for leaf in self.events.leaves({"type": type}) for found in leaf.definitions)
-
     def process(self, message: Message) -> tuple[Outcome, ...]:
         """What becomes of a message, by all rules of this contract; one outcome for each event of a batch (K-47)."""
         binding = self._bindings.get(message.protocol)
@@ -250,6 +246,7 @@ class Contract:
             text = f"no binding for protocol {message.protocol!r}"
             return (_rejected(message, Reason.UNSUPPORTED_FORMAT, Finding(path="", rule="protocol", message=text)),)
         try:
+            # Before decompression: MQTT 5 promises UTF-8 of the payload as it was sent.
             if TEXT_INDICATOR in message.sections:
                 check_text(message)
             clear = unpacked(message) if message.content_encoding else message
@@ -257,6 +254,7 @@ class Contract:
             return (_rejected(message, error.reason, error.finding),)
         values = binding.values(clear)
         mode = binding.mode(clear, values)
+        # Where no definition is of events, a batch is a payload like any other: native definitions may describe it.
         if mode is Mode.BATCH and self.events is not None:
             return self._process_batch(message, clear, binding)
         return self._process_one(message, clear, binding, values, mode)
@@ -270,6 +268,7 @@ class Contract:
             text = f"a batch of {len(parts)} events; at most {MAX_BATCH} are read of one message"
             return (_rejected(message, Reason.DECODE_ERROR, Finding(path="", rule="batch", message=text)),)
         # Each element goes on as a structured event of its own, of the same format.
+        # Parameters such as charset stay, which the elements inherit from the batch.
         content_type = clear.content_type.lower().replace("cloudevents-batch", "cloudevents", 1)
         outcomes: list[Outcome] = []
         for part in parts:
@@ -319,6 +318,8 @@ class Contract:
         fits = fit_all(tried.values(), subject)
         if fits:
             return fits, Explanation()
+        # Findings of definitions that are near come first: who breaks one rule of a known message wants to read of that
+        # rule.
         explanation = explain(tried.values(), subject)
         if explanation.near or self._payload_only is None:
             return [], explanation
@@ -363,6 +364,7 @@ def carried_event(message: Message, binding: Binding, values: Mapping[str, Any],
 
 def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
     """The definitions in ``leaves`` whose schema can accept the payload; all of them if none can (K-30)."""
+    # The usual case needs no look at the payload: it is decoded later, by the one schema there is.
     if len(leaves) == 1 and len(leaves[0].definitions) == 1:
         return leaves[0].definitions
     everything = [definition for leaf in leaves for definition in leaf.definitions]

@@ -62,7 +62,9 @@ class DefinitionIndex:
         entries = list(entries)
         # Definitions whose compilation is deferred count too: under which key one is filed must not depend on which
         # others happen to be compiled.
-        shared = _shared(entries) + Counter(constants)
+        shared = Counter(
+            (key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str)
+        ) + Counter(constants)
         filed = [(definition, keys, _best(keys, shared)) for definition, keys in entries]
         self.tables: dict[str, Table] = {**({"type": typed} if typed else {}), **_tables(filed)}
         self._absent = _absent(filed)
@@ -80,6 +82,7 @@ class DefinitionIndex:
         if self._only is not None:
             name, table = self._only
             value: Any = values.get(name)
+            # Headers and the like may have several values, each of which may lead to another definition.
             if type(value) is not tuple:
                 bucket = table.get(value)
                 return [] if bucket is None else bucket.leaves(values)
@@ -114,11 +117,6 @@ Table = Mapping[str, IndexBucket]
 def _lookup(table: Table, value: Any) -> list[IndexBucket]:
     values = dict.fromkeys(value) if type(value) is tuple else (value,)
     return [table[each] for each in values if each in table]
-
-
-def _shared(entries: Iterable[_Entry]) -> Counter[tuple[str, str]]:
-    """How many definitions have a constant."""
-    return Counter((key.name, key.value) for _, keys in entries for key in keys if isinstance(key.value, str))
 
 
 def _best(keys: tuple[IndexKey, ...], shared: Mapping[tuple[str, str], int]) -> IndexKey | None:
@@ -160,6 +158,7 @@ def _trees(filed: Iterable[_Filed]) -> dict[str, TemplateTree[IndexBucket]]:
             group.setdefault(template.text, (template, []))[1].append((definition, _without(keys, best)))
     trees: dict[str, TemplateTree[IndexBucket]] = {}
     for (name, separator), templates in groups.items():
+        # One tree for each separator: subjects of NATS have dots where topics and paths have slashes.
         tree = trees.setdefault(name, TemplateTree(separator))
         for template, entries in templates.values():
             tree.add(template, IndexBucket(entries))
@@ -185,9 +184,11 @@ class _PayloadIndex:
         self._by_value = {value: tuple(found) for value, found in by_value.items()}
 
     def narrowed(self, payload: Mapping[str, JSON]) -> tuple[CompiledDefinition, ...]:
+        # Objects and lists have no hash, and schemas no constants that are such.
         value = payload.get(self._name)
         named = () if isinstance(value, (dict, list)) or self._name not in payload else self._by_value.get(value, ())
         found = (*named, *self._rest)
+        # The last one is not ruled out here: its schema gives better reasons than a missing constant.
         return tuple(d for d in found if allows(d, payload)) if len(found) > 1 else found
 
 

@@ -56,6 +56,7 @@ def fit_all(candidates: Iterable[CompiledDefinition], subject: Subject) -> list[
 def violations(definition: CompiledDefinition, subject: Subject, context: Context) -> list[Finding]:
     """Everything in which a message's metadata differs from a definition; fills ``context`` (K-26)."""
     protocol = subject.message.protocol
+    # The gate first: values of one protocol mean nothing to a definition of another, and would make for odd findings.
     if definition.protocol and definition.protocol != protocol and (gate := _gate(definition, subject)) is not None:
         return [gate]
     found: list[Finding] = []
@@ -113,6 +114,7 @@ def _is_near(definition: CompiledDefinition, findings: list[Finding], subject: S
         return False
     if definition.is_event and subject.event is not None:
         names = {key.name for key in definition.event_keys if key.tier == 0}
+        # A definition without a type is known by the other constants it demands.
         names = names or {key.name for key in definition.event_keys}
         return bool(names) and not names & failed and _carries(names, subject.event.attributes)
     return not definition.discriminators & failed and _carries(definition.discriminators, subject.values)

@@ -1,8 +1,12 @@
-"""What becomes of a message: accepted with a definition, rejected for a reason, passed or dropped (domain.md K-47)."""
+"""What becomes of a message: accepted with a definition, rejected for a reason, passed or dropped (domain.md K-47).
+
+Of an accepted one also which other message it belongs to, as its definition says (domain.md C-15 to C-18, K-49).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
@@ -10,7 +14,7 @@ import msgspec
 
 from signalbook.errors import SignalbookError
 from signalbook.formats import Schema
-from signalbook.messages.bindings.base import Binding
+from signalbook.messages.bindings.base import Binding, find_binding
 from signalbook.messages.cloudevents import SPECVERSION, Attribute, CloudEvent, invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, declared_attributes
 from signalbook.messages.definitions.properties import LEGACY_NOW, NOW, Property
@@ -97,6 +101,7 @@ def to_cloudevent(
         entry = declared.get(name)
         required = name in _REQUIRED or (entry is not None and entry.required)
         try:
+            # What the definition declares counts more than what the transport knows: it is the contract.
             value = _declared(entry, context) or _given(name, required, subject, definition, binding)
         except TemplateError as error:
             value = None
@@ -169,6 +174,7 @@ def decide(
             return (_accept(message, subject, fits[0], result, binding),)
     elif all(fit.definition.policy.prefer_specific for fit in fits):
         fits = _most_specific(fits)
+    # All of them, also after one has passed: a message that conforms to several is ambiguous.
     checked = [(fit, _check_payload(fit.definition, payload)) for fit in fits]
     passed = [(fit, result) for fit, result in checked if result.reason is None]
     # Violations are tolerated (``tag``) only where no definition accepts the payload as it is.
@@ -176,8 +182,12 @@ def decide(
     if not passed:
         return (_payload_rejected(message, _singled_out(checked, payload)),)
     if len(passed) > 1:
-        choice = _on_ambiguous(passed)
-        passed = _most_specific_passed(passed) if choice == "best" else passed
+        # what the definitions do not agree on is for a person to see
+        choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
+        choice = choices.pop() if len(choices) == 1 else "dead_letter"
+        if choice == "best":
+            best = _most_specific([fit for fit, _ in passed])
+            passed = [pair for pair in passed if pair[0] in best]
         if len(passed) > 1 and choice != "all":
             return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
     return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
@@ -199,17 +209,6 @@ def _most_specific(fits: Sequence[Fit]) -> Sequence[Fit]:
 
 def _is_tagged(fit: Fit, result: PayloadResult) -> bool:
     return result.reason is Reason.SCHEMA_VIOLATION and fit.definition.policy.on_schema_violation == "tag"
-
-
-def _on_ambiguous(passed: Sequence[tuple[Fit, PayloadResult]]) -> str:
-    """What the definitions agree on; what they do not agree on is for a person to see."""
-    choices = {fit.definition.policy.on_ambiguous for fit, _ in passed}
-    return choices.pop() if len(choices) == 1 else "dead_letter"
-
-
-def _most_specific_passed(passed: list[tuple[Fit, PayloadResult]]) -> list[tuple[Fit, PayloadResult]]:
-    best = _most_specific([fit for fit, _ in passed])
-    return [pair for pair in passed if pair[0] in best]
 
 
 def _singled_out(checked: Sequence[tuple[Fit, PayloadResult]], payload: Payload) -> Sequence[tuple[Fit, PayloadResult]]:
@@ -244,11 +243,12 @@ def _ambiguous(message: Message, definitions: Sequence[CompiledDefinition]) -> R
 def _accept(message: Message, subject: Subject, fit: Fit, result: PayloadResult, binding: Binding) -> Outcome:
     definition, event = fit.definition, subject.event
     warnings = definition.warnings + result.findings
-    if definition.removal is not None and _is_past(definition, message):
+    if definition.removal is not None and definition.removal <= (message.received_at or now()):
         finding = Finding(path="deprecated", rule="removed", message=f"the definition was removed {definition.removal}")
         if definition.policy.on_removed == "dead_letter":
             return _rejected(message, Reason.METADATA_VIOLATION, definition, finding)
         warnings = (*warnings, finding)
+    # A native message that fits an event's definition by its protocol options is made that event (K-35).
     if event is None and definition.is_event:
         try:
             event = to_cloudevent(subject, definition, fit.context, binding)
@@ -266,9 +266,66 @@ def _accept(message: Message, subject: Subject, fit: Fit, result: PayloadResult,
     )
 
 
-def _is_past(definition: CompiledDefinition, message: Message) -> bool:
-    return definition.removal is not None and definition.removal <= (message.received_at or now())
-
-
 def _rejected(message: Message, reason: Reason, definition: CompiledDefinition, *findings: Finding) -> Rejected:
     return Rejected(message=message, reason=reason, violations=findings, candidates=(definition.xid,))
+
+
+# ``relatedvia`` of the drafts -> the property it means here, and the property of the related message with that value.
+_FIELDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "AMQP/1.0": {
+        "properties.correlationid": ("properties.correlation-id", "properties.message-id"),
+        "properties.groupid": ("properties.group-id", "properties.group-id"),
+    },
+    "MQTT/5.0": {"publish.correlationdata": ("correlation_data", "correlation_data")},
+}
+_SECTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "AMQP/1.0": ("applicationproperties.", "application-properties.", "properties.message-id"),
+    "MQTT/5.0": ("userproperty.", "user_properties.", "correlation_data"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """What a message is about another one.
+
+    The other one is of the definition ``related`` (an xid) and has ``key`` as its ``field``: an attribute of the event,
+    or a property by name. ``relation`` is ``reply``, ``followup``, ``end``, ``report``, another word, or ``""``.
+    """
+
+    key: str
+    field: str
+    related: str
+    relation: str
+
+
+def correlate(accepted: Accepted) -> Correlation | None:
+    """Which message an accepted one belongs to; ``None`` if its definition has no relation, or the message no key."""
+    definition = accepted.definition.definition
+    related, via = definition.get("relatedto"), definition.get("relatedvia")
+    if not isinstance(related, str) or not isinstance(via, str):
+        return None
+    values, own, other = _fields(accepted, via)
+    key = values.get(own)
+    if isinstance(key, tuple):
+        key = key[0] if key else None
+    if key is None:
+        return None
+    group = accepted.definition.xid.partition("/versions/")[0].rpartition("/")[0]
+    return Correlation(
+        key=str(key), field=other, related=f"{group}/{related}", relation=str(definition.get("relation") or "")
+    )
+
+
+def _fields(accepted: Accepted, via: str) -> tuple[Mapping[str, Any], str, str]:
+    """The values to look in, the name to look for, and the name in the related message."""
+    if accepted.event is not None:
+        return accepted.event.attributes, via, "id"
+    protocol = accepted.message.protocol
+    binding = find_binding(protocol)
+    values = {} if binding is None else binding.values(accepted.message)
+    if via in _FIELDS.get(protocol, {}):
+        return values, *_FIELDS[protocol][via]
+    section, own, other = _SECTIONS.get(protocol, ("", "", ""))
+    if section and via.startswith(section):
+        return values, own + via[len(section) :], other
+    return {}, "", ""

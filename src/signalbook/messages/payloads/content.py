@@ -1,4 +1,9 @@
-"""Content types: how they compare, and which one a schema format implies (domain.md F-14, F-33, K-20)."""
+"""What payloads are said to be: content types (domain.md F-14, F-33, K-20), encodings, and prefixes on the wire.
+
+Confluent's serializers put a prefix before a payload: a zero byte and the number of the schema that wrote it, which a
+label of that schema's Version holds. Nothing in a message says that there is one, so that a policy has to
+(``wire_prefix``).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ import msgspec
 
 from signalbook.formats.base import is_json, media_type
 from signalbook.messages.message import Message, Reason
+from signalbook.plugins import install
 from signalbook.values import Finding
 
 # Schema format, in lower case -> the content type its payloads have unless the definition says otherwise.
@@ -103,6 +109,7 @@ def unpacked(message: Message) -> Message:
         return message
     if len(names) > _MAX_LAYERS:
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
+    # The encoding named last was applied last, and comes off first (RFC 9110 8.4).
     for name in reversed(names):
         body = unpack(name, body, MAX_DECOMPRESSED)
     return msgspec.structs.replace(message, body=body, content_encoding="")
@@ -157,7 +164,7 @@ def _by_arrow(codec: str, body: bytes, limit: int) -> bytes:
     try:
         import pyarrow as pa
     except ModuleNotFoundError:
-        text = f"content encoding {codec} needs pyarrow: pip install 'signalbook[pipeline]'"
+        text = f"content encoding {codec} needs pyarrow: {install('pipeline')}"
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, text) from None
     with pa.input_stream(pa.BufferReader(body), compression=codec) as stream:
         found: bytes = stream.read(limit + 1)
@@ -171,3 +178,49 @@ _READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
     "br": partial(_by_arrow, "brotli"),
     "zstd": partial(_by_arrow, "zstd"),
 }
+
+
+# Label of a schema Version: the number that a schema registry of Confluent's kind gave it.
+NUMBER_LABEL: Final = "confluent.id"
+_MAGIC: Final = b"\x00"
+_PREFIX: Final = 5
+_MOST_INDICES: Final = 64
+
+
+def reference_of_number(resource: str, number: int | str) -> str:
+    """How the Version of a schema Resource with that label is looked up."""
+    return f"{resource}?{NUMBER_LABEL}={number}"
+
+
+def without_prefix(payload: bytes, format: str) -> tuple[int, bytes]:
+    """The number of the writer's schema, and the payload without its prefix. Raises ``ValueError`` if it has none.
+
+    In a payload of Protobuf a path of indices to the message type follows the number; which type it is, the definition
+    says.
+    """
+    if not payload.startswith(_MAGIC) or len(payload) < _PREFIX:
+        raise ValueError("the payload does not begin with a zero byte and four bytes of a schema's number")
+    number = int.from_bytes(payload[1:_PREFIX], "big")
+    # Only Protobuf puts several message types into one schema, and so has to say which one this is.
+    place = _behind_indices(payload) if format.lower().startswith("protobuf") else _PREFIX
+    return number, payload[place:]
+
+
+def _behind_indices(payload: bytes) -> int:
+    """The place behind the indices: how many there are, then each; a single zero stands for one that is zero."""
+    count, place = _number(payload, _PREFIX)
+    if not 0 <= count <= _MOST_INDICES:
+        raise ValueError(f"a path of {count} indices leads to no message type")
+    for _ in range(count):
+        _, place = _number(payload, place)
+    return place
+
+
+def _number(payload: bytes, place: int) -> tuple[int, int]:
+    """A zigzag varint, and the place behind it."""
+    value = 0
+    for index, byte in enumerate(payload[place : place + _PREFIX]):
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), place + index + 1
+    raise ValueError("the indices of the message type are cut off")

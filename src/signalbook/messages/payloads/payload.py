@@ -12,7 +12,7 @@ from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.wireprefix import stripped
+from signalbook.messages.payloads.content import without_prefix
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
 
 UNSET: Final = msgspec.UNSET
@@ -78,6 +78,7 @@ class Payload:
     def check(self, definition: CompiledDefinition) -> PayloadResult:
         """What the definition's schema says (K-39 to K-41)."""
         event = self._event
+        # Data inside of a JSON event has been decoded with it, and so had no prefix.
         if definition.policy.wire_prefix != "none" and (event is None or event.value is UNSET):
             return self._check_prefixed(definition)
         dataschema = None if event is None else event.attributes.get("dataschema")
@@ -86,6 +87,7 @@ class Payload:
             return _without_schema(use)
         if use.of_values and self.value is not UNSET:
             return self._check_value(use.schema)
+        # Decoded for an earlier definition and found broken: it does not become JSON for this one.
         if use.of_values and self._broken is not None:
             return self._broken
         return self._check_body(definition, use.schema, self.body())
@@ -98,7 +100,7 @@ class Payload:
         if body is None:
             return _MISSING
         try:
-            number, bare = stripped(body, use.schema.format)
+            number, bare = without_prefix(body, use.schema.format)
         except ValueError as error:
             finding = Finding(path="", rule="wire_prefix", message=str(error))
             return PayloadResult(schema=use.schema, reason=Reason.DECODE_ERROR, findings=(finding,))

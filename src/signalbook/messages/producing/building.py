@@ -161,6 +161,7 @@ def build(
     content_type = "" if body is None else content_type
     if definition.is_event:
         attributes |= {"datacontenttype": content_type} if content_type else {}
+        # Only if all else is well: a missing value would be reported a second time as an invalid attribute.
         findings = findings or invalid_attributes(attributes)
     if findings:
         raise OutboundError(definition.xid, findings)

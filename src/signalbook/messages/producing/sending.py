@@ -12,7 +12,7 @@ from signalbook.messages.cloudevents import JSON_FORMAT, MEDIA_TYPE, CloudEvent,
 from signalbook.messages.definitions.definition import CompiledDefinition, declared_options
 from signalbook.messages.definitions.lint import lint_inline
 from signalbook.messages.definitions.normalise import canonical_protocol
-from signalbook.messages.definitions.properties import Property, PropertyError
+from signalbook.messages.definitions.properties import PropertyError
 from signalbook.messages.eventformats import EventError
 from signalbook.messages.matching.contract import Contract
 from signalbook.messages.matching.outcome import Accepted, Outcome, Rejected
@@ -74,7 +74,8 @@ def _of_endpoint(
     except PropertyError as error:
         raise _error(xid, "protocoloptions", "structure", f"of the endpoint: {error}") from None
     taken = {name.lower() for name in outbound.options}
-    wanted = [replace(entry, required=True) for entry in declared if _key(entry) not in taken]
+    left = [entry for entry in declared if entry.path.removeprefix("protocoloptions.").lower() not in taken]
+    wanted = [replace(entry, required=True) for entry in left]
     valuation = Valuation(context, lambda _: None)
     found = valuation.of_all(wanted, {})
     for name in valuation.unused():
@@ -84,10 +85,6 @@ def _of_endpoint(
     if findings:
         raise OutboundError(xid, findings)
     return option_values(wanted, found, protocol)
-
-
-def _key(entry: Property) -> str:
-    return entry.path.removeprefix("protocoloptions.").lower()
 
 
 def _as_message(protocol: str, options: JSON) -> JSONObject:
@@ -138,17 +135,14 @@ def _mode(
 ) -> tuple[Literal[Mode.STRUCTURED, Mode.BINARY], str]:
     """Content mode and event format: what the definition says, else the endpoint (F-14, F-34)."""
     definition = outbound.definition.definition
-    stated = [definition.get("datacontenttype"), *(value for name, value in values.items() if _is_type(name))]
+    typed = [name for name in values if name.lower().rpartition(".")[2] in ("content-type", "content_type")]
+    stated = [definition.get("datacontenttype"), *(values[name] for name in typed)]
     form = next((str(each) for each in stated if str(each).lower().startswith(MEDIA_TYPE)), "")
     form = form or _said(outbound, endpoint, "format")
     mode = _said(outbound, endpoint, "mode")
     if mode == Mode.STRUCTURED or (form and mode != Mode.BINARY):
         return Mode.STRUCTURED, form or JSON_FORMAT
     return Mode.BINARY, JSON_FORMAT
-
-
-def _is_type(name: str) -> bool:
-    return name.lower().rpartition(".")[2] in ("content-type", "content_type")
 
 
 def _said(outbound: Outbound, endpoint: Mapping[str, JSON], name: str) -> str:

@@ -99,6 +99,7 @@ class Valuation:
         except TemplateError as error:
             self.report(entry.path, "context", str(error))
             return None
+        # Expanded and read back: values with the separator in them would come out as other values at the consumer.
         read = template.match(text)
         if read != wanted:
             said = "as nothing of the kind" if read is None else f"as {read}"

@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 from signalbook.formats import PayloadError
 from signalbook.messages import Accepted, CompiledDefinition, Contract, Outcome, Policy, Rejected
 from signalbook.pipeline import columns
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.candidate import affected, with_candidate
 from signalbook.pipeline.job.jobs import BacktestJob, DeadLetterFilter
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.deadletters import (
     DeadLetterBatch,
     DeadLetterSource,
@@ -40,7 +40,7 @@ from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, t
 from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
-from signalbook.pipeline.tables.registry import standing
+from signalbook.pipeline.tables.reading import standing
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
 Change = Literal["broken", "mended"]
@@ -171,7 +171,10 @@ class Backtest:
             if changes.messages:
                 lines += ["", f"### {changes.messages:,} {title}", *_table("producer", changes.producers)]
                 lines += _table("rule", changes.rules)
-                lines += ["", *(f"- {_line(example)}" for example in changes.examples)]
+                lines.append("")
+                for example in changes.examples:
+                    said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
+                    lines.append(f"- {_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}")
         if self.doubtful:
             lines += ["", f"Of {self.doubtful:,} landed messages too little is known to compare."]
         return "\n".join(lines) + "\n"
@@ -186,11 +189,6 @@ def _cell(text: str) -> str:
     """Text of messages, which must not end its cell or begin a link."""
     plain = "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
     return "`" + plain.replace("`", "'").replace("|", "\\|") + "`" if plain else ""
-
-
-def _line(example: ChangedVerdict) -> str:
-    said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
-    return f"{_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}"
 
 
 def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[str, str, str], ...]:
@@ -259,6 +257,8 @@ class _Comparing:
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
                 attributes, payload = attributes_of(row), read(row)
                 now, then = (_faults(definition, row, attributes, payload) for definition in (here, there))
+                # It landed once: that it is refused now is due to what its columns did not keep, and says nothing of
+                # the candidate.
                 if now and here is not None:
                     self.found.doubtful += 1
                 else:
@@ -269,14 +269,14 @@ class _Comparing:
         source = DeadLetterSource()
         for first, rows in read_dead_letters(path):
             mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
-            for frame in message_batches(first, rows, mask):
-                for index in range(len(frame)):
-                    self._dead_letter(source, frame, index)
+            for batch in message_batches(first, rows, mask):
+                for index in range(len(batch)):
+                    self._dead_letter(source, batch, index)
 
-    def _dead_letter(self, source: DeadLetterSource, frame: DeadLetterBatch, index: int) -> None:
-        dead_letter = _DeadLetterRow(frame.records, index)
+    def _dead_letter(self, source: DeadLetterSource, batch: DeadLetterBatch, index: int) -> None:
+        dead_letter = _DeadLetterRow(batch.records, index)
         try:
-            message = source.message(frame, index)
+            message = source.message(batch, index)
         except UnreadableMessage:
             self.found.refused += self._asked(dead_letter, ())
             return
@@ -300,6 +300,8 @@ class _Comparing:
     def _sampled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
         """Which rows are looked at; the same ones each time."""
         numbers = np.arange(first, first + count, dtype=np.uint64)
+        # Knuth's multiplicative hash of the row's number: spread evenly, and without a state that tasks would have to
+        # share.
         found: npt.NDArray[np.bool_] = (numbers * np.uint64(2654435761)) % np.uint64(_BUCKETS) < np.uint64(
             int(self._plan.sample * _BUCKETS)
         )

@@ -19,21 +19,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from signalbook.pipeline.commit.committing import (
-    PATIENCE,
-    complete_unfinished,
-    disk_errors,
-    prepare_and_commit,
-    sweep_on_failure,
-)
-from signalbook.pipeline.commit.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
+from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, prepare_and_commit, sweep_on_failure
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
+from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.evolution import merge, promote
 from signalbook.pipeline.tables.naming import TableName, definition_of, home
-from signalbook.pipeline.tables.registry import open_tables, standing
+from signalbook.pipeline.tables.reading import open_tables, standing
 from signalbook.values import JSONObject
 
 
@@ -108,8 +102,10 @@ def _sound(journal: Journal, table: TableName, files: Sequence[DataFile], target
 
 def _plan(files: Sequence[DataFile], target: int) -> _Plan:
     """Neighbours of one folder that are small, together as large as ``target`` at most; none alone."""
+    # Files beyond half the target stay: two of them would not fit into one, and rewriting them would gain nothing.
     small = sorted((file for file in files if file.bytes <= target // 2), key=lambda file: file.name)
     plan = []
+    # Within a folder, which is a day where tables are divided by it: a file has rows of one day only.
     for _, neighbours in groupby(small, key=lambda file: file.name.rpartition("/")[0]):
         plan += [group for group in _groups(neighbours, target) if len(group) > 1]
     return plan
@@ -181,6 +177,7 @@ class _Work:
         """The rows of all files in one, a row group at a time."""
         try:
             schemas = [pq.read_schema(path) for path in paths]
+            # Older files may lack columns, or have narrower types: the new file has what the table has now.
             schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
             count, held = 0, list[pa.Table]()
             with open_file(place, schema) as writer:

@@ -156,14 +156,14 @@ def messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None,
     source = base.file_source(plan.source)
     seen = 0
     for split in plan.tasks[number]:
-        for frame in source.read(split):
-            for index in range(len(frame)):
+        for batch in source.read(split):
+            for index in range(len(batch)):
                 if 0 < plan.limit <= seen:
                     return
                 seen += 1
-                second = bool(crc32(b"%d" % frame.positions[index]) & 1)
+                second = bool(crc32(b"%d" % batch.positions[index]) & 1)
                 try:
-                    yield source.message(frame, index), second
+                    yield source.message(batch, index), second
                 except UnreadableMessage:
                     yield None, second
 

@@ -100,12 +100,12 @@ def profile(
     With a ``registry`` they are held to what it declares now. Raises ``PipelineError`` for a folder that is no output
     of the pipeline, and a definition without a table in it.
     """
-    lake = LandedTables.of(output)
-    chosen = lake.chosen(definitions)
+    landed = LandedTables.of(output)
+    chosen = landed.chosen(definitions)
     declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, progress)
     progress("starting Spark")
     with open_session(master) as session:
-        found = [_table(xid, table, lake.frame(session, table), progress) for xid, table in chosen.items()]
+        found = [_table(xid, table, landed.frame(session, table), progress) for xid, table in chosen.items()]
     return [replace(each, declared=declared[each.definition]) for each in found]
 
 

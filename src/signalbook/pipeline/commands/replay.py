@@ -21,11 +21,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit.committing import PATIENCE, complete_unfinished, disk_errors, land
-from signalbook.pipeline.commit.journal import DataFile, Journal, JournalEntry
+from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, land
 from signalbook.pipeline.job.jobs import DeadLetterFilter, Progress, ReplayJob, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.deadletters import (
     DeadLetter,
     DeadLetterLocation,
@@ -51,7 +51,7 @@ from signalbook.pipeline.landing.tasks import (
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
-from signalbook.pipeline.tables.registry import standing
+from signalbook.pipeline.tables.reading import standing
 from signalbook.values import JSONObject, now
 
 WANTED: Final = "wanted.json"
@@ -121,10 +121,12 @@ class _Rewriting:
         """Process the dead letters of a portion again; which of its rows are not to stay as they are."""
         gone = matching_rows(self._wanted, rows)
         self.replayed += int(np.count_nonzero(gone))
-        for frame in message_batches(first, rows, gone):
-            self._processing.take(frame)
+        for batch in message_batches(first, rows, gone):
+            self._processing.take(batch)
         self._processing.clear()
         if self._rejected:
+            # Those that are dead letters for the same reason stay where they are, so that a replay that changes nothing
+            # writes nothing.
             gone[self._unchanged(first, rows)] = False
         return gone
 
@@ -139,6 +141,7 @@ class _Rewriting:
         unread = [dead_letter.message is None for dead_letter in self._rejected]
         for dead_letter in self._rejected:
             self._dead_letters.add(dead_letter)
+        # They are compared row by row below: a dead letter that stays for the same reason keeps its row untouched.
         self._rejected.clear()
         old, new = rows.take(pa.array(owners, pa.int64())), self._dead_letters.take()
         judged = zip(unread, verdicts(old), verdicts(new), strict=True)
@@ -205,7 +208,8 @@ def replay(job: ReplayJob, progress: ShowProgress = lambda _: None) -> Replay:
         snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
         files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
         if not files:
-            return _nothing(job, snapshot)
+            nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
+            return Replay(report=nothing, replayed=0, changed=0, dry_run=job.dry_run)
         progress(Progress(stage="spark"))
         with open_session(job.master) as session:
             return _replay_on(job, journal, snapshot, files, session, progress)
@@ -233,11 +237,6 @@ def _replay_on(
     )
     batch = land(attempt, session, show, worthwhile=lambda processed: not job.dry_run and bool(processed.removed))
     return Replay(report=batch.report(), replayed=batch.replayed, changed=batch.changed, dry_run=job.dry_run)
-
-
-def _nothing(job: ReplayJob, snapshot: Snapshot) -> Replay:
-    report = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
-    return Replay(report=report, replayed=0, changed=0, dry_run=job.dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

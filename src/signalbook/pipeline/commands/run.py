@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Policy
-from signalbook.pipeline.commit.committing import (
+from signalbook.pipeline.commit import (
     check_reachable,
     check_same_input,
     check_tables,
@@ -20,12 +20,12 @@ from signalbook.pipeline.commit.committing import (
     disk_errors,
     land,
 )
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
@@ -95,13 +95,9 @@ def _input(job: Job) -> tuple[str, Open]:
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
     files = find_files(job.inputs)
-    origin = _origin(job, files)
+    # the format of files, and the name and size of each
+    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in files]])
     return origin, partial(_dealt, source, files, origin)
-
-
-def _origin(job: Job, files: Sequence[tuple[str, int]]) -> str:
-    """The format of files, and the name and size of each."""
-    return fingerprint([job.input_format, [[Path(path).name, size] for path, size in files]])
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:

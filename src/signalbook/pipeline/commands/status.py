@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from signalbook.pipeline.commit.journal import Journal
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources import spool
 from signalbook.pipeline.tables.naming import escape

@@ -8,7 +8,6 @@ written anew from it (``resume``).
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import threading
@@ -28,12 +27,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.commands import status
 from signalbook.pipeline.commands.run import check
-from signalbook.pipeline.commit.committing import check_reachable, check_tables, complete_unfinished, disk_errors, land
-from signalbook.pipeline.commit.journal import BATCHES, Journal
+from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, disk_errors, land
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
+from signalbook.pipeline.journal import BATCHES, Journal, locked
 from signalbook.pipeline.landing.tasks import Attempt, Intake, explain_failure
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
@@ -132,6 +131,7 @@ def _write(checkpoint: Path, last: int, ends: list[str]) -> None:
         _replace(checkpoint / _METADATA, f'{{"id":"{uuid4()}"}}')
     for number, end in enumerate(ends, last - len(ends) + 1):
         _replace(checkpoint / _OFFSETS / str(number), _PLANNED + end)
+    # Last: without it Spark repeats the batch, with it and without the offsets before it would not start.
     _replace(checkpoint / _COMMITS / str(last), _LANDED)
 
 
@@ -175,6 +175,8 @@ def stream(
             behind = resume(home / _CHECKPOINT, journal, job) if alone else ""
             if behind:
                 notify(f"the checkpoint of the stream does not have all that was landed: it goes on behind {behind}")
+            # Spark's ten seconds for a new Python process are not to be set, and a busy machine exceeds them now and
+            # then.
             for left in reversed(range(_TURNS if alone else 0)):
                 batches = MicroBatches(job, journal, definitions, stop, done, show)
                 query = _start(job, session, source, batches, home / _CHECKPOINT)
@@ -296,6 +298,8 @@ def _follow(
     except (PySparkException, Py4JError) as error:
         failed = error
     finally:
+        # Before the query: ``stop`` waits for the commit under way, which Spark would otherwise interrupt in the
+        # middle.
         batches.stop()
         _end(query)
     # first: a worker that did not start is the failure of the batch as well, and to be raised as such would be final
@@ -329,10 +333,8 @@ def _alone(home: Path, name: str) -> Iterator[None]:
     """Keep a second run of the same stream out."""
     home.mkdir(parents=True, exist_ok=True)
     with (home / _LOCK).open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name") from None
+        if not locked(lock):
+            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name")
         yield
 
 

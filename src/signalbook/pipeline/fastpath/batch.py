@@ -116,6 +116,7 @@ _SHORT: Final = 1 << 16
 
 def dense(numbers: Offsets, bound: int) -> tuple[Offsets, int]:
     """Numbers below ``bound`` by those from 0 on, in the same order, and how many there are of them."""
+    # A table of all numbers beats sorting, unless it is much larger than what it is for.
     if bound > max(_SHORT, 4 * len(numbers)):
         found, places = np.unique(numbers, return_inverse=True)
         return places, len(found)
@@ -135,6 +136,7 @@ def firsts(numbers: Offsets, count: int) -> Offsets:
 def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
     """The places of equal numbers below ``bound``, in order."""
     places, count = dense(numbers, bound)
+    # Stable, so that the events of a group stay in the order of their batch, and rows in the order of the source.
     order = np.argsort(places.astype(np.uint16) if count <= _SHORT else places, kind="stable")
     yield from np.split(order, np.cumsum(np.bincount(places, minlength=count))[:-1]) if count else ()
 
@@ -198,6 +200,7 @@ class EventBatch:
 
     def codes(self, name: str) -> tuple[Offsets, list[Any]]:
         """For each event the number of its value of an attribute, and the values by number."""
+        # Soundness, routes and contexts all ask for codes of the same attributes.
         if name not in self._codes:
             extension = self.extensions.get(name)
             self._codes[name] = text_codes(self.attributes[name]) if extension is None else extension.codes()

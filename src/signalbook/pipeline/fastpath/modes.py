@@ -82,6 +82,8 @@ class StructuredMode:
         bounds = map(np.ascontiguousarray, (messages.starts, messages.ends))
         try:
             refused, members = self._envelopes.read(messages.content, *bounds)
+        # The module refuses a whole batch only if its bounds make no sense; message by message each gets its own
+        # verdict.
         except ValueError:  # something is wrong in there, or with the bounds: not with the events
             return EventColumns.empty(messages, len(ATTRIBUTES)), list(range(len(messages)))
         count, last = len(messages) - len(refused), 1 + len(ATTRIBUTES)
@@ -169,6 +171,8 @@ class BinaryMode:
 
     def _attributes(self, headers: _Headers) -> list[pa.Array]:
         """The attributes that have columns; a record that is not surely an event in binary mode is refused."""
+        # A content encoding has to be undone first, and a second content type is a contradiction that has its own
+        # reason.
         headers.forbid([_ENCODING, f"{self._prefix}datacontenttype"])
         found = {name: headers.texts(self._prefix + name) for name in _ASKED}
         for name in REQUIRED:
@@ -193,6 +197,7 @@ def _content_types(headers: _Headers) -> pa.Array:
     encoded = texts.dictionary_encode()
     for name in encoded.dictionary.to_pylist():
         if not name:
+            # An empty content type states nothing, as for the slow path.
             texts = pc.if_else(pc.equal(texts, name), None, texts)
         elif _structured_mode(name) is not Mode.NONE:
             headers.refused |= pc.equal(texts, name).fill_null(False).to_numpy(zero_copy_only=False)
@@ -228,6 +233,7 @@ class _Headers:
         owners = self._owners[places]
         again = owners[1:][owners[1:] == owners[:-1]]
         self.refused[again] = True
+        # The usual case: each record has the header once, in order, so that nothing has to be lined up.
         if len(owners) == count and not len(again):
             return self._as_text(self._values.take(pa.array(places)))
         found = np.full(count, -1, np.int64)

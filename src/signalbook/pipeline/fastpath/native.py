@@ -1,6 +1,6 @@
 """The native module: how it is found, and Arrow arrays of the buffers that its decoders of payloads fill.
 
-A decoder is made once for a schema, from a plan (``json.py``, ``avro.py``, ``protobuf.py``), and reads the payloads of
+A decoder is made once for a schema, from a plan (``json.py``, ``payloads.py``), and reads the payloads of
 a batch into one column, of records where the schema has members. It may refuse any payload, and refuses whatever is
 doubtful; it never takes one that ``Schema.decode`` refuses, and what it takes becomes the values that gives.
 """
@@ -33,7 +33,7 @@ Read = Callable[[bytes, bytes], tuple[Found, list[int]]]
 
 
 class NoPlan(Exception):
-    """The native module cannot be told to decode payloads of a schema, so that they go the slow path."""
+    """The native module has no way to decode payloads of a schema, which go the slow path."""
 
 
 @cache
@@ -43,6 +43,8 @@ def module() -> Any:
         found = import_module("signalbook_native")
     except ImportError as error:
         raise PipelineError(f"the pipeline needs its native module, signalbook-native ({error}): {_INSTALL}") from error
+    # A module of another version may take the same plan for another one, and answer with wrong columns instead of an
+    # error.
     interface = getattr(found, "INTERFACE", "none")
     if interface != INTERFACE:
         raise PipelineError(f"signalbook-native has interface {interface}, not {INTERFACE}: {_INSTALL}")
@@ -79,6 +81,8 @@ def decoder(read: Read, make: Make, *, members: bool) -> Decode:
     """
 
     def decode(payloads: pa.BinaryArray) -> Decoded:
+        # One call for all payloads, in one piece of memory: crossing over to the module once per payload would cost
+        # more than decoding.
         found, refused = read(*_bytes(payloads))
         owners = Owners.of(found[0])
         whole = make(found, owners)
@@ -86,6 +90,7 @@ def decoder(read: Read, make: Make, *, members: bool) -> Decode:
         if not owners.bad.any():
             return arrays, refused
         taken = np.delete(np.arange(len(payloads)), refused)
+        # Rows are only of those payloads that the module took; the numbers of the others are known from ``refused``.
         kept = pa.array(np.flatnonzero(~owners.bad))
         return [array.take(kept) for array in arrays], sorted([*refused, *taken[owners.bad].tolist()])
 
@@ -149,6 +154,7 @@ def guarded(check: Callable[[bytes], Any], build: Build | None) -> Make:
 
     def make(found: Found, owners: Owners) -> pa.Array:
         texts = of_buffers(pa.string(), found)
+        # Each distinct text is checked once: in a column of a stream most values recur.
         encoded = texts.dictionary_encode()
         values, sound = _checked(check, encoded.dictionary)
         if not sound.all():
@@ -175,5 +181,7 @@ def _checked(check: Callable[[bytes], Any], texts: pa.Array) -> tuple[list[Any],
 def of_buffers(kind: pa.DataType, found: Found, children: list[pa.Array] | None = None) -> pa.Array:
     """The array of one column."""
     rows, nulls, buffers, _ = found
+    # The module allocated them as Arrow lays out its buffers, so that nothing is copied here; the arrays keep them
+    # alive.
     held = [None if buffer is None else pa.py_buffer(buffer) for buffer in buffers]
     return pa.Array.from_buffers(kind, rows, held, nulls, children=children)

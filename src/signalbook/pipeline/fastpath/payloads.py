@@ -1,23 +1,33 @@
-"""Payloads into columns: which decoder of the native module reads them."""
+"""Payloads into columns: which decoder of the native module reads them, and what it has to know of a schema for that.
+
+Plans of Avro and Protobuf schemas are made here, those of JSON Schema, which have rules too, in ``json.py``.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from signalbook.formats import Schema
+from signalbook.formats import Schema, Struct
+from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import is_json
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.payloads.wireprefix import stripped
-from signalbook.pipeline.fastpath import avro, json, protobuf
+from signalbook.messages.payloads.content import without_prefix
+from signalbook.pipeline import columns
+from signalbook.pipeline.fastpath import json, native
 from signalbook.pipeline.fastpath.native import Decode, Decoded, NoPlan
+from signalbook.values import JSONObject
 
+# As native/src/avro.rs and native/src/protobuf.rs read it.
+Plan = tuple[Any, ...]
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
 # They are made once for a schema, which many tasks of a process share, and go with it.
 _decoders: Final[WeakKeyDictionary[_Planned, Decode | None]] = WeakKeyDictionary()
@@ -33,6 +43,7 @@ def decoder(schema: Schema, content_type: str = "") -> Decode | None:
 
 
 def _made(schema: _Planned) -> Decode | None:
+    # That there is no plan is remembered as well: to find that out again for each batch takes as long as making one.
     if schema not in _decoders:
         try:
             _decoders[schema] = _plan(schema)
@@ -44,7 +55,7 @@ def _made(schema: _Planned) -> Decode | None:
 def _plan(schema: _Planned) -> Decode:
     if isinstance(schema, JsonSchema):
         return json.decoder(schema)
-    return avro.decoder(schema) if isinstance(schema, AvroSchema) else protobuf.decoder(schema)
+    return avro_decoder(schema) if isinstance(schema, AvroSchema) else protobuf_decoder(schema)
 
 
 def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
@@ -54,7 +65,7 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
 
     def bare(raw: bytes) -> bytes | None:
         try:
-            number, found = stripped(raw, schema.format)
+            number, found = without_prefix(raw, schema.format)
         except ValueError:
             return None
         return found if definition.schema_of_number(number).schema is schema else None
@@ -65,7 +76,146 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
         if not len(own):
             return [], list(range(len(payloads)))
         arrays, refused = decode(found.drop_null())
+        # Refused are payloads without a prefix of ours, and those that the decoder behind it refuses, by their numbers
+        # before the prefixes were taken off.
         others = np.delete(np.arange(len(payloads)), own[np.delete(np.arange(len(own)), refused)])
         return arrays, others.tolist()
 
     return read
+
+
+_PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+# What the years 1 to 9999 are in the units of columns; Python has no other dates, and so the slow path has none.
+_MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+_DAYS: Final = (-719_162, 2_932_896)
+_DAY: Final = 86_400_000_000
+# Bounds in the column's unit, and how many of those a unit of the payload is.
+_TIMES: Final = {
+    ("long", "timestamp-millis"): (_MICROSECONDS, 1000),
+    ("long", "timestamp-micros"): (_MICROSECONDS, 1),
+    ("int", "time-millis"): ((0, _DAY - 1), 1000),
+    ("long", "time-micros"): ((0, _DAY - 1), 1),
+}
+
+
+def avro_decoder(schema: AvroSchema) -> Decode:
+    """From payloads to the arrays of ``columns.payload(schema.shape())``.
+
+    Schemas with maps, unions of several types, recursion, or other logical types have none. Raises ``NoPlan``.
+    """
+    types = schema.names.types
+    node = types.get(schema.type, schema.type) if isinstance(schema.type, str) else schema.type
+    # a schema that reads what another wrote resolves names and defaults, which is left to the slow path
+    if schema.writer is not None or not isinstance(node, dict) or node["type"] != "record" or not node["fields"]:
+        raise NoPlan
+    kind = pa.struct(columns.payload(schema.shape()))
+    read = native.module().AvroDecoder(_record(node, types, kind)).read
+    return native.decoder(read, native.plain(kind), members=True)
+
+
+def _avro_plan(node: Type, types: Mapping[str, JSONObject], kind: pa.DataType) -> Plan:
+    if isinstance(node, list):
+        return _optional(node, types, kind)
+    if isinstance(node, str):
+        node = types.get(node, {"type": node})
+    name, logical = node["type"], node.get("logicalType")
+    if logical is not None:
+        return _logical(name, logical)
+    if name == "record" and pa.types.is_struct(kind):  # of one inside itself the column is text
+        return _record(node, types, kind)
+    if name == "array":
+        return "array", _avro_plan(node["items"], types, kind.value_type)
+    if name == "enum":
+        return "enum", list(node["symbols"])
+    if name == "fixed":
+        return "fixed", int(node["size"])
+    if name not in _PLAIN:
+        raise NoPlan
+    return (name,)
+
+
+def _record(node: JSONObject, types: Mapping[str, JSONObject], kind: pa.StructType) -> Plan:
+    fields = zip(node["fields"], kind, strict=True)
+    return "record", [_avro_plan(part["type"], types, field.type) for part, field in fields]
+
+
+def _optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.DataType) -> Plan:
+    """A value or null, by the number of the branch that null is."""
+    if len(node) != 2 or "null" not in node or node[0] == node[1]:
+        raise NoPlan
+    # Which branch is null differs from schema to schema, and is the first thing in the bytes of the value.
+    null = node.index("null")
+    return "optional", null, _avro_plan(node[1 - null], types, kind)
+
+
+def _logical(name: str, logical: str) -> Plan:
+    if (name, logical) == ("string", "uuid"):
+        return ("uuid",)
+    if (name, logical) == ("int", "date"):
+        return "date", *_DAYS
+    if (name, logical) not in _TIMES:
+        raise NoPlan
+    (low, high), factor = _TIMES[name, logical]
+    return "time", low // factor, high // factor, factor
+
+
+_F: Final = FieldDescriptor
+_SCALARS: Final = {
+    _F.TYPE_BOOL: "bool", _F.TYPE_STRING: "string", _F.TYPE_BYTES: "bytes", _F.TYPE_FLOAT: "float",
+    _F.TYPE_DOUBLE: "double", _F.TYPE_INT32: "int32", _F.TYPE_INT64: "int64", _F.TYPE_UINT32: "uint32",
+    _F.TYPE_UINT64: "uint64", _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64", _F.TYPE_FIXED32: "fixed32",
+    _F.TYPE_FIXED64: "fixed64", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
+}  # fmt: skip
+# The native module keeps in one word which of them have come.
+_MOST_CHOICES: Final = 64
+
+
+def protobuf_decoder(schema: ProtobufSchema) -> Decode:
+    """From payloads to the arrays of ``columns.payload(schema.shape())``.
+
+    Types with maps, groups, recursion or well-known types have none. Raises ``NoPlan``.
+    """
+    shape = schema.shape()
+    if not isinstance(shape, Struct) or not shape.fields:
+        raise NoPlan
+    kind = pa.struct(columns.payload(shape))
+    read = native.module().ProtobufDecoder(_message(schema.descriptor, kind)).read
+    return native.decoder(read, native.plain(kind), members=True)
+
+
+def _message(descriptor: Descriptor, kind: pa.StructType) -> Plan:
+    # the choice of an optional field of proto3 has it alone
+    choices = [choice.full_name for choice in descriptor.oneofs if len(choice.fields) > 1]
+    if len(choices) > _MOST_CHOICES:
+        raise NoPlan
+    return tuple(
+        _protobuf_field(field, column.type, choices) for field, column in zip(descriptor.fields, kind, strict=True)
+    )
+
+
+def _protobuf_field(field: FieldDescriptor, kind: pa.DataType, choices: list[str]) -> Plan:
+    if field.is_repeated and not pa.types.is_list(kind):
+        raise NoPlan
+    name, arguments, zero = _kind(field, kind.value_type if field.is_repeated else kind)
+    label = "repeated" if field.is_repeated else "required" if field.is_required else "optional"
+    choice = field.containing_oneof.full_name if field.containing_oneof is not None else None
+    return (
+        field.number,
+        name,
+        arguments,
+        label,
+        None if field.has_presence or field.is_repeated else zero,
+        choices.index(choice) if choice in choices else None,
+    )
+
+
+def _kind(field: FieldDescriptor, kind: pa.DataType) -> tuple[str, Any, str]:
+    """The kind of a field's values, with what there is to say of it, and the name that stands for zero."""
+    if field.enum_type is not None:
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return "enum", list(names.items()), names.get(0) or "0"
+    if field.type in _SCALARS:
+        return _SCALARS[field.type], None, ""
+    if field.type != _F.TYPE_MESSAGE or field.message_type is None or not pa.types.is_struct(kind):
+        raise NoPlan
+    return "message", _message(field.message_type, kind), ""

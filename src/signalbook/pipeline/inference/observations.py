@@ -105,7 +105,8 @@ class Observations(msgspec.Struct):
                 self.unknown += 1
             else:
                 _look(*found, payload, self.room)
-                found[0].know(_natives(part.event))
+                attributes = {} if part.event is None else part.event.attributes
+                found[0].know({name: _native(value) for name, value in attributes.items()})
 
     def _observed(self, part: _Part, header: str) -> tuple[KindSummary, dict[str, str]] | None:
         """The kind of a message, and its texts by name; None if it cannot be recognized."""
@@ -162,7 +163,7 @@ def kind_header(messages: Iterable[Message]) -> str:
                     if not is_transport(name):
                         seen.setdefault(name.removeprefix(_HEADER), Counter())[value, members] += 1
     whole = {name: pairs for name, pairs in seen.items() if pairs.total() == total and _few(pairs)}
-    return min(whole, key=lambda name: (-_told(whole[name]), len(whole[name]), name), default="")
+    return min(whole, key=lambda name: (-_agreement(whole[name]), len(whole[name]), name), default="")
 
 
 def shape(path: str) -> str:
@@ -235,11 +236,6 @@ def _broken(payload: Payload) -> bool:
     return payload.value is msgspec.UNSET and is_json(payload.content_type()) and bool(payload.body())
 
 
-def _natives(event: CloudEvent | None) -> dict[str, str]:
-    """The types of an event's attributes."""
-    return {} if event is None else {name: _native(value) for name, value in event.attributes.items()}
-
-
 def _native(value: Attribute) -> str:
     if isinstance(value, str):
         return "string"
@@ -270,7 +266,7 @@ def _few(pairs: Counter[tuple[str, str]]) -> bool:
     return 1 < len(values) <= min(_FEW, pairs.total() // 2)
 
 
-def _told(pairs: Counter[tuple[str, str]]) -> float:
+def _agreement(pairs: Counter[tuple[str, str]]) -> float:
     """The share of messages whose members are the commonest ones for the header's value."""
     commonest: dict[str, int] = {}
     for (value, _), count in pairs.items():

@@ -54,14 +54,12 @@ class Union:
 
     def _said(self, case: ValueSummary) -> JSONObject:
         """What holds in a case and not in all: members that others never have, and those of another type or shape."""
-        own = [name for name, member in case.members.items() if member.count == case.objects and self._lacked(name)]
+        shared = set.intersection(*(set(each.members) for each in self.cases.values()))
+        own = [name for name, member in case.members.items() if member.count == case.objects and name not in shared]
         others = {
             name: self.place_schema(member) for name, member in case.members.items() if self._differs(name, member)
         }
         return {"required": own, **({"properties": others} if others else {})}
-
-    def _lacked(self, name: str) -> bool:
-        return any(name not in case.members for case in self.cases.values())
 
     def _differs(self, name: str, member: ValueSummary) -> bool:
         """Whether the values of a member share no type with those of another case, or are objects of other members."""
@@ -141,6 +139,7 @@ class ObjectFamilies:
 
     def known(self, place: ValueSummary) -> Family | None:
         """What is known of the objects in ``place`` from others like them; None if that is nothing, or not needed."""
+        # A place with enough objects of its own speaks for itself: kin would only blur it.
         return None if place.objects >= ENOUGH else self._families.get(frozenset(place.members))
 
 

@@ -162,6 +162,7 @@ class ValueSummary(msgspec.Struct, omit_defaults=True):
         self.objects += 1
         if depth > DEEPEST:
             return
+        # Members are kept apart by the discriminator while it holds, and put together once it does not (``_join``).
         holder = self._case(*(_discriminator(value) if depth <= DEEPEST_CASE else ("", "")), room)
         if holder is not self:
             holder.objects += 1

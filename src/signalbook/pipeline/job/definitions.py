@@ -14,7 +14,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.values import canonical_json, fingerprint
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 _URL: Final = ("http://", "https://")
 _PATIENCE: Final = 10.0
 # After a registry did not answer it is left alone for a while, and one without a change feed is read so often.
@@ -34,7 +34,7 @@ class Definitions:
     ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if nothing is kept.
     """
 
-    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, notify: Tell) -> None:
+    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, notify: Notify) -> None:
         self._registry = registry
         self._groups = tuple(groups)
         self._policy = policy
@@ -72,7 +72,9 @@ class Definitions:
             seen = self._first_clue()
             snapshot = self._read()
         except (Unreachable, Refused) as error:
-            if not (_is_down(error) and self._kept.exists()):
+            # a gateway answers for a registry that is away: nothing is said of the definitions
+            down = isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            if not (down and self._kept.exists()):
                 raise
             self._say(f"the definitions kept from before are in force: {error}")
             snapshot = Snapshot.from_json(self._kept.read_bytes()).check(self._policy)
@@ -108,11 +110,6 @@ def kept_name(registry: str, groups: Sequence[str]) -> str:
     return f"definitions-{fingerprint([registry, sorted(groups)])[:12]}.json"
 
 
-def _is_down(error: Unreachable | Refused) -> bool:
-    """Whether nothing is said of the definitions; a gateway answers for a registry that is away."""
-    return isinstance(error, Unreachable) or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-
-
 def _feed(client: Client) -> _ChangeMarker:
     """The position of the registry's change feed; where it has none, a clue that changes every few seconds."""
     down: tuple[float, Unreachable] | None = None
@@ -125,8 +122,11 @@ def _feed(client: Client) -> _ChangeMarker:
             down = None
             return client.last_event()
         except NotFound:
+            # A clue that changes every few seconds has the definitions read as often; Snapshot fingerprints tell
+            # whether anything changed.
             return time.monotonic() // _PAUSE
         except Unreachable as error:
+            # Batches go on with the definitions they have, and not each of them waits for a registry that is away.
             down = time.monotonic() + _PAUSE, error
             raise
 

@@ -124,6 +124,7 @@ def _end_java() -> None:
     gateway = SparkContext._gateway
     if gateway is None:
         return
+    # Spark keeps them for the next session, which would ignore its own libraries then.
     SparkContext._gateway = SparkContext._jvm = None
     with suppress(Py4JError, OSError):
         gateway.shutdown()
@@ -166,6 +167,7 @@ def _sent(stream: TextIO, descriptor: int, handle: int) -> Iterator[None]:
     """Have what is written to the descriptor, which ``stream`` stands on, go to ``handle``."""
     stream.flush()
     terminal = os.dup(descriptor)
+    # The descriptor and not ``sys.stdout``: the JVM inherits the former and knows nothing of the latter.
     os.dup2(handle, descriptor)
     try:
         yield

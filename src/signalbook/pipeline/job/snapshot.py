@@ -17,7 +17,7 @@ from signalbook.client import Client
 from signalbook.documents import Upload, aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
-from signalbook.messages.payloads import wireprefix
+from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
 
@@ -54,9 +54,9 @@ def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
             if isinstance(version, dict):
                 yield f"{xid}/versions/{name}", {**version, "versionid": name}
                 labels = version.get("labels")
-                number = labels.get(wireprefix.LABEL) if isinstance(labels, dict) else None
+                number = labels.get(content.NUMBER_LABEL) if isinstance(labels, dict) else None
                 if number is not None:
-                    yield wireprefix.reference(xid, number), {"versionid": name}
+                    yield content.reference_of_number(xid, number), {"versionid": name}
 
 
 def version_of(document: JSONObject, xid: str) -> JSONObject | None:
@@ -315,6 +315,7 @@ class Snapshot:
             shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
             more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
             raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
+        # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
         return replace(self, outlines=compiled.outlines)
 
 
@@ -341,6 +342,7 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
 
 def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:
     for xid, entity in found.items():
+        # Twice the same is fine, as where several documents bring the group they share.
         if into.setdefault(xid, entity) != entity:
             raise PipelineError(f"{name} says something else of {xid} than a document before it")
 

@@ -76,12 +76,12 @@ class DeadLetterSource:
     name = "dead-letters"
     cloudevents_json = False
 
-    def message(self, frame: MessageBatch, index: int) -> Message:
+    def message(self, batch: MessageBatch, index: int) -> Message:
         """The message of a ``DeadLetterBatch``. Raises ``UnreadableMessage`` for a record that somebody else wrote."""
-        assert isinstance(frame, DeadLetterBatch)
-        body = frame.records.column("body")[index].as_py()
+        assert isinstance(batch, DeadLetterBatch)
+        body = batch.records.column("body")[index].as_py()
         try:
-            return of_record(frame.records.column("message")[index].as_py(), frame.raw(index) if body is None else body)
+            return of_record(batch.records.column("message")[index].as_py(), batch.raw(index) if body is None else body)
         except ValueError as error:
             raise UnreadableMessage(str(error)) from None
 
@@ -113,10 +113,10 @@ def message_batches(first: int, rows: pa.RecordBatch, mask: Mask) -> Iterator[De
     codes = chosen.column("source").dictionary_encode(null_encoding="encode").indices.to_numpy()
     edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(numbers)]
     for start, end in pairwise(edges):
-        yield _frame(chosen.slice(start, end - start), numbers[start:end] + first)
+        yield _batch(chosen.slice(start, end - start), numbers[start:end] + first)
 
 
-def _frame(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
+def _batch(dead_letters: pa.RecordBatch, numbers: Offsets) -> DeadLetterBatch:
     originals = dead_letters.column("original").to_pylist()
     ends = np.cumsum([len(original) for original in originals], dtype=np.int64)
     return DeadLetterBatch(
@@ -162,9 +162,6 @@ class DeadLetterRows:
     bookkeeping: Bookkeeping
     bytes: int = 0
     _dead_letters: list[DeadLetter] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self._dead_letters)
 
     def add(self, dead_letter: DeadLetter) -> None:
         """Take one."""

@@ -89,19 +89,19 @@ class Processing:
         self._binary = self._fast_path(protocol, BinaryMode(protocol)) if BinaryMode.is_known(protocol) else None
         self._window = 0
 
-    def take(self, frame: MessageBatch) -> None:
+    def take(self, batch: MessageBatch) -> None:
         """Take all messages of a batch."""
-        self.tally.read += len(frame)
-        self.tally.bytes += len(frame.content)
-        fast = self._binary if frame.binary else self._structured
-        alone = len(frame.content) > ALONE and bool((frame.ends - frame.starts).max(initial=0) > ALONE)
+        self.tally.read += len(batch)
+        self.tally.bytes += len(batch.content)
+        fast = self._binary if batch.binary else self._structured
+        alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()  # so that a huge message is not in memory together with all that waits
-        if fast is None or frame.slow_path or alone:
-            self._slowly(frame, range(len(frame)))
+        if fast is None or batch.slow_path or alone:
+            self._slowly(batch, range(len(batch)))
         else:
-            self._take_results(fast.take(frame))
-        self._window += frame.weight
+            self._take_results(fast.take(batch))
+        self._window += batch.weight
         if alone or self._window >= WINDOW:
             self.clear()
 
@@ -138,18 +138,18 @@ class Processing:
         self._staged.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
 
-    def _slowly(self, frame: MessageBatch, indices: Sequence[int]) -> None:
+    def _slowly(self, batch: MessageBatch, indices: Sequence[int]) -> None:
         """Judge messages one by one."""
         for index in indices:
-            original = frame.raw(index)
-            if frame.lines and frame.records is None and not original.strip(_BLANK):
+            original = batch.raw(index)
+            if batch.lines and batch.records is None and not original.strip(_BLANK):
                 self.tally.read -= 1  # a blank line is no message
                 continue
-            location = frame.location(index)
+            location = batch.location(index)
             try:
-                message = _message(self._source, frame, index)
+                message = _message(self._source, batch, index)
             except UnreadableMessage as error:
-                finding = Finding(path="", rule=frame.rule, message=str(error))
+                finding = Finding(path="", rule=batch.rule, message=str(error))
                 self._reject(
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, location=location)
                 )
@@ -161,6 +161,8 @@ class Processing:
         outcomes = self._contract.process(message)
         # the totals must add up: read = landed + dead letters + dropped
         self.tally.read += len(outcomes) - 1
+        # Outcomes of one event follow each other and share its message. So events of a batch are distinguished from
+        # several definitions that accept one event.
         for number, (part, same_part) in enumerate(groupby(outcomes, key=lambda outcome: id(outcome.message))):
             of_part = list(same_part)
             if part == id(message):
@@ -191,6 +193,7 @@ class Processing:
             self._structured.mode.learn(accepted.event.attributes)
         waiting.rows.append(waiting.target.row(accepted, original, location, shared=shared))
         waiting.bytes += max(len(original), LIGHTEST)
+        # In slices, so that one value that fits no column costs a search among a megabyte of rows and not among all.
         if waiting.bytes >= _SLICE:
             self._flush(waiting)
 
@@ -208,12 +211,14 @@ class Processing:
             if len(rows) == 1:
                 self._reject(_misfit(target, rows[0], error))
                 return
+            # Arrow does not say which row it was: halving finds it in a dozen tries.
             half = len(rows) // 2
             self._rows(target, rows[:half])
             self._rows(target, rows[half:])
 
     def _reject(self, dead_letter: DeadLetter) -> None:
         self.tally.reject(dead_letter.reason, dead_letter.candidates)
+        # Charged to a definition only where there is one candidate: else each of several would look broken.
         self.tally.violations.see(
             charged(dead_letter.candidates),
             dead_letter.violations,
@@ -229,15 +234,15 @@ class Processing:
             self._land_dead_letters()
 
     def _land_dead_letters(self) -> None:
-        if self._dead_letters:
+        if self._dead_letters.bytes:
             self._staged.add(DEAD_LETTERS, self._dead_letters.take())
 
 
-def _message(source: Source, frame: MessageBatch, index: int) -> Message:
-    """One message of a frame. Raises ``UnreadableMessage``."""
-    if frame.error:
-        raise UnreadableMessage(frame.error)
-    return source.message(frame, index)
+def _message(source: Source, batch: MessageBatch, index: int) -> Message:
+    """One message of a batch. Raises ``UnreadableMessage``."""
+    if batch.error:
+        raise UnreadableMessage(batch.error)
+    return source.message(batch, index)
 
 
 def _protocol(source: Source) -> str:
@@ -249,6 +254,7 @@ def _span(rows: pa.RecordBatch) -> Span | None:
     """When the messages of rows happened; where they do not say, when they were received."""
     times = rows.column("ce_time")
     if times.null_count:
+        # Only where events do not say: when a message was received is later than what it reports, and would hide a lag.
         times = pc.coalesce(times, rows.column("_received_at")).drop_null()
     if not len(times):
         return None

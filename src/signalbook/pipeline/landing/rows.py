@@ -86,7 +86,9 @@ class RowBuilder:
             message = structs.replace(message, body=original)
         payload = accepted.payload()
         violations = [finding for finding in accepted.warnings if finding.severity == "error"]
-        decodes = payload is not None and not violations and self._decodes(accepted)
+        # once more, straight to columns: JSON by the table's own schema
+        again = self._decode is not None and accepted.schema is self._schema
+        decodes = payload is not None and not violations and again
         return AcceptedRow(
             attributes=event.attributes if event is not None else {},
             context=accepted.context,
@@ -121,10 +123,6 @@ class RowBuilder:
         constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
         return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._columns)
 
-    def _decodes(self, accepted: Accepted) -> bool:
-        """Whether the payload can be decoded once more, straight to columns: JSON by the table's own schema."""
-        return self._decode is not None and accepted.schema is self._schema
-
     def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
             return opaque_arrays([row.payload for row in rows])
@@ -158,18 +156,11 @@ class RowBuilder:
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
-    texts = [[_text(values.get(name)) for values in attributes] for name in ATTRIBUTES]
-    arrays = [pa.array(column, pa.string()) for column in texts]
+    texts = [{name: attribute_text(value) for name, value in values.items()} for values in attributes]
+    arrays = [pa.array([each.get(name) for each in texts], pa.string()) for name in ATTRIBUTES]
     arrays[_TIME] = timestamps(arrays[_TIME])
-    return [*arrays, text_map([_extensions(values) for values in attributes])]
-
-
-def _text(value: Attribute | None) -> str | None:
-    return None if value is None else attribute_text(value)
-
-
-def _extensions(attributes: Mapping[str, Attribute]) -> list[tuple[str, str]] | None:
-    return [(name, attribute_text(value)) for name, value in attributes.items() if name not in CORE] or None
+    others = [[pair for pair in each.items() if pair[0] not in CORE] or None for each in texts]
+    return [*arrays, text_map(others)]
 
 
 def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
@@ -193,12 +184,10 @@ def address(message: Message) -> str | None:
 
 
 def violation_row(finding: Finding) -> dict[str, str]:
-    return {name: _storable(getattr(finding, name)) for name in ("path", "rule", "message")}
-
-
-def _storable(text: str) -> str:
-    """Text without the lone surrogates that a hostile payload may have brought into a finding."""
-    return text.encode("utf-8", "replace").decode()
+    """A finding as its column has it."""
+    # a hostile payload may have brought lone surrogates into it, which no column takes
+    said = {name: getattr(finding, name) for name in ("path", "rule", "message")}
+    return {name: text.encode("utf-8", "replace").decode() for name, text in said.items()}
 
 
 _TEXT_FORMATS = ("jsonschema/", "jsonstructure/")

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline import columns
-from signalbook.pipeline.commit.journal import DataFile
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
@@ -71,10 +71,6 @@ def read_rows(path: str, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
         raise PipelineError(f"cannot read {what} {path}: {error}") from error
 
 
-def _is_thin(rows: pa.Table) -> bool:
-    return bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
-
-
 def _leaves(type: pa.DataType) -> int:
     """How many columns of a file a column of rows becomes."""
     return sum(_leaves(type.field(number).type) for number in range(type.num_fields)) or 1
@@ -111,6 +107,7 @@ class StagedFiles:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
         table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
         if not table.held:
+            # Weighed once in so many batches: what ``nbytes`` walks through is every buffer of every column.
             table.row_bytes = rows.nbytes / len(rows)
         table.held.append(rows)
         size = int(table.row_bytes * len(rows))
@@ -145,6 +142,7 @@ class StagedFiles:
         table.held_bytes = size
 
     def _relieve(self) -> None:
+        # The fullest first: they make the best row groups, and a few of them are room enough for a while.
         for table in sorted(self._tables.values(), key=lambda table: table.held_bytes, reverse=True):
             if self._held < HELD_BYTES * (1 - _RELIEF):
                 break
@@ -165,14 +163,12 @@ class StagedFiles:
             if len(self._open) >= _OPEN_FILES:
                 # the oldest: its table gets another file if more rows come
                 self._close(next(iter(self._open.values())))
-            table.path = self._place()
-            table.writer = open_file(table.path, rows.schema, thin=_is_thin(rows))
+            number = len(self._files) + len(self._open)
+            table.path = self._folder / f"{self._prefix}-{number:05d}.parquet"
+            thin = bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
+            table.writer = open_file(table.path, rows.schema, thin=thin)
             self._open[table.name] = table
         return table.writer
-
-    def _place(self) -> Path:
-        number = len(self._files) + len(self._open)
-        return self._folder / f"{self._prefix}-{number:05d}.parquet"
 
     def _close(self, table: _Table) -> None:
         if table.writer is None or table.path is None:

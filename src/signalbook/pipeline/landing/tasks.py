@@ -28,10 +28,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.messages import Contract, Policy
-from signalbook.pipeline.commit.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.snapshot import Snapshot, uncollected
+from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
@@ -101,8 +101,8 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
     def work(number: int) -> bytes:
         splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-        frames = (frame for split in splits for frame in source.read(split))
-        return encoded_manifest(partial(task.process, number, source, frames))
+        messages = (batch for split in splits for batch in source.read(split))
+        return encoded_manifest(partial(task.process, number, source, messages))
 
     return task_results(batches, work)
 
@@ -110,10 +110,11 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
-    frames = (frame for batch in batches for frame in base.record_batches(batch))
+    messages = (batch for records in batches for batch in base.record_batches(records))
     context = TaskContext.get()
     number = 0 if context is None else context.partitionId()
-    yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), frames)))
+    # One manifest for the whole partition: Spark hands it over as many Arrow batches, which share files and row groups.
+    yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), messages)))
 
 
 def task_results(batches: Iterator[pa.RecordBatch], work: Callable[[int], bytes]) -> Iterator[pa.RecordBatch]:
@@ -149,14 +150,14 @@ class Task:
         staging = Path(folder)
         return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=TaskPlan))
 
-    def process(self, number: int, source: Source, frames: Iterable[MessageBatch]) -> Manifest:
-        """What becomes of ``frames``, the input of task ``number``."""
+    def process(self, number: int, source: Source, messages: Iterable[MessageBatch]) -> Manifest:
+        """What becomes of ``messages``, the input of task ``number``."""
         with self.staged_files(number) as staged:
             processing = Processing(self.contract(), source, staged, self.bookkeeping)
             progress = self.progress(number, processing.tally)
-            for frame in within_limit(frames, self.plan.max_message_bytes):
-                processing.take(frame)
-                progress.advance(len(frame.content))
+            for batch in within_limit(messages, self.plan.max_message_bytes):
+                processing.take(batch)
+                progress.advance(len(batch.content))
             processing.clear()
             return Manifest(files=staged.finish(), tally=processing.tally)
 
@@ -164,7 +165,9 @@ class Task:
     def staged_files(self, number: int) -> Iterator[StagedFiles]:
         """Where task ``number`` lands its rows; closed as it is when something fails."""
         # Spark may run a task twice, even at once: each attempt has files of its own, and the manifest says which count
-        prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{_attempt()}"
+        context = TaskContext.get()
+        attempt = 0 if context is None else context.attemptNumber()
+        prefix = f"{self.plan.staged.rpartition('/')[2]}-{number:05d}-{attempt}"
         staged = StagedFiles(self.staging, staged=self.plan.staged, prefix=prefix)
         try:
             yield staged
@@ -187,11 +190,6 @@ class Task:
     def progress(self, number: int, tally: Tally) -> ProgressWriter:
         """Notes for the driver how far task ``number`` is."""
         return ProgressWriter(self.staging / PROGRESS / f"{number}.json", tally)
-
-
-def _attempt() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.attemptNumber()
 
 
 class ProgressWriter:
@@ -226,6 +224,7 @@ def _contract(staging: Path, plan: TaskPlan) -> Contract:
     """The compiled contract, kept for the next task of this process."""
     key = plan.fingerprint, plan.policy
     if key not in _contracts:
+        # One contract is kept, not all: a stream whose definitions change would fill the worker with old ones.
         _contracts.clear()
         try:
             snapshot = Snapshot.from_json((staging / SNAPSHOT).read_bytes())
@@ -316,6 +315,8 @@ class Attempt:
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
         (folder / PROGRESS).mkdir()
+        # In files beside the staged ones, not in the tasks' closures: Spark would ship megabytes of definitions with
+        # each task.
         (folder / SNAPSHOT).write_bytes(self.snapshot.to_json())
         plan = TaskPlan(
             source=self.intake.source,
@@ -348,6 +349,7 @@ def collect_results(frame: DataFrame, output: Path) -> list[bytes]:
 
 def explain_failure(text: str, output: Path, what: str = "a Spark task failed, nothing was committed") -> str:
     """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
+    # The trace of a worker ends up in the text of Java's exception: the line that we raised is somewhere in the middle.
     own = _OWN_WORDS.search(text)
     if own:
         return own[1]
@@ -367,6 +369,7 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
         while not over.wait(_LOOK):
             show(_progress(folder, total))
 
+    # A thread, since collecting the results blocks this one in Java until the last task is done.
     watcher = threading.Thread(target=watch, daemon=True)
     show(Progress(stage="processing", total=total))
     watcher.start()
@@ -378,7 +381,8 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
 
 
 def _progress(folder: Path, total: int) -> Progress:
-    tasks = [_task_progress(path) for path in (folder / PROGRESS).glob("*.json")]
+    written = (path.read_bytes() for path in (folder / PROGRESS).glob("*.json"))
+    tasks = [msgspec.json.decode(text, type=TaskProgress) for text in written]
     return Progress(
         stage="processing",
         done=min(sum(progress.bytes for progress in tasks), total) if total else 0,
@@ -387,7 +391,3 @@ def _progress(folder: Path, total: int) -> Progress:
         landed=sum(progress.landed for progress in tasks),
         dead_lettered=sum(progress.dead_lettered for progress in tasks),
     )
-
-
-def _task_progress(path: Path) -> TaskProgress:
-    return msgspec.json.decode(path.read_bytes(), type=TaskProgress)

@@ -71,6 +71,7 @@ class Violations:
         Nothing is taken from the message but the ``message`` of a finding, 120 bytes of ``original`` and the paths, all
         cut to size.
         """
+        # Reversed, so that of several findings of a kind the first one stays as its example.
         kinds = {violation_kind(finding.path, finding.rule): finding for finding in reversed(findings)}
         for (path, rule), finding in kinds.items():
             key = _key(definition, path, rule)
@@ -116,6 +117,7 @@ class Violations:
 
     def _hold(self, key: str, violation: CountedViolation) -> None:
         self.found[key] = violation
+        # Well beyond what is reported, so that a kind which is rare in this task may still be common in all of them.
         if len(self.found) > HELD:
             self.trim()
 

@@ -16,9 +16,9 @@ from typing import Final
 
 from signalbook.client import Client, Refused
 from signalbook.errors import SignalbookError
-from signalbook.pipeline.commit.journal import Journal
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.file import ReportOptions
+from signalbook.pipeline.job.jobs import ReportOptions
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.reports.metrics import Metrics
 from signalbook.values import digest
 from signalbook.xid import XidError, check_id
@@ -84,6 +84,8 @@ class ReportUpload:
 
     def _send_all(self) -> None:
         news = self._journal.news(self._known)
+        # What is older than that is noted without being sent, or a registry that is new here would get years of
+        # reports.
         self._note(*news[: -self._most])
         for name in news[-self._most :]:
             batch = self._journal.entry(name)

@@ -9,10 +9,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
-
-from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.brokers.amqp.connection import AMQPDelivery, AMQPReceiver
 from signalbook.brokers.amqp.messages import AMQPError, Described, Timestamp, encode, sections, split_body
@@ -24,7 +21,7 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.landing.rows import address
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection
+from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection, SpoolingSource
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession
 
 _INPUTS: Final = brokers.BrokerInputFormat(
@@ -39,23 +36,12 @@ _MORE: Final = 0.01
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Amqp:
-    """Messages of one node, mostly a queue."""
+class Amqp(SpoolingSource):
+    """Messages of one node, mostly a queue: what waits there, and what comes."""
 
     name = "amqp"
     protocol = "AMQP/1.0"
-    packages: tuple[str, ...] = ()
     cloudevents_json = True
-
-    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
-        """There is none. Raises ``PipelineError``."""
-        return receiver.refuse_batch(self)
-
-    def load_stream(
-        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
-    ) -> DataFrame:
-        """What waits at the node, and what comes."""
-        return receiver.load_spooled_stream(self, session, inputs, options, most, home)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all its sections; of bytes that were none, those."""

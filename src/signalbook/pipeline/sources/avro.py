@@ -18,7 +18,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats.avro import BROKEN, FORMAT, AvroSchema
 from signalbook.messages import Message
 from signalbook.messages.eventformats.avro import SCHEMA, read_datum
-from signalbook.messages.eventformats.registry import AVRO_FORMAT
+from signalbook.messages.eventformats.base import AVRO_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import MessageBatch, Split, one_message
@@ -98,6 +98,7 @@ def read_header(path: str, window: FileWindow) -> ContainerHeader:
     if not head.startswith(_MAGIC):
         raise PipelineError(f"{path} is no Avro object container file")
     try:
+        # Most headers are short; a schema of megabytes is read in a second try, with a bound of its own.
         header = _header(head)
     except BROKEN:
         header = _long_header(path, window.at(0, _MAX_HEADER))

@@ -1,7 +1,7 @@
 """The contract of a source: messages in batches, from files or from where Spark reads them.
 
 A source is an object that keeps to one of the protocols below and is named in the entry-point group
-``signalbook.sources``; ``registry.py`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
+``signalbook.sources``; ``find_source`` finds it. Of a ``FileSource`` the driver cuts the input into splits, Spark
 schedules them, and the adapter reads its split in the worker's own process: no message crosses from the JVM to Python
 and back. A ``RecordSource`` has Spark bring records, from a broker or a table, as rows of ``RECORD_COLUMNS``.
 """
@@ -237,9 +237,9 @@ def source_names() -> tuple[str, ...]:
 
 def _lacking(point: EntryPoint, module: str) -> str:
     if module.startswith("pyspark."):
-        return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'signalbook[pipeline]'"
-    extra = ",".join(("pipeline", *point.extras))
-    return f"the input format {point.name} takes the package {module!r}: pip install 'signalbook[{extra}]'"
+        return f"the input format {point.name} takes a newer Spark, 4.2 at least: pip install -U 'pyspark>=4.2'"
+    advice = plugins.install("pipeline", *point.extras)
+    return f"the input format {point.name} takes the package {module!r}: {advice}"
 
 
 def _offered() -> Mapping[str, EntryPoint]:
@@ -264,6 +264,7 @@ def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[Messag
 def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
     sizes = batch.ends - batch.starts
     long = sizes > limit
+    # Where short and long messages alternate; the first and the last place are always among the edges.
     edges = np.flatnonzero(np.diff(long, prepend=not long[0], append=not long[-1])).tolist()
     for start, end in pairwise(edges):
         if not long[start]:
@@ -294,6 +295,7 @@ def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
     """
     for piece in _pieces(_timely(records)):
         fit = structured_events(piece)
+        # Two batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
         for rows, to_batch in ((fit, _event_batch), (~fit, _other_batch)):
             if rows.all():
                 yield to_batch(piece)
@@ -356,6 +358,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         return
     codes = batch.column("source").dictionary_encode().indices.to_numpy()
     sizes = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
+    # A batch ends where another megabyte begins, so that batches are bounded but for one huge message.
     filled = np.cumsum(sizes) // _BATCH_BYTES
     bounds = np.flatnonzero((np.diff(codes) != 0) | (np.diff(filled) != 0)) + 1
     edges = [0, *bounds.tolist(), len(batch)]

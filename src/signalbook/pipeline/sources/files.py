@@ -72,7 +72,11 @@ def _expand(text: str) -> list[Path]:
     if path.is_file():
         return [path.absolute()]
     if path.is_dir():
-        files = [file.absolute() for file in path.rglob("*") if file.is_file() and not _hidden(file.relative_to(path))]
+        files = [
+            file.absolute()
+            for file in path.rglob("*")
+            if file.is_file() and not any(part.startswith(_HIDDEN) for part in file.relative_to(path).parts)
+        ]
         if not files:
             raise PipelineError(f"the input folder {text} holds no files")
         return files
@@ -80,10 +84,6 @@ def _expand(text: str) -> list[Path]:
     if not found:
         raise PipelineError(f"the input {text} is not there: give a file, a folder or a glob of files")
     return found
-
-
-def _hidden(path: Path) -> bool:
-    return any(part.startswith(_HIDDEN) for part in path.parts)
 
 
 def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
@@ -203,6 +203,7 @@ def _seek(file: Bytes, split: Split) -> int:
     """Go to the first line that begins in the split; one that began before belongs to the split before."""
     if split.start == 0:
         return 0
+    # From the byte before: a line that begins right at the start has its predecessor's newline there, and is ours.
     file.seek(split.start - 1)
     offset = split.start + _to_newline(file, 0)[0]
     file.seek(offset)
@@ -323,6 +324,7 @@ class _Scan:
         text = np.frombuffer(piece, np.uint8)
         quotes = self._quotes(text)
         places = np.flatnonzero(_IS_STRUCTURAL[text])
+        # What has an odd number of quotes before it is inside of a string, and no structure.
         places = places[(np.searchsorted(quotes, places) + self.in_string) % 2 == 0]
         characters = text[places]
         depths = self.depth + np.cumsum(_DEPTHS[characters], dtype=np.int64)
@@ -346,6 +348,7 @@ class _Scan:
         firsts = escapes[np.append(0, breaks + 1)]
         lasts = escapes[np.append(breaks, len(escapes) - 1)]
         escaped = lasts[(lasts - firsts) % 2 == 0] + 1
+        # The piece ends with a backslash that escapes the first character of the next one.
         self.escaping = bool(len(escaped)) and int(escaped[-1]) == len(text)
         return np.setdiff1d(quotes, escaped, assume_unique=True)
 
@@ -462,16 +465,10 @@ class HttpLines:
             raise UnreadableMessage(f"not a request as JSON: {error}") from None
         if logged.body is not None and logged.body_base64 is not None:
             raise UnreadableMessage("a request has either body or body_base64")
-        return request(
-            logged.method,
-            logged.path,
-            ((name, value) for name, values in logged.headers.items() for value in _listed(values)),
-            logged.body_base64 if logged.body is None else logged.body.encode(),
-        )
-
-
-def _listed(values: str | list[str]) -> list[str]:
-    return values if isinstance(values, list) else [values]
+        listed = ((name, [one] if isinstance(one, str) else one) for name, one in logged.headers.items())
+        headers = ((name, value) for name, values in listed for value in values)
+        body = logged.body_base64 if logged.body is None else logged.body.encode()
+        return request(logged.method, logged.path, headers, body)
 
 
 JSONL: Final = CloudEventLines()

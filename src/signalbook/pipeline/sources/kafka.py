@@ -137,8 +137,5 @@ def _records(
         frame: DataFrame = reader.options(**found).load()
         return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in _ROWS.items()))
     except PySparkException as error:
-        raise PipelineError(f"Spark cannot read {', '.join(map(_shown, inputs))}: {_first_line(error)}") from error
-
-
-def _first_line(error: PySparkException) -> str:
-    return str(error).strip().partition("\n")[0]
+        reason = str(error).strip().partition("\n")[0]
+        raise PipelineError(f"Spark cannot read {', '.join(map(_shown, inputs))}: {reason}") from error

@@ -9,12 +9,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from paho.mqtt.client import MQTTMessage
-from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.brokers.mqtt import MQTTClient, MQTTSession
 from signalbook.messages import Message
@@ -23,7 +21,7 @@ from signalbook.pipeline import arrays
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import brokers, receiver
 from signalbook.pipeline.sources.base import MessageBatch
-from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection
+from signalbook.pipeline.sources.receiver import ReceivedMessage, ReceivingConnection, SpoolingSource
 from signalbook.pipeline.sources.spool import MessageSpool, SpooledMessage, SpoolSession
 
 _INPUTS: Final = brokers.BrokerInputFormat(
@@ -45,25 +43,17 @@ _LONGEST: Final = 65_535
 _WEEK: Final = 7 * 24 * 3600
 
 
-class Mqtt:
-    """Messages of one version of the protocol, ``protocol`` by its canonical name."""
+class Mqtt(SpoolingSource):
+    """Messages of one version of the protocol, ``protocol`` by its canonical name.
 
-    packages: tuple[str, ...] = ()
+    A stream has what comes from the first subscription on, and what waits at the broker.
+    """
+
     cloudevents_json = True
 
     def __init__(self, name: str, protocol: str) -> None:
         self.name = name
         self.protocol = protocol
-
-    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
-        """There is none. Raises ``PipelineError``."""
-        return receiver.refuse_batch(self)
-
-    def load_stream(
-        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
-    ) -> DataFrame:
-        """What comes from the first subscription on, and what waits at the broker."""
-        return receiver.load_spooled_stream(self, session, inputs, options, most, home)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The message, with all that the broker said of it."""

@@ -112,6 +112,7 @@ class NATSStreams:
             if name not in chosen:
                 raise PipelineError(f"a batch with the stream {name} was begun: name it too, so that the batch can end")
             self.check_complete(chosen[name].state, before, [last, created])
+            # A task connects by itself: for a few messages that costs more than reading them.
             count = max(1, min(tasks, (last - before) // _LEAST))
             found += [
                 StreamRange(stream=name, subject=chosen[name].subject, start=first + 1, end=last)

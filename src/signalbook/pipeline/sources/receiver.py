@@ -102,6 +102,7 @@ class SpoolReceiver:
             found = self.end
             if self._quiet >= _QUIET or (self._connected and time.monotonic() > deadline):
                 return found
+            # Polled, not signalled: silence is what is waited for, and nothing announces it.
             self._over.wait(_LOOK / 5)
 
     def stop(self) -> None:
@@ -152,35 +153,30 @@ class SpoolReceiver:
 class SpoolingSource(RecordSource, Protocol):
     """A source whose messages are received once."""
 
+    packages: tuple[str, ...] = ()
+
+    def load(self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str]) -> DataFrame:  # noqa: ARG002
+        """There is no batch to repeat. Raises ``PipelineError``."""
+        raise PipelineError(
+            f"{self.name} gives each message once, so that there is no batch to repeat: land what is there now by "
+            "`signalbook pipeline stream --once`"
+        )
+
+    def load_stream(
+        self, session: SparkSession, inputs: Sequence[str], options: Mapping[str, str], most: int, home: Path
+    ) -> DataFrame:
+        """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
+        spool_limit(self.broker(inputs, options).options)
+        place = str(home.absolute() / RECEIVED)
+        return brokers.load_rows(
+            session, session.readStream, _ReceivedDataSource, inputs, options, most=most, source=self.name, home=place
+        )
+
     def broker(self, inputs: Sequence[str], options: Mapping[str, str]) -> BrokerInput:
         """Where the messages are. Raises ``PipelineError`` for addresses and options that are none."""
 
     def connect(self, inputs: Sequence[str], options: Mapping[str, str], spool: MessageSpool) -> ReceivingConnection:
         """A connection on which messages come. Raises ``PipelineError`` where the broker refuses."""
-
-
-def refuse_batch(source: RecordSource) -> DataFrame:
-    """A batch there is not. Raises ``PipelineError``."""
-    raise PipelineError(
-        f"{source.name} gives each message once, so that there is no batch to repeat: land what is there now by "
-        "`signalbook pipeline stream --once`"
-    )
-
-
-def load_spooled_stream(
-    source: SpoolingSource,
-    session: SparkSession,
-    inputs: Sequence[str],
-    options: Mapping[str, str],
-    most: int,
-    home: Path,
-) -> DataFrame:
-    """The messages as they come, by way of a spool in ``home``. Raises ``PipelineError``."""
-    spool_limit(source.broker(inputs, options).options)
-    place = str(home.absolute() / RECEIVED)
-    return brokers.load_rows(
-        session, session.readStream, _ReceivedDataSource, inputs, options, most=most, source=source.name, home=place
-    )
 
 
 def spool_limit(options: Mapping[str, str]) -> int:
@@ -253,6 +249,7 @@ class _Stream(brokers.BrokerStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Ranges of what lies between."""
         first, last, source = start["number"], end["number"], _source(self._request)
+        # Below so many messages another task costs more than it saves.
         count = max(1, min(self._request.tasks, (last - first) // _LEAST))
         session = self._opened().session()
         name = f"{source.name}:{session.name if session else ''}"
@@ -293,7 +290,9 @@ class _Stream(brokers.BrokerStreamReader):
 
     def _opened(self) -> MessageSpool:
         if self._spool is None:
-            self._spool = MessageSpool(Path(self._request.home), limit=spool_limit(_asked(self._request)))
+            asked = self._request
+            options = _source(asked).broker(asked.inputs, asked.options).options  # those of addresses, too
+            self._spool = MessageSpool(Path(asked.home), limit=spool_limit(options))
         return self._spool
 
     def _started(self) -> SpoolReceiver:
@@ -304,11 +303,6 @@ class _Stream(brokers.BrokerStreamReader):
                 opened, lambda: source.connect(asked.inputs, asked.options, opened), patience
             )
         return self._receiver
-
-
-def _asked(request: brokers.ReadRequest) -> Mapping[str, str]:
-    """All options, those of addresses, too."""
-    return _source(request).broker(request.inputs, request.options).options
 
 
 def _source(request: brokers.ReadRequest) -> SpoolingSource:

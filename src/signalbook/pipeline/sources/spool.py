@@ -7,7 +7,6 @@ folder's lock, which dies with its process; anybody may read.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 import time
@@ -20,8 +19,8 @@ from typing import Final, Self
 
 import msgspec
 
-from signalbook.pipeline.commit.journal import sync_folder
 from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.journal import locked, replace_file, sync_folder
 
 _SUFFIX: Final = ".messages"
 _SESSION: Final = "memory.json"
@@ -126,6 +125,7 @@ class MessageSpool:
     def trim(self, number: int) -> None:
         """Forget the messages before ``number``, by whole segments."""
         found = _segments(self._folder)
+        # By whole segments: to cut a file at its beginning would be to copy it.
         for (_, path), (following, _) in pairwise(found):
             if following <= number:  # never the last segment, which is written to
                 self._count(-path.stat().st_size)
@@ -138,14 +138,7 @@ class MessageSpool:
 
     def remember(self, session: SpoolSession) -> SpoolSession:
         """Keep a session in the place of the one before."""
-        fresh = self._folder / f"{_SESSION}.new"
-        with fresh.open("wb") as file:
-            file.write(msgspec.json.encode(session))
-            file.flush()
-            os.fsync(file.fileno())
-        # Written whole beside the old one: after a crash there is the one or the other.
-        fresh.replace(self._folder / _SESSION)
-        sync_folder(self._folder)
+        replace_file(self._folder / _SESSION, msgspec.json.encode(session))
         return session
 
     def close(self) -> None:
@@ -180,15 +173,11 @@ class MessageSpool:
 
     def _take(self, patience: float) -> None:
         deadline = time.monotonic() + patience
-        while True:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise PipelineError(
-                        f"another process receives messages into {self._folder}: end it, or name this stream otherwise"
-                    ) from None
+        while not locked(self._lock):
+            if time.monotonic() > deadline:
+                raise PipelineError(
+                    f"another process receives messages into {self._folder}: end it, or name this stream otherwise"
+                )
             time.sleep(_LOCK_PAUSE)
 
     def _repair(self) -> int:
@@ -199,6 +188,7 @@ class MessageSpool:
         first, path = found[-1]
         ends = list(_ends(path.read_bytes()))
         with path.open("r+b") as file:
+            # Only the last segment can be torn: a new one is begun when the one before is on the disk.
             file.truncate(ends[-1] if ends else 0)
             os.fsync(file.fileno())
         return first + len(ends)

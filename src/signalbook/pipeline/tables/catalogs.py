@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from signalbook.pipeline.commit.journal import Journal, replace_file
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import Journal, replace_file
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 

@@ -29,9 +29,9 @@ from deltalake.transaction import (
 )
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import DataFile, JournalEntry
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
+from signalbook.pipeline.journal import DataFile, JournalEntry
+from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
 
@@ -46,7 +46,7 @@ _UNUSABLE: Final = re.compile(r"[%\\]")
 _UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
 
 
-class DeltaTables:
+class DeltaTables(Tables):
     """The tables below ``output``. Raises ``PipelineError`` for a folder that its library does not find."""
 
     def __init__(self, output: Path) -> None:
@@ -84,10 +84,6 @@ class DeltaTables:
         with _plainly(table):
             return [] if found is None else _files(found, self._home(table))
 
-    def live(self, table: TableName) -> set[str]:
-        """The same: others lie beside them, for older versions."""
-        return set(self.paths(table))
-
     def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
         """The folder."""
         return f"delta.{quoted(str(self._home(table)))}"
@@ -104,6 +100,8 @@ class DeltaTables:
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
         self._loaded.pop(table, None)
         found = self._find(table)
+        # Delta keeps the newest version per application: the batch as its own application makes a second commit
+        # visible.
         if found is not None and found.transaction_version(_application(batch)) is not None:
             return
         removed, files = of_table(batch.removed, table), of_table(batch.files, table)
@@ -113,6 +111,8 @@ class DeltaTables:
         columns = _commented(readable(pq.read_schema(places[0]))) if places else None
         if found is None and columns is not None:
             self._create(table, batch, columns, files)
+        # The columns before the files: a reader between the two sees nulls, and never a file with columns it does not
+        # know.
         elif found is not None and (files or removed):
             _follow(found, columns)
             _write(found, batch, files, removed)
@@ -135,10 +135,7 @@ class DeltaTables:
         """Raise ``Outdated`` if files to be replaced are not in the table."""
         lost = {str(self._home(table) / file.name) for file in removed} - self.live(table)
         if lost:
-            raise Outdated(
-                f"table {table} was changed by someone else: {len(lost)} of the files that were to be replaced are no "
-                "longer in it"
-            )
+            raise Outdated.without(table, len(lost))
 
     def _find(self, table: TableName) -> DeltaTable | None:
         """A table as it was when first asked for."""

@@ -82,6 +82,7 @@ def _field(there: pa.Field, coming: pa.Field, judge: Judgement, path: str) -> pa
     if pa.types.is_struct(old) and pa.types.is_struct(new):
         return pa.struct(_members(old, new, judge, f"{path}."))
     if pa.types.is_list(old) and pa.types.is_list(new):
+        # Writers name the items of lists as they like; what is compared are their types.
         kind = _field(old.value_field, new.value_field.with_name(old.value_field.name), judge, f"{path}[]")
         return pa.list_(old.value_field.with_type(kind))
     if pa.types.is_map(old) and pa.types.is_map(new):

@@ -31,9 +31,9 @@ from pyiceberg.transforms import DayTransform
 from requests import RequestException
 
 from signalbook.pipeline.columns import DAY, LANDED_AT
-from signalbook.pipeline.commit.journal import PREPARED, JournalEntry
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
+from signalbook.pipeline.journal import PREPARED, JournalEntry
+from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
@@ -55,7 +55,7 @@ _UNSURE: Final = (
 )
 
 
-class IcebergTables:
+class IcebergTables(Tables):
     """The catalog and the tables below ``output``."""
 
     def __init__(self, output: Path) -> None:
@@ -109,10 +109,6 @@ class IcebergTables:
         """The files of the current snapshot. Raises ``PipelineError`` if rows of them were deleted by someone else."""
         return [_path(task.file) for task in self._tasks(table)]
 
-    def live(self, table: TableName) -> set[str]:
-        """The same: others lie beside them, for older snapshots or of a table that was dropped."""
-        return set(self.paths(table))
-
     def source(self, table: TableName, catalog: str) -> str:
         """The table in ``catalog``, as Spark calls ours."""
         return ".".join(map(quoted, (catalog, *self.identifier(table))))
@@ -151,6 +147,7 @@ class IcebergTables:
         with fresh as transaction:
             if found is not None and found.properties.get(COLUMNS_KEY) != _digest(schema):
                 self._widen(transaction, schema)
+            # pyiceberg would read all manifests to find duplicates; that the batch is not there was looked up before.
             transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
 
     def _taken(self, batch: JournalEntry, table: TableName) -> bool:
@@ -177,10 +174,7 @@ class IcebergTables:
         tasks = self._tasks(table) if paths else []
         found = [task.file for task in tasks if _path(task.file) in paths]
         if len(found) < len(paths):
-            raise Outdated(
-                f"table {table} was changed by someone else: {len(paths) - len(found)} of the files that were to be "
-                "replaced are no longer in it"
-            )
+            raise Outdated.without(table, len(paths) - len(found))
         return found
 
     def _tasks(self, table: TableName) -> list[FileScanTask]:
@@ -228,6 +222,7 @@ class IcebergTables:
 
     def _create(self, table: TableName, schema: pa.Schema, batch: JournalEntry) -> Transaction:
         """A table that comes to be with its first files: one commit instead of three."""
+        # ``versions`` asks for the tables of a namespace first, so that one without an entry is not there yet.
         if table.group not in self._names:
             self._make(self._namespace(table.group))
         self._names.setdefault(table.group, set()).add(table.message)

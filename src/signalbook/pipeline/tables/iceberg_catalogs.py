@@ -25,8 +25,8 @@ from pyiceberg.utils.config import Config, merge_config
 from requests import RequestException
 from requests.adapters import HTTPAdapter
 
-from signalbook.pipeline.commit.journal import BATCHES
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import BATCHES
 from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
 from signalbook.pipeline.tables.naming import TABLES

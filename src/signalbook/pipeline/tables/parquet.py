@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from signalbook.pipeline.columns import DAY
-from signalbook.pipeline.commit.journal import JournalEntry
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, refuse
 from signalbook.pipeline.tables.naming import TableName, home, quoted
@@ -82,6 +82,8 @@ class ParquetTables:
         files, folder = of_table(batch.files, table), self._home(table)
         staged = next((path for file in files if (path := self.output / file.staged).exists()), None)
         if staged is not None:
+            # Before the files are there: Spark takes the columns from ``_common_metadata``, and would not show those of
+            # the new files.
             self._widen(table, pq.read_schema(staged))
         move_in(self.output, folder, files)
         for file in of_table(batch.removed, table):
@@ -92,6 +94,7 @@ class ParquetTables:
         written = self._home(table) / COLUMNS
         there = self.columns(table)
         wide = merge(there, columns, refuse).remove_metadata()
+        # Docs of columns count too: a definition may have changed what it says of one.
         if wide.equals(there, check_metadata=True) and written.exists():
             return
         written.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""All tables of a definition as one: a DataFrame, or the SQL of a view.
+"""The tables of an output folder, and all those of a definition as one: a DataFrame, or the SQL of a view.
 
 A definition has several tables once its columns changed in a way that no table follows. Where they disagree on a column
 its values become text, those with members as JSON; a column that a table lacks is null there. Times of day are left
@@ -18,13 +18,49 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from signalbook.pipeline.commit.journal import Journal, TableFormat
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import DataFile, Journal, TableFormat
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.evolution import as_text, merge, readable
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, quoted
-from signalbook.pipeline.tables.registry import open_tables
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
+from signalbook.pipeline.tables.parquet import ParquetTables
+from signalbook.plugins import install
 from signalbook.values import JSONObject
+
+
+def open_tables(output: Path, table_format: TableFormat) -> Tables:
+    """The tables of an output folder. What is read of them is kept for a while: open them anew for each batch."""
+    if table_format == "parquet":
+        return ParquetTables(output)
+    if table_format == "delta":
+        return _delta(output)
+    # pyiceberg takes a second to import; runs on plain Parquet do without
+    from signalbook.pipeline.tables.iceberg import IcebergTables
+
+    return IcebergTables(output)
+
+
+def _delta(output: Path) -> Tables:
+    try:
+        from signalbook.pipeline.tables.delta import DeltaTables
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"tables of Delta need {error.name}: {install('pipeline', 'delta')}") from error
+    return DeltaTables(output)
+
+
+def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> list[DataFile]:
+    """Of ``files``, which the journal has for ``table``, those that its readers see.
+
+    Someone else may have dropped the table or rewritten files, and those of an Iceberg or Delta table stay where they
+    are then. Raises ``PipelineError``.
+    """
+    table_format = journal.table_format()
+    if table_format is None:
+        return []
+    folder = journal.output / home(table, table_format)
+    live = open_tables(journal.output, table_format).live(table)
+    return [file for file in files if str(folder / file.name) in live]
+
 
 _TYPES: Final = {
     pa.bool_(): "BOOLEAN",
@@ -96,17 +132,13 @@ def _members(text: str, kind: pa.DataType, wanted: pa.DataType, depth: int) -> s
             value = _null(field.type)
         else:
             value = converted(f"{text}.{quoted(own.name)}", own.type, field.type, depth)
-        parts.append(f"{_text(field.name)}, {value}")
+        escaped = field.name.replace("\\", "\\\\").replace("'", "\\'")
+        parts.append(f"'{escaped}', {value}")
     return ", ".join(parts)
 
 
 def _null(kind: pa.DataType) -> str:
     return f"CAST(NULL AS {spark_type(kind)})"
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 @dataclass(frozen=True)
@@ -118,7 +150,7 @@ class LandedTables:
 
     @classmethod
     def of(cls, output: Path) -> LandedTables:
-        """The lake in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
+        """Those in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
         journal = Journal.existing(output.absolute())
         table_format = journal.table_format()
         if table_format is None:
@@ -154,6 +186,8 @@ class LandedTables:
         for version, columns in parts.items():
             paths = self.tables.paths(version)
             try:
+                # With a schema Spark opens no footers to find one, and columns that older files lack are null instead
+                # of missing.
                 reader = session.read.schema(ddl(columns))
                 rows = reader.parquet(*paths) if paths else session.createDataFrame([], ddl(columns))
                 frames.append(rows.selectExpr(*selection(columns, wanted)))
@@ -188,8 +222,8 @@ def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
 
     Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
     """
-    lake = LandedTables.of(output)
-    return lake.frame(session, lake.chosen([definition])[definition])
+    landed = LandedTables.of(output)
+    return landed.frame(session, landed.chosen([definition])[definition])
 
 
 def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
@@ -198,13 +232,13 @@ def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") 
     Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
     Raises ``PipelineError``.
     """
-    lake = LandedTables.of(output)
+    landed = LandedTables.of(output)
     return [
         {
             "definition": xid,
             "view": view_name(table),
-            "tables": [str(version) for version in lake.parts(table)],
-            "sql": lake.view(table, catalog),
+            "tables": [str(version) for version in landed.parts(table)],
+            "sql": landed.view(table, catalog),
         }
-        for xid, table in lake.chosen(definitions).items()
+        for xid, table in landed.chosen(definitions).items()
     ]

@@ -2,61 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, unquote
 
 import httpx
 
-from signalbook.client import BadResponse, NotFound
+from signalbook.client import BadResponse
 from signalbook.client.registry import Refusal
 from signalbook.cncf.ids import entity_id
 from signalbook.cncf.messagecatalog import definitions, documents, originals
 from signalbook.cncf.messagecatalog.metaschemas import format_of
-from signalbook.replication.cncf.registry import Requests, route
+from signalbook.replication.cncf.registry import CncfApi, Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
 _ROOT: Final = "messagecatalog"
 _MEMBERS: Final = "messagedefinitions"
-_JSON: Final = {"Content-Type": "application/json"}
 _SERVER: Final = ("createdtimeutc", "updatedtimeutc", "version")
 _PREFIX: Final = "messagedefinition-"
 
 
-class _Catalog:
-    """What both have in common."""
+class _Catalog(CncfApi):
+    """What both drafts have in common."""
 
     kinds = ("messagegroups", "messages")
+    paths = ("messagecatalog", "messagedefinitions")
+    lookup = "messagedefinition"
 
     def __init__(self, requests: Requests) -> None:
-        self._requests = requests
+        super().__init__(requests)
         self._groups: dict[str, JSONObject] = {}
-
-    @property
-    def url(self) -> str:
-        """As the protocol says."""
-        return self._requests.url
-
-    def groups(self) -> Sequence[str]:
-        """As the protocol says."""
-        return self._requests.ids(_ROOT)
-
-    def members(self, group: str) -> Sequence[str]:
-        """As the protocol says."""
-        return self._requests.ids(_ROOT, group, _MEMBERS)
-
-    def holds(self, uri: str) -> bool:
-        """As the protocol says."""
-        return self._requests.holds("messagedefinition", uri)
-
-    def delete(self, group: str, member: str, number: int) -> None:
-        """As the protocol says."""
-        self._requests.delete(_ROOT, group, _MEMBERS, member, "versions", str(number))
 
     def _put(self, group: str, body: JSONObject) -> None:
         sent = {name: value for name, value in body.items() if name not in _SERVER}
-        self._requests.transport.send("PUT", route(_ROOT, group), content=dump_json(sent), headers=_JSON)
+        self._requests.transport.send("PUT", route(_ROOT, group), json=sent)
         self._groups.pop(group, None)
 
     def _group(self, group: str) -> JSONObject:
@@ -68,39 +48,26 @@ class _Catalog:
             self._groups[group] = found
         return self._groups[group]
 
-    def group(self, group: str) -> JSONObject | None:
-        """As the protocol says."""
-        raise NotImplementedError
-
 
 class FirstMessageCatalog(_Catalog):
-    """The first draft, as ``registry.CncfApi`` says."""
+    """The API of the first draft."""
 
     def group(self, group: str) -> JSONObject | None:
-        """As the protocol says."""
         found = self._requests.json(_ROOT, group)
         return _said(definitions.first_group_attributes(found)) if isinstance(found, dict) else None
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
-        """As the protocol says."""
         self._put(group, definitions.render_first_group(_whole(group, attributes)))
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
-        """As the protocol says."""
-        path, owner = (_ROOT, group, _MEMBERS, member, "versions"), self._group(group)
+        owner, last = self._group(group), 0
         before: JSONObject | None = None
-        last = 0
-        for number in self._requests.numbers(*path):
-            try:
-                answer = self._requests.transport.send("GET", route(*path, str(number)))
-            except NotFound:
-                continue  # it was deleted meanwhile (D-21)
-            before = _first(answer, member, owner, before, route(*path, str(number)))
+        for number, response, path in self._documents(group, member):
+            before = _first(response, member, owner, before, path)
             yield number, {**before, "ancestorid": str(last or number)}
             last = number
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        """As the protocol says."""
         form = format_of(self._group(group))
         sent = originals.render_content(form, member, 1, version)
         said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
@@ -115,19 +82,16 @@ class FirstMessageCatalog(_Catalog):
 
 
 class MessageCatalog(_Catalog):
-    """0.1, as ``registry.CncfApi`` says."""
+    """The API of the draft 0.1."""
 
     def group(self, group: str) -> JSONObject | None:
-        """As the protocol says."""
         found = self._requests.json(_ROOT, group)
         return _said(definitions.group_attributes(found, {})) if isinstance(found, dict) else None
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
-        """As the protocol says."""
         self._put(group, definitions.render_group(_whole(group, attributes)))
 
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
-        """As the protocol says."""
         found = self._requests.json(_ROOT, group, _MEMBERS, member, "versions")
         if not isinstance(found, list) or not found:
             return
@@ -147,7 +111,6 @@ class MessageCatalog(_Catalog):
         yield from sorted((int(number), version) for number, version in versions.items())
 
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        """As the protocol says."""
         form = format_of(self._group(group))
         whole = {
             **without_origin(version),
@@ -164,20 +127,22 @@ class MessageCatalog(_Catalog):
         if not body.get("definition"):
             raise Refusal("it says nothing that the CNCF draft can express")
         path = route(_ROOT, group, _MEMBERS)
-        self._requests.transport.send("POST", path, content=dump_json(body), headers=_JSON)
+        self._requests.transport.send("POST", path, json=body)
 
 
-def _first(answer: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str) -> JSONObject:
+def _first(
+    response: httpx.Response, member: str, group: JSONObject, before: JSONObject | None, path: str
+) -> JSONObject:
     """The attributes of a version of the first draft. An id that is only its path is none of its own (A-20)."""
-    headers, form = answer.headers, format_of(group)
+    headers, form = response.headers, format_of(group)
     values = {name: unquote(headers.get(f"{_PREFIX}{name}", "")) for name in ("id", "description", "authority")}
     named = {"description": values["description"], "authority": values["authority"]}
     named |= {"versionuri": "" if values["id"] == path else values["id"]}
-    content = originals.Content(body=answer.content, contenttype=headers.get("content-type"))
+    content = originals.Content(body=response.content, contenttype=headers.get("content-type"))
     try:
-        document = parse_json(answer.content) if form in originals.KNOWN else None
+        document = parse_json(response.content) if form in originals.KNOWN else None
     except JSONError as error:
-        raise BadResponse(f"{answer.url}: a definition of format {form} is JSON: {error}") from None
+        raise BadResponse(f"{response.url}: a definition of format {form} is JSON: {error}") from None
     posted = definitions.first_posted(
         member, form, document, content, {name: text for name, text in named.items() if text}
     )

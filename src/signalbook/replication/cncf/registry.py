@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final
 from urllib.parse import quote
 
-from signalbook.client import BadResponse, ClientError, NotFound, Refused
-from signalbook.client.registry import PAGE, ChangeBatch, NoHistory, ReadableRegistry, Refusal
+import httpx
+
+from signalbook.client import BadResponse, ClientError, Events, NotFound, Refused
+from signalbook.client.registry import PAGE, NoHistory, ReadableRegistry, Refusal
 from signalbook.client.transport import Transport
-from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, schema_path
+from signalbook.cncf.ids import compose, draft_id, entity_id
 from signalbook.replication.comparing import (
     ComparedResource,
     Types,
@@ -20,7 +23,7 @@ from signalbook.replication.comparing import (
     read_versions,
 )
 from signalbook.replication.copying import Hints
-from signalbook.replication.link import Link, within
+from signalbook.replication.link import API_PATHS, Link, within
 from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
@@ -30,42 +33,72 @@ _MAX_DEPTH: Final = 64
 _SEGMENT: Final = "!$&'()*+,;=@:%"
 
 
-class CncfApi(Protocol):
+class CncfApi(ABC):
     """An API of a draft. Ids are those of the API; a Version's attributes hold its document.
 
     Raises ``ClientError``, of which ``Refused`` says that a write was.
     """
 
-    kinds: tuple[str, str]
+    kinds: ClassVar[tuple[str, str]]
     """Plural names of the types of Groups and Resources that it has in xRegistry."""
+    paths: ClassVar[tuple[str, str]]
+    """What it calls the collections of these in its paths."""
+    lookup: ClassVar[str]
+    """The path where a version is looked up by its URI."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
 
     @property
     def url(self) -> str:
         """Its URL, which URIs of its versions are made for."""
+        return self._requests.url
 
     def groups(self) -> Sequence[str]:
         """Ids of all groups."""
+        return self._requests.ids(self.paths[0])
 
+    @abstractmethod
     def group(self, group: str) -> JSONObject | None:
         """A group's attributes, None if it is not there."""
 
+    @abstractmethod
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
         """Create a group."""
 
     def members(self, group: str) -> Sequence[str]:
         """Ids of the schemas or definitions of a group; none if it is not there."""
+        return self._requests.ids(self.paths[0], group, self.paths[1])
 
+    @abstractmethod
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
         """Numbers and attributes of all versions, in ascending order; none if there is no such member."""
 
     def holds(self, uri: str) -> bool:
         """Whether a version with this URI is there (D-5, D-6)."""
+        return self._requests.holds(self.lookup, uri)
 
+    @abstractmethod
     def post(self, group: str, member: str, version: JSONObject) -> None:
         """Add a version, with its authority and its URI as its id (D-17)."""
 
     def delete(self, group: str, member: str, number: int) -> None:
         """Delete a version."""
+        self._requests.delete(*self._versions_path(group, member), str(number))
+
+    def _versions_path(self, group: str, member: str) -> tuple[str, ...]:
+        return self.paths[0], group, self.paths[1], member, "versions"
+
+    def _documents(self, group: str, member: str) -> Iterator[tuple[int, httpx.Response, str]]:
+        """Each version of a member as the API shows its document, with its number and its path."""
+        path = self._versions_path(group, member)
+        for number in self._requests.numbers(*path):
+            address = route(*path, str(number))
+            try:
+                found = self._requests.transport.send("GET", address)
+            except NotFound:
+                continue  # it was deleted meanwhile (D-21)
+            yield number, found, address
 
 
 class Requests:
@@ -82,13 +115,13 @@ class Requests:
     def json(self, *path: str) -> JSON:
         """The JSON at a path, None if nothing is there."""
         try:
-            answer = self.transport.send("GET", route(*path))
+            response = self.transport.send("GET", route(*path))
         except NotFound:
             return None
         try:
-            return parse_json(answer.content, max_depth=_MAX_DEPTH)
+            return parse_json(response.content, max_depth=_MAX_DEPTH)
         except JSONError as error:
-            raise BadResponse(f"{answer.url}: this is no JSON: {error}") from None
+            raise BadResponse(f"{response.url}: this is no JSON: {error}") from None
 
     def ids(self, *path: str) -> list[str]:
         """A list of ids, of objects or as they are; what cannot be one in xRegistry is passed over."""
@@ -116,10 +149,10 @@ class Requests:
     def features(self) -> bool:
         """Whether the API says what it can do, as only Message Catalog 0.1 does (C-27)."""
         try:
-            answer = self.transport.send("OPTIONS", "/messagecatalog")
+            response = self.transport.send("OPTIONS", "/messagecatalog")
         except ClientError:
             return False
-        return b"filterattributes" in answer.content
+        return b"filterattributes" in response.content
 
     def delete(self, *path: str) -> None:
         """Delete what is at a path, if it is there."""
@@ -160,7 +193,6 @@ class CncfSource:
 
     @property
     def url(self) -> str:
-        """As the protocol says."""
         return self._draft.url
 
     def bases(self) -> Mapping[str, str]:
@@ -168,7 +200,6 @@ class CncfSource:
         return {self._draft.kinds[1]: self._draft.url}
 
     def model(self) -> JSONObject:
-        """As the protocol says."""
         groups, members = self._draft.kinds
         return {"groups": {groups: {"singular": groups[:-1], "resources": {members: {"singular": members[:-1]}}}}}
 
@@ -193,7 +224,6 @@ class CncfSource:
         deep: bool,
         page: int = PAGE,  # noqa: ARG002 - there are no pages
     ) -> Iterator[tuple[str, JSONObject]]:
-        """As the protocol says."""
         listed = self._draft.groups if collection.kind is Kind.GROUPS else self._members(collection)
         for name in sorted(map(entity_id, listed()), key=str.lower):
             shown = self.find(collection / name, deep=deep)
@@ -201,19 +231,15 @@ class CncfSource:
                 yield name, shown
 
     def position(self) -> int:
-        """As the protocol says."""
         raise NoHistory(f"{self.url} has the API of a CNCF draft, without a change feed: copy it every so many seconds")
 
-    def changes(self, after: int) -> ChangeBatch:
-        """As the protocol says."""
-        return ChangeBatch(events=(), position=after, more=False)
+    def changes(self, after: int) -> Events:
+        return Events(events=(), position=after, more=False)
 
     def mark(self, position: int) -> str:  # noqa: ARG002 - there is no history
-        """As the protocol says."""
         return ""
 
     def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - there is no change feed
-        """As the protocol says."""
         time.sleep(seconds)
 
     def _members(self, collection: Xid) -> Callable[[], Sequence[str]]:
@@ -224,9 +250,6 @@ class CncfSource:
 
     def _versions(self, group: str, member: str) -> JSONObject:
         return {str(number): version for number, version in self._draft.versions(group, member)}
-
-
-_VERSION_PATHS: Final = {"schemas": schema_path, "messages": message_path}
 
 
 class CncfCopy:
@@ -249,7 +272,7 @@ class CncfCopy:
         for name, shown in self._source.members(self._groups, deep=False):
             if self._link.scope.reaches(self._groups / name):
                 self._group(self._groups / name, shown)
-        for there in self._known_groups():
+        for there in (self._groups / name for name in map(entity_id, self._target.groups())):
             here = self._link.scope.here(there)
             if here is not None and self._link.scope.reaches(here) and self._source.find(here, deep=False) is None:
                 self._rest(here, there, set())
@@ -261,9 +284,6 @@ class CncfCopy:
                 for name in sorted(members):
                     if self._link.scope.holds(collection / name):
                         self._one(collection / name)
-
-    def _known_groups(self) -> Iterator[Xid]:
-        return (self._groups / name for name in map(entity_id, self._target.groups()))
 
     def _group(self, xid: Xid, shown: JSONObject) -> None:
         there = self._link.scope.there(xid)
@@ -332,7 +352,7 @@ class CncfCopy:
         """Delete versions under the source's authority that it does not have (D-9)."""
         group, member = draft_id(there.group_id), draft_id(there.resource_id)
         for number, version in list(self._target.versions(group, member)):
-            path = str(_VERSION_PATHS[self._kind](there / "versions" / str(number)))
+            path = str(API_PATHS[self._kind](there / "versions" / str(number)))
             named = str(version.get("globaluri") or path)
             uri = compose(str(version.get("authority") or ""), named, self._target.url)
             if uri not in uris and within(uri, self._link.base(self._kind)):

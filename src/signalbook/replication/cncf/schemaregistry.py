@@ -3,77 +3,52 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, unquote
 
 import httpx
 
-from signalbook.client import NotFound
 from signalbook.client.registry import Refusal
 from signalbook.cncf.schemaregistry import Stated, draft_format, group_attributes, render_group, version_attributes
-from signalbook.replication.cncf.registry import Requests, route
+from signalbook.replication.cncf.registry import CncfApi, Requests, route
 from signalbook.replication.link import without_origin
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSON, JSONObject
 
 _TIMES: Final = ("createdtimeutc", "updatedtimeutc")
 
 
-class SchemaRegistry:
-    """As ``registry.CncfApi`` says."""
+class SchemaRegistry(CncfApi):
+    """The API of the Schema Registry draft."""
 
     kinds = ("schemagroups", "schemas")
+    paths = ("schemagroups", "schemas")
+    lookup = "schema"
 
     def __init__(self, requests: Requests) -> None:
-        self._requests = requests
+        super().__init__(requests)
         self._stated: dict[str, bool] = {}
 
-    @property
-    def url(self) -> str:
-        """As the protocol says."""
-        return self._requests.url
-
-    def groups(self) -> Sequence[str]:
-        """As the protocol says."""
-        return self._requests.ids("schemagroups")
-
     def group(self, group: str) -> JSONObject | None:
-        """As the protocol says."""
         found = self._requests.json("schemagroups", group)
         if not isinstance(found, dict):
             return None
         return {name: value for name, value in group_attributes(found, {}).items() if value is not None}
 
     def put_group(self, group: str, attributes: Mapping[str, JSON]) -> None:
-        """As the protocol says."""
         whole = {**without_origin(dict(attributes)), "schemagroupid": group, "createdat": "", "modifiedat": ""}
         body = {name: value for name, value in render_group(whole).items() if name not in (*_TIMES, "id")}
-        headers = {"Content-Type": "application/json"}
-        self._requests.transport.send("PUT", route("schemagroups", group), content=dump_json(body), headers=headers)
+        self._requests.transport.send("PUT", route("schemagroups", group), json=body)
         self._stated.pop(group, None)
 
-    def members(self, group: str) -> Sequence[str]:
-        """As the protocol says."""
-        return self._requests.ids("schemagroups", group, "schemas")
-
     def versions(self, group: str, member: str) -> Iterator[tuple[int, JSONObject]]:
-        """As the protocol says."""
-        path = ("schemagroups", group, "schemas", member, "versions")
         before = 0
-        for number in self._requests.numbers(*path):
-            try:
-                answer = self._requests.transport.send("GET", route(*path, str(number)))
-            except NotFound:
-                continue  # it was deleted meanwhile (D-21)
-            yield number, {**_attributes(answer, route(*path, str(number))), "ancestorid": str(before or number)}
+        for number, response, path in self._documents(group, member):
+            yield number, {**_attributes(response, path), "ancestorid": str(before or number)}
             before = number
 
-    def holds(self, uri: str) -> bool:
-        """As the protocol says."""
-        return self._requests.holds("schema", uri)
-
     def post(self, group: str, member: str, version: JSONObject) -> None:
-        """As the protocol says. Raises ``Refusal`` for a document that is kept elsewhere."""
+        """As the API. Raises ``Refusal`` for a document that is kept elsewhere."""
         if not isinstance(version.get("schemabase64"), str):
             raise Refusal("its document is kept elsewhere, which the CNCF draft cannot express")
         said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
@@ -83,13 +58,8 @@ class SchemaRegistry:
         if version.get("contenttype"):
             headers["Content-Type"] = str(version["contenttype"])
         content = base64.b64decode(version["schemabase64"])
-        self._requests.transport.send(
-            "POST", route("schemagroups", group, "schemas", member), content=content, headers=headers
-        )
-
-    def delete(self, group: str, member: str, number: int) -> None:
-        """As the protocol says."""
-        self._requests.delete("schemagroups", group, "schemas", member, "versions", str(number))
+        path = route("schemagroups", group, "schemas", member)
+        self._requests.transport.send("POST", path, content=content, headers=headers)
 
     def _format(self, group: str, version: JSONObject) -> str | None:
         """The format to send: none if the group states it for all its schemas (A-15)."""
@@ -98,18 +68,18 @@ class SchemaRegistry:
         return None if self._stated[group] else draft_format(version)
 
 
-def _attributes(answer: httpx.Response, path: str) -> JSONObject:
+def _attributes(response: httpx.Response, path: str) -> JSONObject:
     """A version's attributes, its document among them. An id that is only its path is none of its own (A-20)."""
-    headers = answer.headers
+    headers = response.headers
     given = Stated(
         format=unquote(headers.get("schema-format", "")),
         description=unquote(headers.get("schema-description", "")),
         authority=headers.get("schema-authority", ""),
         id="" if headers.get("schema-id", "") == path else headers.get("schema-id", ""),
     )
-    found = version_attributes(given, {}, None, answer.content)
-    if answer.is_success:
-        found["schemabase64"] = base64.b64encode(answer.content).decode("ascii")
+    found = version_attributes(given, {}, None, response.content)
+    if response.is_success:
+        found["schemabase64"] = base64.b64encode(response.content).decode("ascii")
     else:
         found["schemaurl"] = headers.get("location", "")
     values = {"contenttype": headers.get("content-type"), "createdat": headers.get("schema-createdtimeutc")}

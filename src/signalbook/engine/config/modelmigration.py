@@ -1,0 +1,232 @@
+"""Model migration: what becomes of stored entities when another model comes into force.
+
+Everything stored is held to the new model in one pass of bounded memory (core/model.md, R70). What complies is then
+brought to it in the same transaction: new defaults, order and validation of Versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Final
+
+from signalbook.engine.write.apply import Change, apply_tree, changes_of
+from signalbook.engine.write.lineage import ORDERED
+from signalbook.engine.write.load import WriteLoader, load_versions
+from signalbook.engine.write.merge import VALIDATION, GroupConstraints
+from signalbook.engine.write.resources import resettle_resource
+from signalbook.engine.write.workingcopies import Context, OwnerCopy, ResourceCopy, Stored, WorkingCopy, WorkingTree
+from signalbook.errors import RegistryError
+from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
+from signalbook.storage.base import Reader, Row, Writer
+from signalbook.values import Finding, JSONObject
+from signalbook.xid import ROOT, Xid
+
+_BATCH: Final = 500
+_MAX_FINDINGS: Final = 100
+
+
+def check_compliance(reader: Reader, model: Model) -> None:
+    """Raise ``model_compliance_error`` naming what does not fit (the first hundred findings).
+
+    Documents where there may be none are ``hasdocument_violation`` (R96); a sticky default where ``maxversions`` is
+    1 is ``setdefaultversionsticky_false`` (R94).
+    """
+    findings = list(islice(_findings(reader, model), _MAX_FINDINGS))
+    if findings:
+        raise compliance_refusal(findings)
+
+
+def compliance_refusal(findings: Collection[Finding]) -> RegistryError:
+    """``model_compliance_error`` with these findings, naming the entities they are in."""
+    listed = ", ".join(dict.fromkeys(finding.path.partition("#")[0] for finding in findings))
+    return RegistryError("model_compliance_error", subject="/model", detail=listed, faults=findings)
+
+
+def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
+    root = reader.get(ROOT)
+    if root is None:
+        return
+    yield from _attributes(root, model.attributes)
+    for groups in _batches(reader.children([root.key])):
+        known = [row for row in groups if row.xid.group_type in model.groups]
+        yield from _unknown(groups, known, "there is no such Group type")
+        for row in known:
+            yield from _attributes(row, model.groups[row.xid.group_type].attributes)
+        yield from _resources(reader, known, model)
+
+
+def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Finding]:
+    owners = {row.key: row for row in groups}
+    for resources in _batches(reader.children(owners)) if owners else ():
+        known = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
+        yield from _unknown(resources, known, "there is no such Resource type")
+        for row, versions in _with_versions(reader, known):
+            yield from _resource(row, versions, model.groups[row.xid.group_type], owners[row.parent])
+        yield from _references(reader, [row for row in known if row.xref is not None], owners, model)
+
+
+def _references(reader: Reader, sources: list[Row], owners: Mapping[int, Row], model: Model) -> Iterator[Finding]:
+    """What is shown through ``xref`` keeps the constraints of the Group that shows it (R110)."""
+    targets = reader.get_many({row.xref for row in sources if row.xref is not None})
+    shown: dict[int, list[JSONObject]] = {row.key: [] for row in targets.values()}
+    for version in reader.children(shown) if shown else ():
+        shown[version.parent].append(version.attributes)
+    for row in sources:
+        target = targets.get(row.xref) if row.xref is not None else None
+        if target is not None:
+            constraints, _ = model.groups[row.xid.group_type].narrowed(owners[row.parent].attributes.get("constraints"))
+            yield from _constrained(row, shown[target.key], constraints, owners[row.parent])
+
+
+def _with_versions(reader: Reader, resources: list[Row]) -> Iterator[tuple[Row, Iterable[Row]]]:
+    """Each Resource with a stream of its Versions, to be read before the next: one query, and no list of them all."""
+    # ``groupby`` gives no empty groups: a Resource without Versions is found by the gap in the parents' keys.
+    grouped = groupby(reader.children([row.key for row in resources]), attrgetter("parent")) if resources else iter(())
+    ahead = next(grouped, None)
+    for row in sorted(resources, key=attrgetter("key")):
+        if ahead is not None and ahead[0] == row.key:
+            yield row, ahead[1]
+            ahead = next(grouped, None)
+        else:
+            yield row, ()
+
+
+def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -> Iterator[Finding]:
+    """One Resource; its Versions pass by one at a time, since there may be many."""
+    kind = group.resources[row.xid.resource_type]
+    _check_sticky(row, kind)
+    if row.xref is None:
+        yield from _attributes(row, kind.metaattributes, {"defaultversionsticky": row.defaultversionsticky})
+    constraints, wrong = group.narrowed(owner.attributes.get("constraints"))
+    for found in wrong:
+        yield _finding(owner.xid, found.code, found.message, found.path)
+    count, roots, first, mismatched = 0, 0, None, set[str]()
+    for version in versions:
+        _check_document(version, kind)
+        yield from _attributes(version, kind.attributes)
+        yield from _constrained(row, [version.attributes], constraints, owner)
+        count, roots = count + 1, roots + (version.ancestorid == version.xid.id)
+        first = first or version
+        mismatched.update(kind.mismatched((first.attributes, version.attributes)))
+    for name in sorted(mismatched):
+        yield _finding(row.xid, "mismatched_version_attribute", f"{name} differs between Versions", name)
+    yield from _lineage(row, count, roots, kind)
+
+
+def _constrained(row: Row, versions: list[JSONObject], constraints: Constraints, owner: Row) -> Iterator[Finding]:
+    try:
+        GroupConstraints(constraints=constraints, group=owner.attributes).check(row.xid, versions)
+    except RegistryError as error:
+        yield _finding(row.xid, error.code, error.title, error.arguments["path"])
+
+
+def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None) -> Iterator[Finding]:
+    """``beside`` are values that are attributes to the model and columns to the store."""
+    stored = {name: value for name, value in row.attributes.items() if name not in VALIDATION}
+    stored |= beside or {}
+    for found in rules.check(stored).findings:
+        yield _finding(row.xid, found.code, found.message, found.path)
+
+
+def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
+    """Roots and numbers of Versions; in an ordered mode the migration sets the ancestors."""
+    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED:
+        yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
+    if kind.maxversions and count > kind.maxversions:
+        yield _finding(row.xid, "maxversions", f"it has {count} Versions, not {kind.maxversions} at most")
+
+
+def _check_sticky(row: Row, kind: ResourceType) -> None:
+    if kind.maxversions == 1 and row.defaultversionsticky:
+        raise RegistryError("setdefaultversionsticky_false", subject=str(row.xid))
+
+
+def _check_document(row: Row, kind: ResourceType) -> None:
+    if not kind.hasdocument and row.document is not None:
+        raise RegistryError("hasdocument_violation", subject=str(row.xid), plural=kind.plural)
+
+
+def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Finding]:
+    xids = {row.xid for row in known}
+    yield from (_finding(row.xid, "type", message) for row in rows if row.xid not in xids)
+
+
+def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
+    return Finding(path=f"{xid}#{path}" if path else str(xid), rule=rule, message=message)
+
+
+def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    stream = iter(rows)
+    while batch := list(islice(stream, _BATCH)):
+        yield batch
+
+
+def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
+    """Bring what was written under ``old`` to ``context.model``; yields what changed.
+
+    An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
+    later ones leave it alone (R72). Ancestors and default Versions follow ``versionmode`` (R242), documents are
+    validated where that is asked for now (R99, R100): ``model_compliance_error`` if any does not hold. Types whose
+    definition stayed the same are not looked at; of the others one Resource at a time is in memory.
+    """
+    root = writer.get(ROOT)
+    for plural, group in context.model.groups.items() if root else ():
+        before = old.groups.get(plural)
+        if root is not None and before is not None and _differ(before, group):
+            for row in writer.children([root.key], plural):
+                yield from _migrate_group(writer, root, row, before, context)
+    if context.problems.errors:
+        raise compliance_refusal(context.problems.findings)
+
+
+def fill_defaults(copy: WorkingCopy, rules: AttributeSet, now: datetime) -> None:
+    """Give ``copy`` the defaults it lacks; that counts as an update (R34)."""
+    stored = {name: value for name, value in copy.attributes.items() if name not in VALIDATION}
+    values = {**copy.attributes, **rules.check(stored).values}
+    if values != copy.attributes:
+        copy.attributes = values
+        copy.touch(now)
+
+
+def _differ(before: GroupType, after: GroupType) -> bool:
+    return before.document["attributes"] != after.document["attributes"] or any(_stale(before, after))
+
+
+def _stale(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
+    """Resource types that were there before, with another definition."""
+    for plural, kind in after.resources.items():
+        known = before.resources.get(plural)
+        if known is not None and known.document != kind.document:
+            yield kind
+
+
+def _migrate_group(writer: Writer, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
+    group = context.model.groups[before.plural]
+    copy = OwnerCopy.of(row)
+    fill_defaults(copy, group.attributes, context.now)
+    yield from _apply(writer, WorkingTree(registry=OwnerCopy.of(root), groups={row.xid: copy}), context)
+    for kind in _stale(before, group):
+        for resource in writer.children([row.key], kind.plural):
+            if resource.xref is None:
+                tree = WorkingTree(registry=OwnerCopy.of(root), resources={resource.xid: ResourceCopy.of(resource)})
+                _migrate_resource(writer, tree.resources[resource.xid], kind, context)
+                yield from _apply(writer, tree, context)
+
+
+def _migrate_resource(writer: Writer, copy: ResourceCopy, kind: ResourceType, context: Context) -> None:
+    load_versions(writer, [copy])
+    fill_defaults(copy, kind.metaattributes, context.now)
+    for version in copy.versions.values():
+        fill_defaults(version, kind.attributes, context.now)
+    # What was loaded for the Resource before is not what is stored now.
+    context = replace(context, stored=Stored())
+    WriteLoader(writer, context).complete(resettle_resource(copy, kind, context))
+
+
+def _apply(writer: Writer, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
+    apply_tree(tree, context.documents, writer)
+    return changes_of(tree, context.model)

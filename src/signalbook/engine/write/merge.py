@@ -1,0 +1,314 @@
+"""What a write makes of the attributes and the document of one entity: the Registry, a Group, a Version.
+
+What does PATCH with null do? See ``merge_attributes``. (core/spec.md "Common Attributes", "<RESOURCE>* Attribute
+Processing", core/http.md "Creating or Updating Entities", "Serializing Resource Domain-Specific Documents".)
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from signalbook.cncf.ids import version_number
+from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
+from signalbook.engine.write.workingcopies import Context, Documents, OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
+from signalbook.errors import RegistryError
+from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, findings_to_error
+from signalbook.values import JSON, JSONObject, dump_json, parse_timestamp
+from signalbook.xid import Kind, Xid
+
+COMMON = frozenset({"self", "shortself", "xid", "epoch", "createdat", "modifiedat"})
+"""Names on every entity that are no plain attributes."""
+
+
+def check_id(body: JSONObject, singular: str, expected: str, subject: Xid) -> None:
+    """An id in the body, if there is one, equals the path's or map key's (R27), else ``mismatched_id``."""
+    name = f"{singular}id"
+    given = body.get(name)
+    if given is None or given == expected:
+        return
+    raise RegistryError(
+        "mismatched_id", subject=str(subject), singular=singular, invalid_id=given, expected_id=expected
+    )
+
+
+def check_epoch(given: JSON, stored: int, subject: Xid) -> None:
+    """An ``epoch`` sent along with an update equals the stored one (R36), else ``mismatched_epoch``."""
+    if given is None:
+        return
+    if not isinstance(given, int) or isinstance(given, bool) or given < 0:
+        raise invalid(subject, "epoch", "it needs to be an unsigned integer")
+    if given != stored:
+        raise RegistryError("mismatched_epoch", subject=str(subject), bad_epoch=given, epoch=stored)
+
+
+def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
+    """Check the epoch, set both timestamps and count ``copy`` as updated (R34-R42).
+
+    A Resource has these in its meta, which errors name (R38).
+    """
+    subject = copy.xid / "meta" if copy.xid.kind is Kind.RESOURCE else copy.xid
+    if copy.before is not None:
+        check_epoch(body.get("epoch"), copy.before.epoch, subject)
+    if "createdat" in body:
+        copy.createdat = _timestamp(body, "createdat", subject) or context.now
+    given = _timestamp(body, "modifiedat", subject)
+    if given is not None and (copy.before is None or given != copy.before.modifiedat):
+        copy.modifiedat = given
+        copy.stamped = True
+    copy.touch(context.now)
+
+
+def merge_attributes(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
+    """The plain attributes a write asks for: PUT takes the body's alone (R142); PATCH lays the body's top-level
+    attributes over the stored ones, null deleting (R144). Names in ``without`` are none of them."""
+    given = {name: value for name, value in body.items() if name not in without}
+    values = {**stored, **given} if mode is WriteMode.MERGE else given
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def checked(values: JSONObject, rules: AttributeSet, subject: Xid) -> JSONObject:
+    """``values`` as they are to be stored. Raises the error for all faults found in them."""
+    result = rules.check(values)
+    if result.findings:
+        raise findings_to_error(result.findings, str(subject))
+    return result.values
+
+
+def invalid(subject: Xid, name: str, detail: str) -> RegistryError:
+    """``invalid_attribute`` for one attribute."""
+    return RegistryError("invalid_attribute", subject=str(subject), name=name, error_detail=detail)
+
+
+def _timestamp(body: JSONObject, name: str, subject: Xid) -> datetime | None:
+    value = body.get(name)
+    if value is None:
+        return None
+    try:
+        return parse_timestamp(value)
+    except (ValueError, TypeError) as error:
+        raise invalid(subject, name, f"{error}") from None
+
+
+_REGISTRY: Final = COMMON | {"registryid", "specversion", "capabilities", "model", "modelsource"}
+
+
+def write_registry(copy: OwnerCopy, body: JSONObject, mode: WriteMode, registryid: str, context: Context) -> None:
+    """Replace or merge the Registry's attributes. ``registryid`` is what the body's must equal (R58)."""
+    check_id(body, "registry", registryid, copy.xid)
+    update(copy, body, context)
+    values = merge_attributes(copy.attributes, body, mode, _REGISTRY)
+    copy.attributes = {**checked(values, context.model.attributes, copy.xid), "registryid": registryid}
+
+
+def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
+    """Create, replace or merge a Group's attributes; without a body an existing one stays, a new one gets defaults."""
+    if intent.body is None and copy.before is not None:
+        return
+    body = intent.body or {}
+    check_id(body, intent.type.singular, copy.xid.id, copy.xid)
+    update(copy, body, context)
+    values = merge_attributes(copy.attributes, body, intent.mode, COMMON | {f"{intent.type.singular}id"})
+    copy.attributes = checked(values, intent.type.attributes, copy.xid)
+
+
+def checked_constraints(copy: OwnerCopy, intent: GroupIntent) -> GroupConstraints:
+    """The constraints in force in this Group (R108). Raises ``invalid_attribute`` for constraints that widen."""
+    constraints, faults = intent.type.narrowed(copy.attributes.get("constraints"))
+    if faults:
+        raise findings_to_error(faults, str(copy.xid))
+    return GroupConstraints(constraints=constraints, group=copy.attributes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConstraints:
+    """The constraints in force in one Group, with the Group's own attributes that ``equals`` compares with."""
+
+    constraints: Constraints
+    group: JSONObject
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to check."""
+        return len(self.constraints) > 0
+
+    def fill(self, plural: str, version: JSONObject) -> JSONObject:
+        """``version`` with the Group's defaults where it has no value (R105)."""
+        return self.constraints.fill(plural, version) if self.constraints else version
+
+    def check(self, resource: Xid, versions: Iterable[JSONObject]) -> None:
+        """Hold all Versions' attributes of one Resource to the constraints (R109), else ``constraint_failure``."""
+        if not self.constraints:
+            return
+        for version in versions:
+            for violation in self.constraints.violations(resource.resource_type, version, self.group):
+                raise RegistryError(
+                    "constraint_failure", subject=str(resource), path=violation.path, kind=violation.kind
+                )
+
+
+def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
+    """What the Group ``copy``, whose own constraints have been checked, demands of its Resources."""
+    constraints, _ = type.narrowed(copy.attributes.get("constraints"))
+    return GroupConstraints(constraints=constraints, group=copy.attributes)
+
+
+JSON_TYPE = "application/json"
+
+
+def names(type: ResourceType) -> tuple[str, str, str]:
+    """``<RESOURCE>``, ``<RESOURCE>base64`` and ``<RESOURCE>url`` of this type."""
+    return type.singular, f"{type.singular}base64", f"{type.singular}url"
+
+
+def from_body(
+    copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType, documents: Documents
+) -> JSONObject:
+    """Take the document out of a metadata body; returns the attributes that go with it, over those of the body.
+
+    Raises ``one_resource`` (R245) and ``invalid_attribute``.
+    """
+    inline, encoded, url = names(type)
+    given = [name for name in (inline, encoded, url) if body.get(name) is not None]
+    if len(given) > 1:
+        listed = ", ".join((inline, encoded, url))
+        raise RegistryError("one_resource", subject=str(copy.xid), list=listed)
+    if not given:
+        return _without_document(copy, body, mode, type)
+    if given == [url]:
+        copy.document = None
+        return {}
+    content_type = _content_type(copy, body, mode, default=mode is WriteMode.MERGE or given == [inline])
+    if given == [inline]:
+        content = _encode(body[inline], type.type_of(content_type or JSON_TYPE))
+    else:
+        content = _decode(body[encoded], encoded, copy.xid)
+    copy.document = documents.keep(content)
+    return {url: None, **({"contenttype": content_type} if content_type else {})}
+
+
+def from_content(copy: VersionCopy, document: DocumentBody, type: ResourceType, documents: Documents) -> JSONObject:
+    """Take the document of a write in document form (R160-R164); returns the attributes that go with it.
+
+    Raises ``one_resource`` when there is both content and a ``<RESOURCE>url``.
+    """
+    _, _, url = names(type)
+    location = document.attributes.get(url)
+    if location is not None and document.content:
+        raise RegistryError("one_resource", subject=str(copy.xid), list=f"{url}, the body")
+    copy.document = documents.keep(document.content)
+    return {"contenttype": document.contenttype, url: location}
+
+
+def _without_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type: ResourceType) -> JSONObject:
+    """No document in the body: a null empties it (R246), silence keeps it unless PUT drops a stored url (R247)."""
+    url = names(type)[2]
+    if any(name in body for name in names(type)) or (mode is WriteMode.REPLACE and url in copy.attributes):
+        copy.document = None
+        return {url: None}
+    return {}
+
+
+def _content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, *, default: bool) -> str | None:
+    """The content type to go by (R248): the body's, on PATCH then the stored one, then the request's own."""
+    given = body.get("contenttype")
+    if given is None and mode is WriteMode.MERGE and "contenttype" not in body:
+        given = copy.attributes.get("contenttype")
+    if given is not None:
+        return given if isinstance(given, str) else None  # the attribute check reports a wrong type
+    return JSON_TYPE if default else None
+
+
+def _encode(value: JSON, kind: str) -> bytes:
+    """The bytes of an inline document: text as it is unless its type is JSON, anything else as JSON."""
+    if isinstance(value, str) and kind != "json":
+        return value.encode("utf-8")
+    return dump_json(value)
+
+
+def _decode(value: JSON, name: str, subject: Xid) -> bytes:
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise invalid(subject, name, "it needs to be a string of base64") from None
+
+
+VALIDATION: Final = (
+    "formatvalidated",
+    "formatvalidatedreason",
+    "compatibilityvalidated",
+    "compatibilityvalidatedreason",
+)
+"""Read-only attributes that hold the outcome of format and compatibility checks."""
+_OF_RESOURCE: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
+_HANDLED: Final = COMMON | _OF_RESOURCE | {"versionid", "ancestorid", "isdefault"}
+
+
+def generate_id(resource: ResourceCopy) -> str:
+    """The next free number, counted on from the highest there ever was (R234)."""
+    while True:
+        resource.versioncounter += 1
+        number = str(resource.versioncounter)
+        if number not in resource.versions:
+            return number
+
+
+def write_version(
+    resource: ResourceCopy, intent: VersionIntent, about: ResourceIntent, limits: GroupConstraints, context: Context
+) -> VersionCopy:
+    """Create or update one Version of ``resource``. Raises ``RegistryError`` for what is wrong with it."""
+    versionid = intent.id or generate_id(resource)
+    version = resource.versions.get(versionid)
+    if version is None:
+        _check_may_name(resource, intent, about.type)
+        xid = resource.xid / "versions" / versionid
+        version = VersionCopy(xid=xid, createdat=context.now, modifiedat=context.now)
+        # A client's number counts, too: versions of the CNCF drafts never get one again, be it deleted (A-19).
+        resource.versioncounter = max(resource.versioncounter, version_number(versionid) or 0)
+    check_id(intent.body, about.type.singular, resource.xid.id, version.xid)
+    check_id(intent.body, "version", versionid, version.xid)
+    update(version, intent.body, context)
+    _take_ancestor(version, intent.body)
+    _take_attributes(version, intent, about.type, limits, context)
+    resource.versions[versionid] = version
+    return version
+
+
+def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: ResourceType) -> None:
+    if intent.id is not None and not type.setversionid:
+        raise RegistryError("versionid_not_allowed", subject=str(resource.xid), plural=type.plural)
+
+
+def _take_ancestor(version: VersionCopy, body: JSONObject) -> None:
+    """A given ``ancestorid`` counts, absent or null leaves it (R239); ``request`` stands for the Version itself."""
+    given = body.get("ancestorid")
+    if given is None:
+        return
+    if not isinstance(given, str) or not given:
+        raise invalid(version.xid, "ancestorid", "it needs to be a versionid")
+    version.ancestorid = version.id if given == "request" else given
+
+
+def _take_attributes(
+    version: VersionCopy, intent: VersionIntent, type: ResourceType, limits: GroupConstraints, context: Context
+) -> None:
+    given = intent.body
+    for name in ("meta", "versions"):  # a Version has none, not even as an extension (R17, GAP 32)
+        if name in given:
+            raise RegistryError("unknown_attribute", subject=str(version.xid), name=name)
+    if intent.document is not None:
+        if not type.hasdocument:
+            raise RegistryError("hasdocument_violation", subject=str(version.xid), plural=type.plural)
+        given = {**given, **from_content(version, intent.document, type, context.documents)}
+    elif type.hasdocument:
+        given = {**given, **from_body(version, given, intent.mode, type, context.documents)}
+    handled = _HANDLED | {f"{type.singular}id"}
+    if type.hasdocument:
+        handled |= {type.singular, f"{type.singular}base64"}
+    # A document-form write merges attributes; a PUT of metadata lists them all.
+    stored = {name: value for name, value in version.attributes.items() if name not in VALIDATION}
+    values = merge_attributes(stored, given, intent.mode, handled)
+    version.attributes = checked(limits.fill(type.plural, values), type.attributes, version.xid)

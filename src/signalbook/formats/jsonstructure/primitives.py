@@ -1,0 +1,137 @@
+"""Which values of one primitive type of JSON Structure are values of another, by their JSON texts."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from signalbook.formats.jsonstructure.types import FLOATS, INTEGERS, LONGS, MAX_DIGITS, PRIMITIVES
+from signalbook.values import JSON, JSONObject
+
+Family = Literal["null", "boolean", "number", "string", "array", "object"]
+# rule, keyword, what is wrong
+Problem = tuple[str, str, str]
+
+# Characters of the longest text that a type has; one that is not here has none.
+_LENGTHS: Final = {"date": 10, "datetime": 38, "time": 27, "uuid": 36}
+# Types whose texts are made of characters that a URI may have.
+_URIS: Final = frozenset({"date", "datetime", "time", "duration", "uuid", "decimal", *LONGS})
+
+
+def family(kind: str) -> Family | None:
+    """The JSON type of a type's values; None for ``any``."""
+    if kind in PRIMITIVES:
+        if kind in ("null", "boolean"):
+            return "null" if kind == "null" else "boolean"
+        return "number" if kind in INTEGERS or kind in FLOATS else "string"
+    if kind == "any":
+        return None
+    return "array" if kind in ("array", "set", "tuple") else "object"
+
+
+def listed(schema: JSONObject) -> list[JSON] | None:
+    """The values of a primitive type that has few: listed ones, true and false, null."""
+    if "const" in schema:
+        return [schema["const"]]
+    if "enum" in schema:
+        return list(schema["enum"])
+    few: dict[str, list[JSON]] = {"boolean": [True, False], "null": [None]}
+    return few.get(schema["type"])
+
+
+def problem(writer: JSONObject, reader: JSONObject) -> Problem | None:
+    """Why values of one primitive type may not be of another of the same JSON type; None if all are.
+
+    ``writer`` has no listed values.
+    """
+    if "enum" in reader or "const" in reader:
+        keyword = "const" if "const" in reader else "enum"
+        return "enum_added", keyword, "only listed values are accepted here, but others may be written"
+    old, new = writer["type"], reader["type"]
+    if family(old) == "number":
+        return _numbers(old, new)
+    if new == "string":
+        return _lengths(writer, reader)
+    if new in LONGS or new == "decimal":
+        return _decimals(writer, reader)
+    if new == "uri" and old in _URIS:
+        return None
+    if old != new:
+        return "type_changed", "type", f"a {old} need not be a {new}"
+    if old == "binary" and (before := _encoding(writer)) != (after := _encoding(reader)):
+        return "encoding_changed", "contentEncoding", f"bytes are written in {before}, but read in {after}"
+    return None
+
+
+def _encoding(schema: JSONObject) -> str:
+    return str(schema.get("contentEncoding", "base64"))
+
+
+def _numbers(old: str, new: str) -> Problem | None:
+    if new in INTEGERS and old not in INTEGERS:
+        return "type_narrowed", "type", f"a {old} may have a fraction, and is written unlike a {new}"
+    low, high = _range(old)
+    least, most = _range(new)
+    if low < least or high > most:
+        return "type_narrowed", "type", f"a {old} may lie outside of {least} to {most}"
+    return None
+
+
+def _range(kind: str) -> tuple[float, float]:
+    limit = FLOATS.get(kind, 0.0) or float("inf")
+    return INTEGERS.get(kind, (-limit, limit))
+
+
+def _lengths(writer: JSONObject, reader: JSONObject) -> Problem | None:
+    most = reader.get("maxLength")
+    if most is None:
+        return None
+    longest = _longest(writer)
+    if longest is None:
+        return "max_length_added", "maxLength", f"texts of more than {most} characters may be written"
+    if longest > most:
+        return "max_length_decreased", "maxLength", f"texts of {longest} characters may be written"
+    return None
+
+
+def _longest(schema: JSONObject) -> int | None:
+    kind = schema["type"]
+    if kind in LONGS:
+        return max(2, *(len(str(bound)) for bound in LONGS[kind]))  # -0 is an integer, too
+    if kind == "decimal":
+        return min(schema["precision"] + 3, MAX_DIGITS) if "precision" in schema else MAX_DIGITS
+    longest: int | None = schema.get("maxLength") if kind == "string" else _LENGTHS.get(kind)
+    return longest
+
+
+def _decimals(writer: JSONObject, reader: JSONObject) -> Problem | None:
+    """Decimal numbers and long integers, which are strings of digits."""
+    old, new = writer["type"], reader["type"]
+    if old not in LONGS and old != "decimal":
+        return "type_changed", "type", f"a {old} need not be a {new}"
+    precision, scale = _digits(writer)
+    if new == "decimal":
+        for keyword, digits in (("precision", precision), ("scale", scale)):
+            if keyword in reader and (digits is None or digits > reader[keyword]):
+                return (
+                    f"{keyword}_decreased",
+                    keyword,
+                    f"decimals may be written with more than {reader[keyword]} digits",
+                )
+        return None
+    least, most = LONGS[new]
+    if old == "decimal" and scale != 0:
+        return "type_narrowed", "type", f"a decimal may have a fraction, which no {new} has"
+    bound = 10 ** (MAX_DIGITS if precision is None else min(precision, MAX_DIGITS)) - 1
+    low, high = LONGS.get(old, (-bound, bound))
+    if low < least or high > most:
+        return "type_narrowed", "type", f"a {old} may lie outside of {least} to {most}"
+    return None
+
+
+def _digits(schema: JSONObject) -> tuple[int | None, int | None]:
+    """How many digits there are at most, and how many of them after the point."""
+    if schema["type"] in LONGS:
+        return max(len(str(abs(bound))) for bound in LONGS[schema["type"]]), 0
+    precision, scale = schema.get("precision"), schema.get("scale")
+    given = [digits for digits in (precision, scale) if digits is not None]
+    return precision, min(given) if given else None

@@ -1,0 +1,166 @@
+"""Which event formats there are, by media type, and the one that every registry and pipeline reads: JSON."""
+
+from __future__ import annotations
+
+import binascii
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from functools import cache
+from typing import Final, Protocol
+
+import msgspec
+
+from signalbook.formats.base import is_json, media_type
+from signalbook.messages.cloudevents import (
+    JSON_BATCH_FORMAT,
+    JSON_FORMAT,
+    CloudEvent,
+    EventError,
+    check_attributes,
+    invalid_event,
+    undecodable_event,
+)
+from signalbook.messages.message import Reason
+from signalbook.values import MAX_DEPTH, MAX_VALUES, Finding, JSONError, JSONObject, dump_json, parse_json
+
+
+class JsonEventFormat:
+    """The JSON event format."""
+
+    def decode(self, body: bytes) -> CloudEvent:
+        """The event in a JSON object. Members that are ``null`` are unset attributes; ``data`` may be ``null``."""
+        members = _members(body)
+        value = members.pop("data", msgspec.UNSET)
+        opaque = members.pop("data_base64", None)
+        attributes = members
+        if None in members.values():
+            attributes = {name: each for name, each in members.items() if each is not None}
+        check_attributes(attributes)
+        if opaque is None:
+            declared = attributes.get("datacontenttype")
+            # Compared before it is parsed: nearly all events say one of these two.
+            if declared in (None, "application/json") or value is msgspec.UNSET or is_json(declared):
+                return CloudEvent(attributes=attributes, value=value, origin=body)
+            return CloudEvent(attributes=attributes, body=_text(value))
+        if value is not msgspec.UNSET:
+            raise invalid_event("data", "exclusive", "an event has either data or data_base64, not both")
+        return CloudEvent(attributes=attributes, body=_binary(opaque))
+
+    def encode(self, event: CloudEvent) -> bytes:
+        """A JSON object. Data as bytes goes into ``data`` as JSON or text where the content type says so."""
+        members: JSONObject = dict(event.attributes)
+        if event.value is not msgspec.UNSET:
+            members["data"] = event.value
+        elif event.body is not None:
+            members.update(_data_member(event.body, event.content_type))
+        return dump_json(members)
+
+    def split(self, body: bytes) -> list[bytes]:
+        """The elements of a JSON array, as they were written; it may be empty."""
+        try:
+            return [bytes(raw) for raw in _batch.decode(body)]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise undecodable_event("json", f"not a JSON array of events: {error}") from None
+
+
+_batch: Final = msgspec.json.Decoder(list[msgspec.Raw])
+JSON_EVENTS: Final = JsonEventFormat()
+
+
+def _members(body: bytes) -> JSONObject:
+    """The members of a JSON object; its data may be as deep as a document on its own."""
+    try:
+        members = parse_json(body, max_depth=MAX_DEPTH + 1, max_values=MAX_VALUES)
+    except JSONError as error:
+        raise undecodable_event("json", f"not JSON: {error}") from None
+    if not isinstance(members, dict):
+        raise invalid_event("", "type", "a CloudEvent in JSON is an object")
+    return members
+
+
+def _text(data: object) -> bytes | None:
+    """Data of a content type other than JSON: its text."""
+    if data is None:
+        return None
+    if not isinstance(data, str):
+        raise invalid_event("data", "type", "data must be a string, as datacontenttype is no JSON type")
+    return data.encode("utf-8")
+
+
+def _binary(data: object) -> bytes:
+    if not isinstance(data, str):
+        raise invalid_event("data_base64", "type", "data_base64 must be a string")
+    try:
+        return b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise invalid_event("data_base64", "base64", f"data_base64 is not base64: {error}") from None
+
+
+def _data_member(body: bytes, content_type: str) -> JSONObject:
+    if content_type:
+        try:
+            if is_json(content_type):
+                return {"data": msgspec.Raw(dump_json(parse_json(body)))}
+            if media_type(content_type).startswith("text/"):
+                return {"data": body.decode("utf-8")}
+        except (JSONError, UnicodeDecodeError):
+            pass
+    return {"data_base64": b64encode(body).decode("ascii")}
+
+
+AVRO_FORMAT: Final = "application/cloudevents+avro"
+PROTOBUF_FORMAT: Final = "application/cloudevents+protobuf"
+PROTOBUF_BATCH_FORMAT: Final = "application/cloudevents-batch+protobuf"
+
+
+def find_format(content_type: str) -> EventFormat:
+    """The format a content type names. Raises ``EventError`` (``unsupported_format``) if nothing reads it (K-21)."""
+    found = _FORMATS.get(content_type) or _FORMATS.get(media_type(content_type))
+    if found is None:
+        text = f"no decoder for events of content type {content_type!r}; there are: {', '.join(_FORMATS)}"
+        raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="", rule="content_type", message=text)])
+    return found()
+
+
+def _json() -> EventFormat:
+    return JSON_EVENTS
+
+
+@cache
+def _avro() -> EventFormat:
+    from signalbook.messages.eventformats.avro import AvroEventFormat
+
+    return AvroEventFormat()
+
+
+@cache
+def _protobuf() -> EventFormat:
+    from signalbook.messages.eventformats.protobuf import ProtobufEventFormat
+
+    return ProtobufEventFormat()
+
+
+# Those that need a library are made when the first such event comes.
+_FORMATS: Final[dict[str, Callable[[], EventFormat]]] = {
+    JSON_FORMAT: _json,
+    JSON_BATCH_FORMAT: _json,
+    AVRO_FORMAT: _avro,
+    PROTOBUF_FORMAT: _protobuf,
+    PROTOBUF_BATCH_FORMAT: _protobuf,
+}
+
+
+class EventFormat(Protocol):
+    """One way to write an event as bytes."""
+
+    def decode(self, body: bytes) -> CloudEvent:
+        """The valid event in ``body``. Raises ``EventError``."""
+        ...
+
+    def encode(self, event: CloudEvent) -> bytes:
+        """The event as bytes that ``decode`` reads back."""
+        ...
+
+    def split(self, body: bytes) -> list[bytes]:
+        """The events of a batch, each as its own bytes. Raises ``EventError``."""
+        ...

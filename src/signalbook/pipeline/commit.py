@@ -1,0 +1,230 @@
+"""From a processed batch to tables that have its rows exactly once: every batch of an output folder goes through here.
+
+1. The tasks stage files, and the totals are checked. Killed here, the batch was never begun: staged files are swept.
+2. Each file is assigned to a table (``assign_tables``), and the batch is entered in the journal as *prepared*.
+3. The tables commit, one after the other, and the entry becomes *committed*. Killed here, ``complete_unfinished`` does
+   all of this step again: a table that has the batch already takes nothing twice.
+
+The assignment is made once, in step 2, and not when a commit is repeated: meanwhile a definition may have changed, and
+the same file must not go to two tables.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline.errors import PipelineError, disk_failure
+from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
+from signalbook.pipeline.landing.tasks import Attempt
+from signalbook.pipeline.tables.base import Outdated, Tables
+from signalbook.pipeline.tables.catalogs import agree
+from signalbook.pipeline.tables.evolution import Incompatible
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.reading import open_tables
+from signalbook.values import now
+
+
+def assign_tables(tables: Tables, output: Path, batch: JournalEntry) -> JournalEntry:
+    """``batch`` with each staged file assigned to a table that accepts its columns, and to a folder there.
+
+    Raises ``PipelineError`` if someone else changed a table.
+    """
+    files: list[DataFile] = []
+    # So that each table is looked at once, and not for each of thousands of files.
+    for table, group in groupby(sorted(batch.files, key=_table), key=_table):
+        files += _assigned(tables, output, batch, table, list(group))
+    return replace(batch, files=tuple(files))
+
+
+def _table(file: DataFile) -> TableName:
+    return file.table
+
+
+def _assigned(
+    tables: Tables, output: Path, batch: JournalEntry, table: TableName, files: Sequence[DataFile]
+) -> list[DataFile]:
+    # the columns depend on the definition alone, so they are those of all files
+    chosen = _accepting_table(tables, table, pq.read_schema(output / files[0].staged))
+    folder = tables.folder(chosen, batch)
+    return [replace(file, table=chosen, name=folder + file.name) for file in files]
+
+
+def _accepting_table(tables: Tables, table: TableName, columns: pa.Schema) -> TableName:
+    """The newest table of a definition that takes ``columns``, or one that is to be made."""
+    there = tables.versions(table)
+    # Newest first; a definition that changed back finds an older table that takes its columns again.
+    for version in reversed(there):
+        try:
+            tables.follow(version, columns)
+        except Incompatible as error:
+            if table == DEAD_LETTERS:
+                raise PipelineError(f"table {table} was changed by someone else: {error}. Rename it away") from error
+        else:
+            return version
+    return table.numbered(there[-1].version + 1) if there else table
+
+
+# A stream that writes to the same folder lets go of it between batches.
+PATIENCE: Final = 60.0
+
+
+def land(
+    attempt: Attempt,
+    session: SparkSession,
+    show: ShowProgress,
+    worthwhile: Callable[[JournalEntry], bool] = lambda _: True,
+) -> JournalEntry:
+    """Process a batch and commit it, or only process it if what came out is not ``worthwhile``.
+
+    Raises ``PipelineError`` with nothing of it committed, or nothing left to do but what ``complete_unfinished`` does.
+    """
+    journal = attempt.journal
+    # also of a stream's later batches: others may have been the first to land something here
+    check_format(journal, attempt.table_format)
+    with sweep_on_failure(journal):
+        processed = attempt.process(session, show)
+        if not worthwhile(processed):
+            journal.sweep()
+            return processed
+        # Opened after the processing, which may take hours: what tables look like is read now, and kept until the
+        # commit.
+        tables = open_tables(journal.output, processed.table_format)
+        batch = assign_tables(tables, journal.output, processed)
+    return prepare_and_commit(journal, tables, batch, show)
+
+
+def prepare_and_commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProgress) -> JournalEntry:
+    """Enter a batch whose files are all staged, and commit it.
+
+    Killed before the first line, it was never begun: the next run sweeps its files. Killed after it,
+    ``complete_unfinished`` of whatever works on the folder next repeats the commit from the entry alone.
+    """
+    journal.prepare(batch)
+    show(Progress(stage="prepared"))
+    return commit(journal, tables, batch, show)
+
+
+def complete_unfinished(journal: Journal, show: ShowProgress) -> dict[str, JournalEntry]:
+    """Complete the batches that died while they were committed, by their ids, and remove what dead runs staged.
+
+    Called with the folder locked, before anything else is done in it.
+    """
+    completed: dict[str, JournalEntry] = {}
+    for batch in journal.unfinished():
+        tables = open_tables(journal.output, batch.table_format)
+        with suppress(Withdrawn):  # its work is undone, and that was all there was to do
+            completed[batch.id] = commit(journal, tables, batch, show)
+    # only now: prepared batches still had files there
+    journal.sweep()
+    return completed
+
+
+def commit(journal: Journal, tables: Tables, batch: JournalEntry, show: ShowProgress) -> JournalEntry:
+    """Commit a prepared batch table by table; after a crash again, as often as it takes."""
+    started = time.monotonic()
+    losing = {file.table for file in batch.removed}
+    # tables that lose files come first: if someone else took such a file away, nothing is committed yet and the batch
+    # can be withdrawn; once one table has it, the others must follow
+    names = sorted(losing) + sorted({file.table for file in batch.files} - losing)
+    parts = _by_table(batch)
+    for number, table in enumerate(names):
+        show(Progress(stage="committing", done=number, total=len(names)))
+        with _withdrawn(journal, batch, hopeless=number == 0 and table in losing):
+            tables.commit(parts[table], table)
+    # only when all tables have it: until then every run starts by doing the above again
+    committed = replace(batch, seconds=batch.seconds + time.monotonic() - started, finished=now())
+    journal.commit(committed)
+    journal.sweep()
+    show(Progress(stage="committed", done=len(names), total=len(names)))
+    return committed
+
+
+# Each part keeps the id of the whole batch: a table recognises by it what it has already.
+def _by_table(batch: JournalEntry) -> dict[TableName, JournalEntry]:
+    """The part of a batch that each table gets, so that not each of thousands looks through the files of all."""
+    files, removed = defaultdict[TableName, list[DataFile]](list), defaultdict[TableName, list[DataFile]](list)
+    for found, into in ((batch.files, files), (batch.removed, removed)):
+        for file in found:
+            into[file.table].append(file)
+    return {
+        table: replace(batch, files=tuple(files[table]), removed=tuple(removed[table])) for table in {*files, *removed}
+    }
+
+
+def check_same_input(done: JournalEntry, origin: str) -> None:
+    """Raise ``PipelineError`` unless a committed batch is of the input ``origin``."""
+    if done.origin != origin:
+        raise PipelineError(
+            f"batch {done.id!r} was committed for other input: a batch id stands for one input; give this one its own"
+        )
+
+
+def check_format(journal: Journal, wanted: TableFormat) -> None:
+    """Raise ``PipelineError`` if the tables here are of another format.
+
+    Two would lay their files into the same folders, and neither's readers could read them.
+    """
+    there = journal.table_format()
+    if there not in (None, wanted):
+        raise PipelineError(
+            f"the tables in {journal.output} are {there}: choose that format, or another output for {wanted}"
+        )
+
+
+def check_tables(journal: Journal, job: Job) -> None:
+    """Raise ``PipelineError`` if the tables here are of another format than the job's, or in another catalog."""
+    check_format(journal, job.table_format)
+    agree(journal, job.catalog)
+
+
+def check_reachable(journal: Journal, table_format: TableFormat) -> None:
+    """Raise ``PipelineError`` if tables cannot be reached: better now than when the input has been read."""
+    open_tables(journal.output, table_format).versions(DEAD_LETTERS)
+
+
+class Withdrawn(PipelineError):
+    """A compaction or replay of files that are no longer there: it is taken back, and everything is as before it."""
+
+
+@contextmanager
+def _withdrawn(journal: Journal, batch: JournalEntry, *, hopeless: bool) -> Iterator[None]:
+    """Take back a ``hopeless`` batch that is outdated, and raise ``Withdrawn``: it would block the folder for ever."""
+    try:
+        yield
+    except Outdated as error:
+        # Once one table has its part, the batch can only go forward: taking it back would lose or double rows there.
+        if not hopeless:
+            raise
+        journal.withdraw(batch)
+        raise Withdrawn(f"{error}; nothing was done: run it again") from error
+
+
+@contextmanager
+def disk_errors(output: Path) -> Iterator[None]:
+    """Raise ``PipelineError`` for a disk that fails, with the folder in it."""
+    try:
+        yield
+    except OSError as error:
+        raise disk_failure(error, output) from error
+
+
+@contextmanager
+def sweep_on_failure(journal: Journal) -> Iterator[None]:
+    """Remove the staged files of an attempt that fails."""
+    try:
+        yield
+    except BaseException:
+        journal.sweep()
+        raise

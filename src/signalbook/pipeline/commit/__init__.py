@@ -1,1 +1,0 @@
-"""From staged files to tables, exactly once: the journal and the commit of a batch."""

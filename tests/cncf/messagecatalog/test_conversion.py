@@ -1,0 +1,216 @@
+"""Definitions as messages of xRegistry, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.cncf.messagecatalog.conversion import definition_to_message, message_to_definition
+from signalbook.cncf.messagecatalog.metaschemas import format_attributes
+from signalbook.cncf.messagecatalog.validation import metaschema_findings
+
+CLOUDEVENTS = {"envelope": "CloudEvents/1.0"}
+
+
+def test_cloudevents() -> None:
+    """J-13 to J-15, C-24."""
+    attributes = {
+        "type": {"value": "a.b", "description": "d"},
+        "source": {"value": "/shops/{shop}"},
+        "subject": {"value": "{+path}"},
+        "dataschema": {"value": "urn:x:1", "schematype": "Avro"},
+        "datacontenttype": {"value": "application/avro", "required": True},
+        "colour": {"value": "{a}-{b}"},
+        "count": {"value": 5},
+        "group": {"value": "/{group-id}"},
+    }
+    message = definition_to_message("CloudEvents", {"attributes": attributes}, CLOUDEVENTS)
+    assert message == {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {
+            "type": {"value": "a.b", "required": True, "description": "d"},
+            "source": {"value": "/shops/{shop}", "required": True},
+            "subject": {"value": "{+path}", "type": "string"},  # J-17: above level 1
+            "dataschema": {"value": "urn:x:1"},
+            "datacontenttype": {"value": "application/avro", "required": True},
+            "colour": {"value": "{a}-{b}", "type": "uritemplate"},
+            "count": {"value": "5", "type": "integer"},
+            "group": {"value": "/{group_id}", "type": "uritemplate"},  # C-21
+        },
+        "dataschemaformat": "Avro/1.11",
+        "dataschemauri": "urn:x:1",
+    }
+
+
+def test_amqp() -> None:
+    """J-13: dashed names; a header's fields are values, with xRegistry's defaults."""
+    definition = {
+        "header": {"durable": {"value": "true"}, "ttl": {"value": "{ttl}"}},
+        "properties": {"messageid": {"value": "{id}"}, "absoluteexpirytime": {"required": True}},
+        "applicationproperties": {"colour": {"value": "red"}, "Colour": {"value": "has no place"}},
+        "applicationdata": {
+            "dataschema": {"schematype": "JSON", "schema": {"type": "object"}},
+            "amqpencoding": "Value",
+        },
+    }
+    message = definition_to_message("AMQP", definition, {"protocol": "AMQP/1.0"})
+    assert message == {
+        "protocol": "AMQP/1.0",
+        "protocoloptions": {
+            "header": {"durable": True, "priority": 4, "first-acquirer": False, "delivery-count": 0},
+            "properties": {
+                "message-id": {"value": "{id}", "type": "uritemplate"},
+                "absolute-expiry-time": {"required": True},
+            },
+            "application-properties": {"colour": {"value": "red"}},
+            "amqpencoding": "Value",
+        },
+        "dataschemaformat": "JsonSchema/draft-07",
+        "dataschema": {"type": "object"},
+    }
+
+
+def test_mqtt_and_nats() -> None:
+    """J-13: user properties are a list in xRegistry."""
+    publish = {"qos": {"value": 1}, "topicname": {"value": "a/{b}"}, "correlationdata": {"value": "AQ"}}
+    message = definition_to_message(
+        "MQTT", {"publish": publish, "userproperty": {"A b": {"value": "x", "required": True}}}, {}
+    )
+    assert message["protocol"] == "MQTT/5.0"
+    assert message["protocoloptions"] == {
+        "qos": 1,
+        "topic_name": "a/{b}",
+        "correlation_data": "AQ",
+        "user_properties": [{"name": "A b", "value": "x", "required": True}],
+    }
+    assert (
+        definition_to_message("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, {})["protocol"] == "MQTT/3.1.1"
+    )
+    nats = {"pub": {"subject": {"value": "a.b"}, "replyto": {"value": "{+r} "}}}
+    assert definition_to_message("NATS", nats, {"protocol": "NATS"})["protocoloptions"] == {"subject": "a.b"}
+
+
+def test_messages_with_envelope_and_protocol_keep_both() -> None:
+    """J-18: the protocol is a section more."""
+    message = {
+        **CLOUDEVENTS,
+        "envelopemetadata": {"type": {"value": "a.b", "required": True}},
+        "envelopeoptions": {"mode": "binary"},
+        "protocol": "KAFKA",
+        "protocoloptions": {"topic": "t"},
+    }
+    definition = message_to_definition("CloudEvents", message)
+    assert definition == {
+        "attributes": {"type": {"value": "a.b", "required": True}},
+        "protocol": {"name": "KAFKA", "options": {"topic": "t"}},
+        "envelope": {"options": {"mode": "binary"}},
+    }
+    assert list(metaschema_findings("CloudEvents", "a.b", definition)) == []
+    assert definition_to_message("CloudEvents", definition, CLOUDEVENTS) == message
+
+
+@pytest.mark.parametrize(
+    ("format", "message"),
+    [
+        ("HTTP", {"protocol": "HTTP", "protocoloptions": {"method": "POST"}}),
+        (
+            "KAFKA",
+            {
+                "protocol": "KAFKA",
+                "protocoloptions": {"topic": "t"},
+                "dataschemaformat": "Avro/1.11",
+                "dataschemauri": "u:x",
+            },
+        ),
+        ("xRegistry", {"protocol": "NATS", "protocoloptions": {"subject": "a"}, "datacontenttype": "a/b"}),
+    ],
+)
+def test_formats_that_no_draft_has(format: str, message: Any) -> None:
+    """J-18: options, or all of a message that defines it."""
+    assert definition_to_message(format, message_to_definition(format, message), format_attributes(format)) == message
+
+
+def test_what_xregistry_says_elsewhere_is_shown_where_the_drafts_have_it() -> None:
+    message = {"protocol": "MQTT/3.1.1", "protocoloptions": {"qos": 1}, "datacontenttype": "a/b"}
+    assert message_to_definition("MQTT", message)["publish"] == {
+        "mqttversion": {"value": "3.1.1"},
+        "qos": {"value": 1},
+        "contenttype": {"value": "a/b"},
+    }
+    header = {"header": {"durable": False, "priority": 4, "delivery-count": 0, "first-acquirer": False}}
+    shown = message_to_definition("AMQP", {"protocol": "AMQP/1.0", "protocoloptions": header})
+    assert list(metaschema_findings("AMQP", "a", shown)) == []
+
+
+_TEXT = st.sampled_from(["", "x", "{a}", "{+a}", "a {b}", "7", "ä" * 3000])
+_TEMPLATE = st.fixed_dictionaries({"value": _TEXT}, optional={"required": st.booleans(), "description": st.just("d")})
+_SCHEMA = st.fixed_dictionaries(
+    {},
+    optional={
+        "value": st.sampled_from(["urn:x", "/schemagroups/g/schemas/s"]),
+        "schematype": st.sampled_from(["Avro", "JSON", "ours", "Avro/1.9"]),
+        "schema": st.just({"type": "object"}),
+    },
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["messageid", "to", "subject", "replyto", "creationtime", "groupid"]), _TEMPLATE),
+    st.dictionaries(st.sampled_from(["colour", "x-y", "Upper"]), _TEMPLATE),
+    _SCHEMA,
+)
+def test_what_was_projected_is_projected_the_same_again(properties: Any, annotations: Any, schema: Any) -> None:
+    """What xRegistry holds is stable: reading and writing it back changes nothing more."""
+    definition = {
+        "properties": properties,
+        "messageannotations": annotations,
+        "applicationdata": {"dataschema": schema},
+    }
+    message = definition_to_message("AMQP", definition, {"protocol": "AMQP/1.0"})
+    shown = message_to_definition("AMQP", message)
+    assert definition_to_message("AMQP", shown, {"protocol": "AMQP/1.0"}) == message
+    assert message_to_definition("AMQP", definition_to_message("AMQP", shown, {"protocol": "AMQP/1.0"})) == shown
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        (
+            {"value": "urn:x", "schematype": "JSON"},
+            {"dataschemaformat": "JsonSchema/draft-07", "dataschemauri": "urn:x"},
+        ),
+        (
+            {"schema": {"$schema": "https://json-schema.org/draft/2020-12/schema"}},
+            {
+                "dataschemaformat": "JsonSchema/draft/2020-12",
+                "dataschema": {"$schema": "https://json-schema.org/draft/2020-12/schema"},
+            },
+        ),
+        (
+            {"value": "urn:x", "schema": {"type": "record"}},
+            {"dataschemaformat": "Avro/1.11", "dataschema": {"type": "record"}},
+        ),
+        ({"schema": "<xs:schema/>"}, {"dataschemaformat": "XSD/1.0", "dataschema": "<xs:schema/>"}),
+        ({"schema": "message A {}"}, {"dataschemaformat": "Protobuf/3", "dataschema": "message A {}"}),
+        ({"value": "urn:x", "schematype": "XSD/1.1"}, {"dataschemaformat": "XSD/1.1", "dataschemauri": "urn:x"}),
+        ({"value": "urn:x", "schematype": "ours"}, {}),
+        ({"value": "urn:x"}, {}),
+        ({"value": "urn:{x}", "schematype": "Avro"}, {}),
+    ],
+)
+def test_data_schemas(schema: Any, wanted: Any) -> None:
+    """C-23, J-14: inline wins; a format that cannot be told is not guessed."""
+    message = definition_to_message("NATS", {"payload": {"dataschema": schema}}, {})
+    assert {name: value for name, value in message.items() if name.startswith("data")} == wanted
+
+
+def test_the_content_type_tells_the_format_of_a_schema() -> None:
+    """J-14."""
+    definition = {
+        "publish": {"contenttype": {"value": "application/json"}},
+        "payload": {"dataschema": {"value": "urn:x"}},
+    }
+    assert definition_to_message("MQTT", definition, {})["dataschemaformat"] == "JsonSchema/draft-07"

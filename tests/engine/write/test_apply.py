@@ -1,0 +1,168 @@
+"""Changes of one interaction: what is reported of each subject, and how several are put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, coalesce
+from signalbook.values import JSON, JSONObject
+
+
+def change(xid: str, action: str, *changed: str) -> Change:
+    return Change(xid=xid, entity=Entity.GROUP, action=Action(action), changed=changed)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (change("/a/1", "updated", "x", "y"), change("/a/1", "updated", "y", "z"), ("updated", "x", "y", "z")),
+        (change("/a/1", "created"), change("/a/1", "updated", "x"), ("created",)),
+        (change("/a/1", "created"), change("/a/1", "deleted"), ("deleted",)),
+        (change("/a/1", "deprecation", "x"), change("/a/1", "deprecation", "y"), ("deprecation", "x", "y")),
+    ],
+)
+def test_one_subject(one: Change, other: Change, expected: tuple[str, ...]) -> None:
+    """R297, R298."""
+    assert coalesce([one, other]) == [change("/a/1", *expected)]
+
+
+def test_different_subjects_and_kinds_stay() -> None:
+    """R297, R303: a deprecation stands beside its update"""
+    told = [change("/a/1", "updated", "x"), change("/a/2", "updated", "x"), change("/a/1", "deprecation", "y")]
+    assert coalesce(told) == told
+
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Registry
+
+D1 = "/dirs/d1"
+F1 = f"{D1}/files/f1"
+V1, V2 = f"{F1}/versions/v1", f"{F1}/versions/v2"
+
+
+def told(result: WriteResult) -> dict[str, set[str]]:
+    """Type and subject of each change with its names, the stamps every update brings left out."""
+    stamps = {"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"}
+    return {f"{c.entity}.{c.action} {c.xid}": set(c.changed) - stamps for c in result.changes}
+
+
+@pytest.fixture
+def tree(registry: Registry) -> Registry:
+    registry.put(F1, {"versions": {"v1": {"name": "one"}, "v2": {"description": "two"}}})
+    return registry
+
+
+def test_created(registry: Registry) -> None:
+    """R302, R304, R307: one event each, and no updates of what is new."""
+    assert told(registry.put(F1, {"versionid": "v1"})) == {
+        "registry.updated /": {"dirs", "dirscount"},
+        f"group.created {D1}": set(),
+        f"resource.created {F1}": set(),
+        f"version.created {V1}": set(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("PATCH", "/", {"name": "n"}, {"registry.updated /": {"name"}}),
+        ("PATCH", D1, {"name": "n"}, {f"group.updated {D1}": {"name"}}),
+        ("PUT", f"{D1}/files/f2", {"versionid": "x"}, {
+            f"group.updated {D1}": {"files", "filescount"},
+            f"resource.created {D1}/files/f2": set(),
+            f"version.created {D1}/files/f2/versions/x": set(),
+        }),
+        ("PATCH", V1, {"labels": {}}, {f"version.updated {V1}": {"labels"}}),
+        ("PATCH", V2, {"name": "n"}, {f"resource.updated {F1}": {"name"}, f"version.updated {V2}": {"name"}}),
+        ("PATCH", F1, {"file": 1}, {
+            f"resource.updated {F1}": {"file", "contenttype"},
+            f"version.updated {V2}": {"file", "contenttype"},
+        }),
+        ("PATCH", f"{F1}/meta", {"labels": {"a": "b"}}, {f"resource.updated {F1}": {"meta.labels"}}),
+        ("DELETE", V1, None, {
+            f"resource.updated {F1}": {"versions", "versionscount", "ancestorid"},
+            f"version.updated {V2}": {"ancestorid"},
+            f"version.deleted {V1}": set(),
+        }),
+        ("DELETE", F1, None, {
+            f"group.updated {D1}": {"files", "filescount"},
+            f"resource.deleted {F1}": set(),
+            f"version.deleted {V1}": set(),
+            f"version.deleted {V2}": set(),
+        }),
+        ("DELETE", D1, None, {
+            "registry.updated /": {"dirs", "dirscount"},
+            f"group.deleted {D1}": set(),
+            f"resource.deleted {F1}": set(),
+            f"version.deleted {V1}": set(),
+            f"version.deleted {V2}": set(),
+        }),
+        ("PATCH", D1, {"deprecated": {"alternative": "https://x.example"}}, {
+            f"group.updated {D1}": {"deprecated"},
+            f"group.deprecation {D1}": {"alternative"},
+        }),
+        ("PATCH", f"{F1}/meta", {"deprecated": {"x": 1}}, {
+            f"resource.updated {F1}": {"meta.deprecated"},
+            f"resource.deprecation {F1}": {"x"},
+        }),
+    ],
+)  # fmt: skip
+def test_changes(tree: Registry, method: str, path: str, body: JSON, expected: JSONObject) -> None:
+    """R300-R308."""
+    assert told(tree.send(method, path, body)) == expected
+
+
+def test_moved_default(tree: Registry) -> None:
+    """R299, R306: all the default Version shows changes, yet no Version is updated."""
+    result = tree.patch(f"{F1}/meta", {"defaultversionid": "v1"})
+    (change,) = result.changes
+    assert (change.xid, str(change.entity)) == (F1, "resource")
+    assert {"meta.defaultversionid", "meta.defaultversionsticky", "name", "description", "versionid"} <= set(
+        change.changed
+    )
+    assert len(change.changed) == len(set(change.changed))
+
+
+def test_new_default(tree: Registry) -> None:
+    """R305."""
+    found = told(tree.post(F1, {"versionid": "v3"}))
+    assert {"versions", "versionscount", "meta.defaultversionid", "description"} <= found[f"resource.updated {F1}"]
+    assert set(found) == {f"resource.updated {F1}", f"version.created {F1}/versions/v3"}
+
+
+def test_configuration(tree: Registry) -> None:
+    """R301, R39."""
+    assert told(tree.configure("capabilities", {"flags": []}, "PATCH")) == {
+        "capabilities.updated /capabilities": {"flags"},
+        "registry.updated /": {"capabilities"},
+    }
+    files = {"files": {"singular": "file", "attributes": {"*": {"type": "any"}}}}
+    found = told(
+        tree.configure("modelsource", {"groups": {"dirs": {"singular": "dir", "resources": files, "description": "d"}}})
+    )
+    assert set(found) == {"modelsource.updated /modelsource", "model.updated /model", "registry.updated /"}
+    assert found["registry.updated /"] == {"modelsource", "model"}
+
+
+@pytest.mark.parametrize(
+    ("path", "cascaded"),
+    [(V1, {V1: False}), (F1, {F1: False, V1: True, V2: True}), (D1, {D1: False, F1: True, V1: True, V2: True})],
+)
+def test_what_went_with_its_owner(tree: Registry, path: str, cascaded: dict[str, bool]) -> None:
+    """D-19: it is known from what was asked to go"""
+    gone = {change.xid: change.cascaded for change in tree.delete(path).changes if change.action is Action.DELETED}
+    assert gone == cascaded
+    assert {change.xid: change.cascaded for change in tree.outbox() if change.xid in gone} == cascaded
+
+
+def test_outbox(tree: Registry) -> None:
+    """What was told is what is in the outbox, all of one session under one correlation id (R296)."""
+    before = len(tree.outbox())
+    with tree.engine.writing():
+        pass
+    assert len(tree.outbox()) == before
+    result = tree.patch(D1, {"name": "n"})
+    assert tuple(tree.outbox()[before:]) == result.changes
+    assert Change.from_json(result.changes[0].to_json()) == result.changes[0]

@@ -1,0 +1,290 @@
+"""Which JSON Structure documents may follow which."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from signalbook.formats import SchemaError
+from signalbook.formats.compatibility import RULES, SchemaText, rules, violations
+from signalbook.formats.jsonstructure import FORMAT
+from signalbook.values import JSON, JSONObject, dump_json
+
+DRAFT = "JsonStructure/draft-04"
+HEAD = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/doc", "name": "Doc"}
+TEXT: JSON = {"type": "string"}
+INT: JSON = {"type": "int32"}
+
+
+def text(**more: JSON) -> SchemaText:
+    return SchemaText(document=dump_json({**HEAD, **more}), format=DRAFT)
+
+
+def closed(required: list[Any] | None = None, **members: JSON) -> JSONObject:
+    named = {} if required is None else {"required": required}
+    return {"type": "object", "properties": members, "additionalProperties": False, **named}
+
+
+def opened(required: list[Any] | None = None, **members: JSON) -> JSONObject:
+    found = closed(required, **members)
+    del found["additionalProperties"]
+    return found
+
+
+def of(member: JSON) -> JSONObject:
+    """A type as the one property ``v`` of a closed object."""
+    return closed(["v"], v=member)
+
+
+def ref(name: str) -> JSON:
+    return {"type": {"$ref": f"#/definitions/{name}"}}
+
+
+def why(new: JSONObject, old: JSONObject, direction: str = "backward") -> list[tuple[str, str]]:
+    return [(found.path, found.rule) for _, found in violations(direction, text(**new), text(**old))]
+
+
+V = "/properties/v"
+PAIRS: list[tuple[JSON, JSON, str | None, str | None]] = [
+    # old, new, rule that backward breaks, rule that forward breaks
+    (INT, {"type": "integer"}, None, None),
+    ({"type": "int8"}, {"type": "int16"}, None, "type_narrowed"),
+    ({"type": "uint8"}, {"type": "int16"}, None, "type_narrowed"),
+    ({"type": "uint16"}, {"type": "int16"}, "type_narrowed", "type_narrowed"),
+    (INT, {"type": "number"}, None, "type_narrowed"),
+    (INT, {"type": "double"}, None, "type_narrowed"),
+    ({"type": "int16"}, {"type": "float8"}, "type_narrowed", "type_narrowed"),
+    ({"type": "float"}, {"type": "double"}, None, "type_narrowed"),
+    ({"type": "double"}, {"type": "number"}, None, "type_narrowed"),
+    (INT, {"type": "int64"}, "type_changed", "type_changed"),  # a number becomes a string
+    ({"type": "int64"}, {"type": "int128"}, None, "type_narrowed"),
+    ({"type": "uint64"}, {"type": "int128"}, None, "type_narrowed"),
+    ({"type": "int64"}, {"type": "uint64"}, "type_narrowed", "type_narrowed"),
+    ({"type": "int64"}, {"type": "decimal"}, None, "type_narrowed"),
+    ({"type": "int64"}, {"type": "decimal", "precision": 19, "scale": 2}, None, "type_narrowed"),
+    ({"type": "int64"}, {"type": "decimal", "precision": 18}, "precision_decreased", "type_narrowed"),
+    ({"type": "decimal", "precision": 5, "scale": 0}, {"type": "int64"}, None, "precision_decreased"),
+    ({"type": "decimal", "precision": 4, "scale": 2}, {"type": "decimal", "precision": 6, "scale": 3}, None, "precision_decreased"),  # noqa: E501
+    ({"type": "decimal", "precision": 4}, {"type": "decimal", "scale": 4}, None, "precision_decreased"),
+    ({"type": "decimal", "precision": 4}, {"type": "decimal", "precision": 4, "scale": 1}, "scale_decreased", None),
+    ({"type": "int64"}, TEXT, None, "type_changed"),
+    ({"type": "int64"}, {"type": "string", "maxLength": 20}, None, "type_changed"),
+    ({"type": "int64"}, {"type": "string", "maxLength": 19}, "max_length_decreased", "type_changed"),
+    ({"type": "uuid"}, {"type": "string", "maxLength": 36}, None, "type_changed"),
+    ({"type": "date"}, {"type": "uri"}, None, "type_changed"),
+    ({"type": "date"}, {"type": "datetime"}, "type_changed", "type_changed"),
+    (TEXT, {"type": "string", "maxLength": 5}, "max_length_added", None),
+    ({"type": "string", "maxLength": 4}, {"type": "string", "maxLength": 5}, None, "max_length_decreased"),
+    ({"type": "binary"}, {"type": "binary", "contentEncoding": "base64"}, None, None),
+    ({"type": "binary"}, {"type": "binary", "contentEncoding": "base16"}, "encoding_changed", "encoding_changed"),
+    ({"type": "string", "enum": ["a"]}, {"type": "string", "enum": ["b", "a"]}, None, "enum_narrowed"),
+    ({"type": "string", "const": "a"}, {"type": "string", "enum": ["b", "a"]}, None, "value_refused"),
+    ({"type": "string", "enum": ["a"]}, TEXT, None, "enum_added"),
+    ({"type": "string", "enum": ["1"]}, {"type": "int64"}, None, "enum_added"),
+    ({"type": "int32", "enum": [1, 300]}, {"type": "int8"}, "value_refused", "enum_added"),
+    ({"type": "number", "enum": [1.5]}, INT, "value_refused", "enum_added"),
+    ({"type": "boolean"}, {"type": "boolean", "enum": [True]}, "enum_narrowed", None),
+    ({"type": "boolean"}, {"type": "null"}, "type_changed", "type_changed"),
+    (INT, {"type": "any"}, None, "type_narrowed"),
+    ({"type": "any"}, {"type": ["null", "boolean", "number", "string", {"$ref": "#/definitions/L"}, {"$ref": "#/definitions/M"}]}, None, None),  # noqa: E501
+    (INT, {"type": ["null", "int32"]}, None, "type_changed"),
+    ({"type": ["int32", "string"]}, {"type": ["string", "null", "int32"]}, None, "type_changed"),
+    ({"type": ["int32", "string"]}, TEXT, "type_changed", None),
+    ({"type": ["int8", "uint8"]}, {"type": "int16"}, None, "undecided"),
+    ({"type": "array", "items": INT}, {"type": "array", "items": {"type": "number"}}, None, "type_narrowed"),
+    ({"type": "set", "items": INT}, {"type": "array", "items": INT}, None, "unique_items_added"),
+    ({"type": "tuple", "properties": {"a": INT, "b": INT}, "tuple": ["a", "b"]}, {"type": "array", "items": INT}, None, "type_narrowed"),  # noqa: E501
+    ({"type": "tuple", "properties": {"a": INT, "b": INT}, "tuple": ["a", "b"]}, {"type": "tuple", "properties": {"a": INT, "b": INT}, "tuple": ["b", "a"]}, "tuple_reordered", "tuple_reordered"),  # noqa: E501
+    ({"type": "tuple", "properties": {"a": INT}, "tuple": ["a"]}, {"type": "tuple", "properties": {"z": {"type": "number"}}, "tuple": ["z"]}, None, "type_narrowed"),  # noqa: E501
+    ({"type": "tuple", "properties": {"a": INT}, "tuple": ["a"]}, {"type": "tuple", "properties": {"a": INT, "b": INT}, "tuple": ["a", "b"]}, "tuple_length_changed", "tuple_length_changed"),  # noqa: E501
+    ({"type": "map", "values": INT}, {"type": "map", "values": {"type": "double"}}, None, "type_narrowed"),
+    ({"type": "map", "values": INT}, {"type": "array", "items": INT}, "type_changed", "type_changed"),
+    (closed(a=INT), closed(a=INT, b=TEXT), None, "property_removed_from_closed_content_model"),
+    (closed(a=INT), {"type": "map", "values": INT}, None, "additional_properties_removed"),
+    ({"type": "choice", "choices": {"a": INT}}, {"type": "choice", "choices": {"a": {"type": "number"}, "b": TEXT}}, None, "choice_removed"),  # noqa: E501
+    ({"type": "choice", "choices": {"a": INT, "b": INT}}, {"type": "map", "values": INT}, None, "choice_added"),
+    (closed(["a"], a=INT), {"type": "choice", "choices": {"a": INT, "b": INT}}, None, "required_added"),
+]  # fmt: skip
+DEFINITIONS = {"L": {"type": "array", "items": {"type": "any"}}, "M": {"type": "map", "values": {"type": "any"}}}
+
+
+@pytest.mark.parametrize(("old", "new", "backward", "forward"), PAIRS)
+def test_types_of_properties(old: JSON, new: JSON, backward: str | None, forward: str | None) -> None:
+    before, after = ({**of(one), "definitions": DEFINITIONS} for one in (old, new))
+    for broken, direction in ((backward, "backward"), (forward, "forward")):
+        found = why(after, before, direction)
+        assert (found[0][1] if found else None) == broken, found
+        assert all(path.startswith((V, "/definitions")) for path, _ in found)
+    assert why(before, before, "full") == why(after, after, "full") == []
+
+
+OBJECTS: list[tuple[JSONObject, JSONObject, list[tuple[str, str]], list[tuple[str, str]]]] = [
+    (
+        opened(a=INT),
+        opened(a=INT, b=TEXT),
+        [("/properties/b", "property_added_to_open_content_model")],
+        [],
+    ),
+    (opened(a=INT), opened(a=INT, b={"type": "any"}), [], []),
+    (
+        closed(a=INT),
+        opened(a=INT),
+        [],
+        [("/additionalProperties", "additional_properties_removed")],
+    ),
+    (
+        {**closed(a=INT), "additionalProperties": {"type": "int8"}},
+        {**closed(a=INT, b=INT), "additionalProperties": INT},
+        [],
+        [("/additionalProperties/type", "type_narrowed")],
+    ),
+    (
+        {**closed(a=INT), "additionalProperties": INT},
+        {**closed(a=INT, b=TEXT), "additionalProperties": INT},
+        [("/properties/b", "property_added_to_partially_open_content_model")],
+        [("/additionalProperties/type", "type_changed")],
+    ),
+    (closed(a=INT), closed(["a"], a=INT), [("/required", "required_added")], []),
+    (
+        closed([["a", "x"], ["a", "y"]], a=INT, x=INT, y=INT),
+        closed(["a"], a=INT, x=INT, y=INT),
+        [],
+        [("/required", "required_changed")],
+    ),
+    (
+        closed([["x"], ["y"]], x=INT, y=INT),
+        closed([["x"], ["y"], ["z"]], x=INT, y=INT, z=INT),
+        [],
+        [("/properties/z", "property_removed_from_closed_content_model"), ("/required", "required_changed")],
+    ),
+    (closed([["x"], ["y"]], x=INT, y=INT), closed([["y"], ["x"]], x=INT, y=INT), [], []),
+    (
+        closed(a=INT, b=TEXT),
+        closed(a={"type": "number"}),
+        [("/properties/b", "property_removed_from_closed_content_model")],
+        [("/properties/a/type", "type_narrowed")],
+    ),
+    (
+        closed(a=INT),
+        {"type": "map", "values": INT},
+        [("/values/type", "type_narrowed")],  # of $schema
+        [("/additionalProperties", "additional_properties_removed")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "backward", "forward"), OBJECTS)
+def test_objects(
+    old: JSONObject, new: JSONObject, backward: list[tuple[str, str]], forward: list[tuple[str, str]]
+) -> None:
+    assert sorted(why(new, old)) == backward
+    assert sorted(why(new, old, "forward")) == forward
+
+
+BASE: JSONObject = {"abstract": True, "type": "object", "properties": {"city": TEXT}, "required": ["city"]}
+STREET: JSONObject = {
+    "type": "object", "$extends": "#/definitions/Base", "properties": {"street": TEXT}, "additionalProperties": False,
+}  # fmt: skip
+BOX: JSONObject = {
+    "type": "object", "$extends": "#/definitions/Base", "properties": {"box": INT}, "additionalProperties": False,
+}  # fmt: skip
+
+
+def address(*names: str, **definitions: JSONObject) -> JSONObject:
+    return {
+        "type": "choice", "$extends": "#/definitions/Base", "selector": "kind",
+        "choices": {name: ref(name) for name in names},
+        "definitions": {"Base": BASE, "Street": STREET, "Box": BOX, **definitions},
+    }  # fmt: skip
+
+
+def test_a_choice_by_selector() -> None:
+    assert why(address("Street", "Box"), address("Street")) == []
+    assert why(address("Street", "Box"), address("Street"), "forward") == [("/choices", "choice_removed")]
+    wider: JSONObject = {**BOX, "properties": {"box": {"type": "number"}}}
+    assert why(address("Street", "Box", Box=wider), address("Box"), "backward") == []
+    assert why(address("Box", Box=wider), address("Box"), "forward") == [
+        ("/definitions/Box/properties/box/type", "type_narrowed")
+    ]
+
+
+def test_objects_become_a_choice() -> None:
+    """An object that names its own kind is as good as an alternative; one that does not is not."""
+    kind: JSON = {"type": "string", "enum": ["Street"]}
+    told = closed(["kind", "city"], kind=kind, city=TEXT, street=TEXT)
+    assert why(address("Street", "Box"), told) == []
+    assert why(address("Box"), told) == [("/choices", "choice_removed")]
+    assert why(address("Street"), closed(["city"], kind=kind, city=TEXT)) == [("", "choice_added")]
+    assert why(told, address("Street")) == []
+
+
+def test_bases_add_properties() -> None:
+    """What a base changes changes the types that extend it."""
+    street = {**STREET, "additionalProperties": False}
+
+    def document(**city: JSON) -> JSONObject:
+        base = {**BASE, "properties": {"city": city}}
+        return {"$root": "#/definitions/Street", "definitions": {"Base": base, "Street": street}}
+
+    assert why(document(type="string"), document(type="uuid")) == []
+    assert why(document(type="uuid"), document(type="string")) == [
+        ("/definitions/Base/properties/city/type", "type_changed")
+    ]
+
+
+def test_definitions_are_compared_by_name_where_there_is_no_type() -> None:
+    old: JSONObject = {"definitions": {"A": INT, "n": {"B": TEXT}}}
+    assert why({"definitions": {"A": {"type": "number"}, "n": {"B": TEXT, "C": INT}}}, old) == []
+    assert why({"definitions": {"A": TEXT}}, old) == [
+        ("/definitions/n/B", "definition_removed"),
+        ("/definitions/A/type", "type_changed"),
+    ]
+    assert why({"definitions": {"A": INT}}, {"type": "int32"}) == [("", "type_removed")]
+
+
+def test_types_that_contain_themselves() -> None:
+    def tree(leaf: JSON, **more: JSON) -> JSONObject:
+        node = closed(leaf=leaf, left=ref("Node"), right={"type": ["null", {"$ref": "#/definitions/Node"}]}, **more)
+        return {"$root": "#/definitions/Node", "definitions": {"Node": node}}
+
+    assert why(tree({"type": "number"}), tree(INT)) == []
+    assert why(tree(INT), tree({"type": "number"})) == [("/definitions/Node/properties/leaf/type", "type_narrowed")]
+
+
+def test_differences_have_both_sides() -> None:
+    ((direction, found),) = violations("forward", text(**of({"type": "number"})), text(**of(INT)))
+    assert (direction, found.old, found.new) == ("forward", "number", "int32")
+    assert "fraction" in found.message
+
+
+def test_annotations_do_not_matter() -> None:
+    old = of({"type": "string", "description": "a", "altnames": {"json": "x"}, "minLength": 3})
+    assert why(of({"type": "string", "examples": ["b"], "pattern": "x"}), old, "full") == []
+
+
+def test_all_rules_are_offered() -> None:
+    assert rules(DRAFT) == RULES
+
+
+def test_imports_are_not_followed() -> None:
+    imported = text(type="string", **{"$import": "https://example.com/other"})
+    with pytest.raises(SchemaError, match="imports"):
+        FORMAT.differences(imported, text(type="string"))
+
+
+def test_hostile_documents_end_soon() -> None:
+    """Unions of all types in all types: the pairs are many, but not more than the square."""
+    names = [f"T{at}" for at in range(50)]
+    kinds: JSON = [{"$ref": f"#/definitions/{name}"} for name in names]
+
+    def document(leaf: str) -> JSONObject:
+        members = {name: {"type": kinds} for name in names[:10]}
+        made = {name: opened(None, **members, leaf={"type": leaf}) for name in names}
+        return {"$root": "#/definitions/T0", "definitions": made}
+
+    start = time.monotonic()
+    assert why(document("int8"), document("int32")) != []
+    why(document("int32"), document("int8"))
+    assert time.monotonic() - start < 20

@@ -1,0 +1,203 @@
+"""No two JSON Structure documents are called compatible that are not (G-30): random pairs, judged by the validator."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signalbook.formats import SchemaError
+from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.jsonstructure import FORMAT
+from signalbook.formats.jsonstructure.types import PRIMITIVES, Structure, resolved
+from signalbook.values import JSON, JSONObject, dump_json
+
+DRAFT = "JsonStructure/draft-04"
+KINDS = sorted(PRIMITIVES)
+NAMES = ["a", "b", "c"]
+TYPES = ["P", "Q", "R"]
+SAMPLES: list[JSON] = [
+    None, True, False, 0, 1, -1, 127, 200, -128, 300, 3400, 3401, 70000, 2**31, 0.5, 1e39, 1.0, 5.0,
+    "", "a", "abc", "0", "-0", "1", "-1", "12", "0.5", "-0.25", "12.34", "300",
+    "9223372036854775807", "-9223372036854775808", "18446744073709551615", "340282366920938463463374607431768211455",
+    "2030-12-31", "2030-12-31T23:59:59Z", "23:59:59Z", "P1D",
+    "123e4567-e89b-12d3-a456-426614174000", "https://example.com/x", "/a/b", "aGk=", "ab", "AB", "YQ", "_-8",
+]  # fmt: skip
+
+
+class Maker:
+    """Makes documents, changed documents and payloads by chance."""
+
+    def __init__(self, dice: Random) -> None:
+        self.dice = dice
+
+    def document(self) -> JSONObject:
+        abstract = {"type": "object", "abstract": True, "properties": {"base": self.type(2)}}
+        definitions = {"Base": abstract, **{name: self.declared(name) for name in TYPES}}
+        return self.named({"$root": "#/definitions/P", "definitions": definitions})
+
+    def declared(self, name: str) -> JSONObject:
+        found = self.object(1) if name != "R" or self.dice.random() < 0.5 else self.type(1)
+        if found["type"] == "object" and self.dice.random() < 0.3:
+            found["$extends"] = "#/definitions/Base"
+        return found if isinstance(found["type"], str) else self.object(1)
+
+    def named(self, document: JSONObject) -> JSONObject:
+        return {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/d", **document}
+
+    def type(self, depth: int) -> JSONObject:
+        chance = self.dice.random()
+        if chance < 0.45 or depth > 3:
+            return self.primitive()
+        if chance < 0.55:
+            return {"type": {"$ref": f"#/definitions/{self.dice.choice(TYPES)}"}}
+        if chance < 0.65:
+            kinds: list[JSON] = [*self.dice.sample(KINDS, 2), {"$ref": f"#/definitions/{self.dice.choice(TYPES)}"}]
+            return {"type": self.dice.sample(kinds, self.dice.randint(1, 3))}
+        if chance < 0.7:
+            return {"type": "any"}
+        if chance < 0.8:
+            return {"type": self.dice.choice(["array", "set"]), "items": self.type(depth + 1)}
+        if chance < 0.85:
+            return {"type": "map", "values": self.type(depth + 1)}
+        if chance < 0.9:
+            names = self.dice.sample(NAMES, self.dice.randint(1, 2))
+            return {"type": "tuple", "properties": {name: self.type(depth + 1) for name in names}, "tuple": names}
+        if chance < 0.95:
+            return self.choice(depth)
+        return self.object(depth + 1)
+
+    def choice(self, depth: int) -> JSONObject:
+        names = self.dice.sample(NAMES, self.dice.randint(1, 2))
+        if self.dice.random() < 0.5:
+            return {"type": "choice", "choices": {name: self.type(depth + 1) for name in names}}
+        choices = {name: {"type": {"$ref": f"#/definitions/{self.dice.choice(TYPES)}"}} for name in names}
+        return {"type": "choice", "$extends": "#/definitions/Base", "selector": "a", "choices": choices}
+
+    def primitive(self) -> JSONObject:
+        found: JSONObject = {"type": self.dice.choice(KINDS)}
+        if self.dice.random() < 0.3:
+            fitting = [value for value in SAMPLES if not PRIMITIVES[found["type"]](value, found)]
+            found["enum"] = self.dice.sample(fitting, min(2, len(fitting)))
+        elif found["type"] == "string" and self.dice.random() < 0.4:
+            found["maxLength"] = self.dice.choice([0, 2, 20, 36])
+        elif found["type"] == "decimal":
+            for keyword in ("precision", "scale"):
+                if self.dice.random() < 0.4:
+                    found[keyword] = self.dice.choice([0, 1, 2, 20])
+        return found
+
+    def object(self, depth: int) -> JSONObject:
+        names = self.dice.sample(NAMES, self.dice.randint(1, 3))
+        found: JSONObject = {"type": "object", "properties": {name: self.type(depth + 1) for name in names}}
+        chance = self.dice.random()
+        if chance < 0.3:
+            found["required"] = self.dice.sample(names, self.dice.randint(0, len(names)))
+        elif chance < 0.45:
+            found["required"] = [self.dice.sample(names, self.dice.randint(0, len(names))) for _ in range(2)]
+        more = self.dice.random()
+        if more < 0.5:
+            found["additionalProperties"] = False
+        elif more < 0.7:
+            found["additionalProperties"] = self.type(depth + 1)
+        return found
+
+    def changed(self, node: JSON, depth: int = 0) -> JSON:
+        """A document that differs here and there."""
+        if not isinstance(node, dict):
+            return node
+        if depth > 1 and "type" in node and not node.get("abstract") and self.dice.random() < 0.08:
+            return self.type(2)
+        found = {name: self.changed(item, depth + 1) for name, item in node.items()}
+        chance = self.dice.random()
+        if "type" in node and chance < 0.1:
+            for keyword in ("required", "additionalProperties", "enum", "maxLength", "precision", "scale"):
+                found.pop(keyword, None)
+        elif node.get("type") == "object" and chance < 0.2:
+            found["properties"] = {**found["properties"], self.dice.choice(NAMES): self.type(2)}
+        elif chance < 0.3 and isinstance(node.get("type"), str) and node["type"] in PRIMITIVES and "enum" not in node:
+            found = {"type": self.dice.choice([*KINDS, "any"])}
+        return found
+
+    def value(self, structure: Structure, schema: JSON, depth: int = 0) -> JSON:
+        """What may well be a value of a type."""
+        schema = resolved(structure, schema) if isinstance(schema, dict) else {"type": "any"}
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            chosen = self.dice.choice(kind)
+            return self.value(structure, {"type": chosen}, depth)
+        if depth > 6 or kind == "any":
+            return self.dice.choice([*SAMPLES, {}, [], {"a": 1}])
+        if kind in PRIMITIVES:
+            fitting = schema.get("enum") or [value for value in SAMPLES if not PRIMITIVES[kind](value, schema)]
+            return self.dice.choice(fitting or SAMPLES)
+        if kind in ("array", "set"):
+            return [self.value(structure, schema["items"], depth + 1) for _ in range(self.dice.randint(0, 2))]
+        if kind == "map":
+            return {name: self.value(structure, schema["values"], depth + 1) for name in self.some(NAMES)}
+        members = structure.properties(schema)
+        if kind == "tuple":
+            return [self.value(structure, members[name], depth + 1) for name in schema["tuple"]]
+        if kind == "choice":
+            name = self.dice.choice(list(schema["choices"]))
+            inner = self.value(structure, schema["choices"][name], depth + 1)
+            return {**inner, "a": name} if "selector" in schema and isinstance(inner, dict) else {name: inner}
+        needed = schema.get("required") or []
+        needed = self.dice.choice(needed) if needed and isinstance(needed[0], list) else needed
+        names = dict.fromkeys([*needed, *self.some([*members])])
+        found = {name: self.value(structure, members[name], depth + 1) for name in names}
+        more = schema.get("additionalProperties", True)
+        if more is not False and self.dice.random() < 0.5:
+            found[self.dice.choice(NAMES)] = self.value(structure, more, depth + 1)
+        if depth == 0 and self.dice.random() < 0.1:
+            found["$schema"] = "x"
+        return found
+
+    def some(self, names: list[str]) -> list[str]:
+        return self.dice.sample(names, self.dice.randint(0, len(names)))
+
+
+def check(maker: Maker, reader: JSONObject, writer: JSONObject) -> None:
+    new, old = (SchemaText(document=dump_json(one), format=DRAFT) for one in (reader, writer))
+    try:
+        read, written = FORMAT.parse(new.document, DRAFT), FORMAT.parse(old.document, DRAFT)
+    except SchemaError:
+        return
+    reordered = SchemaText(
+        document=dump_json(dict(reversed(reader.items())) | {"$id": "https://example.com/e"}), format=DRAFT
+    )
+    assert FORMAT.differences(new, reordered) == []
+    if FORMAT.differences(new, old):
+        return
+    for _ in range(30):
+        value = maker.value(written.structure, written.schema)
+        assert written.validate(value) or not read.validate(value), value
+
+
+@settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=150)
+@given(st.randoms(use_true_random=False))
+def test_a_changed_document_is_compatible_only_if_no_payload_says_otherwise(dice: Random) -> None:
+    maker = Maker(dice)
+    document = maker.document()
+    other = maker.changed(document)
+    check(maker, other, document)
+    check(maker, document, other)
+
+
+def test_primitive_types_agree_with_the_validator() -> None:
+    """Every pair of types: a value of one that the other refuses is a difference."""
+
+    def document(kind: JSONObject) -> bytes:
+        return dump_json({"$schema": "https://a.example/s", "$id": "https://a.example/i", "name": "D", **kind})
+
+    kinds: list[JSONObject] = [{"type": kind} for kind in KINDS] + [
+        {"type": "decimal", "precision": precision, "scale": scale} for precision in (1, 2, 20) for scale in (0, 1, 2)
+    ] + [{"type": "string", "maxLength": most} for most in (0, 1, 2, 20, 36)]  # fmt: skip
+    for writer in kinds:
+        values = [value for value in SAMPLES if not FORMAT.parse(document(writer), DRAFT).validate(value)]
+        for reader in kinds:
+            read = FORMAT.parse(document(reader), DRAFT)
+            texts = (SchemaText(document=document(one), format=DRAFT) for one in (reader, writer))
+            if not FORMAT.differences(*texts):
+                assert [value for value in values if read.validate(value)] == [], (writer, reader)

@@ -1,0 +1,39 @@
+"""Questions that depend on each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.formats.inclusion import Clause, fault, refutations
+
+BAD = fault("bad", "type_changed", "a", "b", "they differ")
+WHY = fault("either", "undecided", None, None, "none of them")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "expected"),
+    [
+        ({"a": []}, []),
+        ({"a": [Clause((), BAD)]}, ["bad"]),
+        ({"a": [Clause(("b",))], "b": [Clause((), BAD)]}, ["bad"]),
+        # what depends on itself alone holds
+        ({"a": [Clause(("b",))], "b": [Clause(("a",))]}, []),
+        ({"a": [Clause(("b",)), Clause(("c",))], "b": [Clause(("a",))], "c": [Clause((), BAD)]}, ["bad"]),
+        # one of several is enough
+        ({"a": [Clause(("b", "c"), WHY)], "b": [], "c": [Clause((), BAD)]}, []),
+        ({"a": [Clause(("b", "b"), WHY)], "b": [Clause((), BAD)]}, ["either"]),
+        ({"a": [Clause(("b", "c"))], "b": [Clause((), BAD)], "c": [Clause((), WHY)]}, ["bad", "either"]),
+        ({"a": [Clause(("b",))], "b": [Clause(("b", "c"))], "c": [Clause((), BAD)]}, []),
+    ],
+)
+def test_what_is_refuted(clauses: dict[str, list[Clause[str]]], expected: list[str]) -> None:
+    assert [found.path for found in refutations("a", clauses.__getitem__, most=100)] == expected
+
+
+def test_a_chain_of_any_length_is_no_recursion() -> None:
+    def examine(number: int) -> list[Clause[int]]:
+        return [Clause((number + 1,))] if number < 20_000 else [Clause((), BAD)]
+
+    assert refutations([0], examine, most=100_000) == [BAD]
+    (found,) = refutations([0], examine, most=1_000)
+    assert (found.rule, "1000 steps" in found.message) == ("undecided", True)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.messages.definitions.normalise import MAX_CHAIN, materialise, merge
+
+
+def chain(**definitions: dict[str, Any]) -> Any:
+    return materialise(definitions["m"], definitions.get)
+
+
+def test_what_is_nearer_wins() -> None:
+    """F-15, F-18, K-12"""
+    found = chain(
+        m={"basemessage": "b", "description": "m", "envelopemetadata": {"type": {"value": "m"}}},
+        b={"basemessageurl": "a", "envelopemetadata": {"type": {"value": "b", "required": True}}},
+        a={"description": "a", "labels": {"x": "1"}, "envelopemetadata": {"time": {"required": True}}},
+    )
+    assert found.definition["envelopemetadata"] == {
+        "type": {"value": "m", "required": True},
+        "time": {"required": True},
+    }
+    assert (found.definition["description"], found.definition["labels"]) == ("m", {"x": "1"})
+    assert found.chain == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("base", "over", "expected"),
+    [
+        ({"a": {"b": 1}}, {"a": 5}, {"a": 5}),  # a scalar drops the whole nested value
+        ({"a": 5}, {"a": {"b": 1}}, {"a": {"b": 1}}),
+        ({"a": [1, 2]}, {"a": [3]}, {"a": [3]}),  # arrays replace as a whole
+        ({"a": 1, "b": {"c": 1}}, {"a": None, "b": {"c": None}}, {"b": {}}),  # null deletes
+        ({}, {"a": {"b": None}}, {"a": {}}),
+    ],
+)
+def test_merging(base: Any, over: Any, expected: Any) -> None:
+    """F-18"""
+    assert merge(base, over) == expected
+
+
+JSON = st.recursive(
+    st.none() | st.integers() | st.text("ab"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(JSON, JSON)
+def test_merging_twice_is_merging_once(base: Any, over: Any) -> None:
+    """F-18"""
+    once = merge(base, over)
+    assert merge(once, over) == once
+
+
+def test_identity_is_not_inherited() -> None:
+    """F-19: name and labels are, ids and timestamps are not."""
+    own = {"messageid": "a", "xid": "/x/a", "epoch": 3, "createdat": "x", "versionid": "1", "self": "http://x"}
+    found = chain(m={"basemessage": "b"}, b={**own, "name": "n", "documentation": "http://d"})
+    assert found.definition == {"basemessageuri": "b", "name": "n", "documentation": "http://d"}
+
+
+@pytest.mark.parametrize("name", ["dataschema", "dataschemauri", "dataschemaxid"])
+def test_an_own_schema_replaces_an_inherited_one_of_another_kind(name: str) -> None:
+    """F-20"""
+    base = {"dataschema": {"x": 1}, "dataschemauri": "/s", "dataschemaxid": "/s", "dataschemaformat": "JsonSchema/x"}
+    definition = chain(m={"basemessage": "b", name: "own"}, b=base).definition
+    assert {key for key in definition if key.startswith("dataschema")} == {name, "dataschemaformat"}
+
+
+@pytest.mark.parametrize(("protocol", "kept"), [("http/1.1", {"method": "PUT"}), ("NATS", None)])
+def test_options_of_another_protocol_are_not_inherited(protocol: str, kept: Any) -> None:
+    """F-20"""
+    base = {"protocol": "HTTP", "protocoloptions": {"method": "PUT"}}
+    assert chain(m={"basemessage": "b", "protocol": protocol}, b=base).definition.get("protocoloptions") == kept
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"m": {"basemessage": "m", "xid": "m"}},
+        {"m": {"basemessage": "m"}},
+        {"m": {"basemessage": "b"}, "b": {"basemessage": "m"}},
+        {"m": {"basemessage": "a"}, "a": {"basemessage": "b"}, "b": {"basemessage": "a"}},
+    ],
+)
+def test_a_cycle_ends_the_chain(definitions: dict[str, Any]) -> None:
+    """F-16"""
+    found = chain(**definitions)
+    assert [finding.rule for finding in found.findings] == ["basemessage_cycle"]
+    assert {finding.severity for finding in found.findings} == {"warning"}
+
+
+def test_a_chain_has_a_bounded_length() -> None:
+    """F-16"""
+    found = materialise({"basemessage": "0"}, lambda name: {"basemessage": str(int(name) + 1)})
+    assert len(found.chain) == MAX_CHAIN
+
+
+def test_a_base_that_is_not_there_is_no_error() -> None:
+    """F-17"""
+    found = chain(m={"basemessage": "https://elsewhere.example/m", "name": "n"})
+    assert found.definition["name"] == "n"
+    assert [finding.rule for finding in found.findings] == ["basemessage_unresolved"]

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Accepted, Contract, Message
+from signalbook.messages.bindings import amqp, kafka, mqtt
+from signalbook.messages.matching.outcome import Correlation, correlate
+
+ContractOf = Callable[..., Contract]
+Line = Callable[..., Message]
+REPLY: dict[str, Any] = {"relatedto": "question", "relation": "reply"}
+QUESTION = "/messagegroups/g/messages/question"
+
+
+def correlation(contract_of: ContractOf, definition: dict[str, Any], message: Message) -> Correlation | None:
+    (outcome,) = contract_of({"answer": definition}).process(message)
+    assert isinstance(outcome, Accepted), outcome
+    return correlate(outcome)
+
+
+@pytest.mark.parametrize("inreplyto", ["q1", None])
+def test_events(contract_of: ContractOf, line: Line, inreplyto: str | None) -> None:
+    """C-17, K-49: an attribute with the id of the other event."""
+    definition = {"envelope": "CloudEvents/1.0", "relatedvia": "inreplyto", **REPLY}
+    expected = Correlation(key="q1", field="id", related=QUESTION, relation="reply") if inreplyto else None
+    assert correlation(contract_of, definition, line(inreplyto=inreplyto)) == expected
+
+
+@pytest.mark.parametrize(
+    ("via", "sections", "expected"),
+    [
+        ("properties.correlationid", {"properties": {"correlation-id": "q1"}}, ("q1", "properties.message-id")),
+        ("properties.groupid", {"properties": {"group-id": "g1"}}, ("g1", "properties.group-id")),
+        ("applicationproperties.of", {"application-properties": {"of": 5}}, ("5", "properties.message-id")),
+        ("properties.correlationid", {}, None),
+        ("footer.of", {"footer": {"of": "q1"}}, None),
+    ],
+)
+def test_amqp(contract_of: ContractOf, via: str, sections: Any, expected: tuple[str, str] | None) -> None:
+    """C-17, K-49"""
+    found = correlation(contract_of, {"protocol": "AMQP/1.0", "relatedvia": via, **REPLY}, amqp.message(b"", sections))
+    assert (None if found is None else (found.key, found.field)) == expected
+
+
+@pytest.mark.parametrize(
+    ("via", "sections"),
+    [
+        ("publish.correlationdata", {"correlation_data": b"q1"}),
+        ("userproperty.of", {"user_properties": (("of", "q1"), ("of", "q2"))}),
+    ],
+)
+def test_mqtt(contract_of: ContractOf, via: str, sections: Any) -> None:
+    """C-17, K-49"""
+    definition = {"protocol": "MQTT/5.0", "relatedvia": via, "relatedto": "question"}
+    found = correlation(contract_of, definition, mqtt.publish(mqtt.V5, b"", {"topic_name": "t", **sections}))
+    assert found == Correlation(key="q1", field="correlation_data", related=QUESTION, relation="")
+
+
+def test_messages_without_relation(contract_of: ContractOf, line: Line) -> None:
+    """K-49"""
+    assert correlation(contract_of, {"envelope": "CloudEvents/1.0"}, line()) is None
+    definition = {"protocol": "KAFKA", "relatedvia": "properties.correlationid", **REPLY}
+    assert correlation(contract_of, definition, kafka.record("t", b"")) is None

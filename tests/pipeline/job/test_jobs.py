@@ -1,0 +1,111 @@
+"""Job files: both languages, flags that count more, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from signalbook.errors import SignalbookError
+from signalbook.pipeline.job.jobs import job_options, read
+from signalbook.pipeline.tables.catalogs import CatalogChoice
+
+PAGE = Path(__file__).parents[3] / "docs" / "pipeline.md"
+
+TOML = """
+registry = "http://localhost:8080"
+inputs = ["kafka://localhost:9092/orders"]
+output = "lake"
+[options]
+"kafka.sasl.jaas.config" = "password=${SECRET_OF_TESTS}"
+failOnDataLoss = false
+[policy]
+on_no_match = "drop"
+[stream]
+name = "orders"
+interval = 2
+"""
+YAML = """
+registry: http://localhost:8080
+inputs: ["kafka://localhost:9092/orders"]
+output: lake
+options: {kafka.sasl.jaas.config: "password=${SECRET_OF_TESTS}", failOnDataLoss: false}
+policy: {on_no_match: drop}
+stream: {name: orders, interval: 2}
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("job.toml", TOML), ("job.yaml", YAML), ("job.yml", YAML)])
+def test_a_job_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    monkeypatch.setenv("SECRET_OF_TESTS", "s3")
+    (tmp_path / name).write_text(text)
+    stream = job_options(tmp_path / name, {"output": None}, name=None).streaming(once=True)
+    assert (stream.name, stream.interval, stream.once, stream.most) == ("orders", 2.0, True, 500_000)
+    job = stream.job
+    assert (job.input_format, job.output, job.policy.on_no_match) == ("kafka", Path("lake"), "drop")
+    assert job.options == {"kafka.sasl.jaas.config": "password=s3", "failOnDataLoss": "false"}
+
+
+def test_a_catalog(tmp_path: Path) -> None:
+    """With its variables as they are: they are asked for each time; a flag counts more than the whole section."""
+    text = "\n[catalog]\ntype = 'rest'\nuri = 'http://x'\nnamespace = 'a.b'\ntoken = '${TOKEN_OF_TESTS}'\n"
+    (tmp_path / "job.toml").write_text('registry = "r"\ninputs = ["i"]\noutput = "o"\n' + text)
+    properties = {"type": "rest", "uri": "http://x", "token": "${TOKEN_OF_TESTS}"}
+    assert job_options(tmp_path / "job.toml", {}).job().catalog == CatalogChoice(
+        namespace=("a", "b"), properties=properties
+    )
+    assert job_options(tmp_path / "job.toml", {"catalog": "prod"}).job().catalog == CatalogChoice(name="prod")
+    for other in ("parquet", "delta"):
+        with pytest.raises(SignalbookError, match=f"a catalog is for tables of Iceberg, not of {other}"):
+            job_options(tmp_path / "job.toml", {"table_format": other}).job()
+
+
+def test_flags_count_more(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(TOML)
+    given = job_options(tmp_path / "job.toml", {"output": "pond", "inputs": ["a.jsonl"]}, name="n", interval=None)
+    assert (given.output, list(given.inputs)) == ("pond", ["a.jsonl"])
+    assert (given.stream.name, given.stream.interval) == ("n", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("regisrty = 'x'", "unknown field `regisrty`"),
+        ("[stream]\nnam = 'x'", r"unknown field `nam` - at `$.stream`"),
+        ("[stream]\ninterval = 'soon'", "`$.stream.interval`"),
+        ("table_format = 'csv'", "'csv'"),
+        ("a = ", "job.toml"),
+        ("registry = 'x'", "needs inputs: give --input, or inputs in a job file"),
+        ("registry = 'x'\ninputs = ['a']", "needs output"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[stream]\nname = '../x'", "not '../x'"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[stream]\ninterval = -1", "interval is 0 to 86400"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[options]\na = '${NO_SUCH_NAME}'", "NO_SUCH_NAME"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\nmax_message_bytes = 0", "max_message_bytes is 1 to 268435456"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[policy]\non_nothing = 'drop'", "on_nothing"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(SignalbookError) as caught:
+        job_options(tmp_path / "job.toml", {}).streaming(once=False)
+    assert words in str(caught.value)
+
+
+def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SignalbookError, match=r"gone\.toml: No such file"):
+        job_options(tmp_path / "gone.toml", {})
+
+
+JOBS = re.findall(r"^```toml\n(registry.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("text", "format"), list(zip(JOBS, ("kafka", "nats", "mqtt5", "amqp"), strict=True)))
+def test_the_job_files_of_the_page(text: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each says by its address which input format it is, and names no secret."""
+    for name in re.findall(r"\$\{(\w+)\}", text):
+        monkeypatch.setenv(name, "hush")
+    (tmp_path / "job.toml").write_text(text)
+    job = read(tmp_path / "job.toml").streaming(once=True).job
+    assert job.input_format == format
+    assert job.options.get("password", "hush") == "hush"

@@ -1,0 +1,156 @@
+"""A batch is prepared, then committed, and never in between."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline.errors import PipelineError, Stopped
+from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
+from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+
+FILE = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=2, bytes=9)
+
+
+def batch(id: str = "b1") -> JournalEntry:
+    tally = Tally(read=2, landed=Counter({"/messagegroups/g/messages/m": 2}))
+    return JournalEntry(
+        id=id, fingerprint="f", origin="o", table_format="parquet", tally=tally, files=(FILE,), seconds=0.5
+    )
+
+
+@pytest.mark.parametrize("id", ["b1", "../b1", "a/b", "ü"])
+def test_an_entry_reads_back(tmp_path: Path, id: str) -> None:
+    journal = Journal.open(tmp_path / "out")
+    assert journal.find(id) is None
+    journal.prepare(batch(id))
+    assert (journal.unfinished(), journal.find(id)) == ([batch(id)], None)
+    journal.commit(batch(id))
+    assert (journal.unfinished(), journal.find(id)) == ([], batch(id))
+    assert [path.parent.name for path in tmp_path.rglob("*.json")] == ["batches"]
+
+
+def test_news_are_in_the_order_of_their_commits(tmp_path: Path) -> None:
+    """Also of batches that are committed faster than the clock of a file system ticks."""
+    journal = Journal.open(tmp_path)
+    names = [f"{number:03}" for number in reversed(range(100))]
+    for name in names:
+        journal.commit(prepared(journal, name))
+    assert journal.news(()) == names
+    assert journal.news(names[:98]) == names[98:]
+
+
+def prepared(journal: Journal, name: str) -> JournalEntry:
+    journal.prepare(batch(name))
+    return batch(name)
+
+
+def test_two_runs_do_not_write_at_once(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    with journal.alone(), pytest.raises(PipelineError, match="another run"), Journal.open(tmp_path).alone():
+        pass
+    with journal.alone():
+        pass
+
+
+def test_who_waits_for_another_run_can_be_stopped(tmp_path: Path) -> None:
+    stop = threading.Event()
+    journal = Journal.open(tmp_path)
+    with journal.alone(600.0, stop):
+        threading.Timer(0.1, stop.set).start()
+        with pytest.raises(Stopped), Journal.open(tmp_path).alone(600.0, stop):
+            pass
+    with journal.alone(600.0, stop):  # nobody has to be waited for
+        pass
+
+
+def test_staged_files_of_dead_runs_go(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    (journal.staging("x") / "f").touch()
+    journal.sweep()
+    assert not list(tmp_path.rglob("f"))
+
+
+def test_an_output_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(PipelineError, match="cannot write to"):
+        Journal.open(tmp_path / "out")
+
+
+def test_a_broken_entry_is_named(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    (tmp_path / "batches" / "b1.json").write_text("{")
+    with pytest.raises(PipelineError, match=r"b1\.json"):
+        journal.find("b1")
+
+
+def test_an_entry_of_a_former_program(tmp_path: Path) -> None:
+    entry = {
+        "id": "b1",
+        "fingerprint": "f",
+        "origin": "o",
+        "table_format": "parquet",
+        "tally": {"read": 2, "dropped": 0, "dead_lettered": 0, "landed": {"/x": 2}, "rejected": {}, "reasons": {}},
+        "files": [],
+        "seconds": 0.5,
+    }
+    journal = Journal.open(tmp_path)
+    (tmp_path / "batches" / "b1.json").write_text(json.dumps(entry))
+    found = journal.find("b1")
+    assert found is not None
+    assert (found.report().landed, found.report().finished) == (2, None)
+
+
+def test_totals_have_to_add_up() -> None:
+    batch().check()
+    lost = batch()
+    lost.tally.read = 3
+    with pytest.raises(PipelineError, match="do not add up: 3 messages read, but 2 rows landed"):
+        lost.check()
+
+
+def test_dead_letters_are_counted_apart() -> None:
+    tally = Tally(read=2)
+    tally.reject("no_match")
+    tally.reject("schema_violation", ["/messagegroups/g/messages/m"])
+    dead = DataFile(table=DEAD_LETTERS, staged="s/d", name="d", rows=2, bytes=9)
+    entry = JournalEntry(
+        id="b", fingerprint="", origin="", table_format="iceberg", tally=tally, files=(dead,), seconds=1.0
+    )
+    entry.check()
+    report = entry.report().to_json()
+    counts = report["by_message"]["/messagegroups/g/messages/m"]
+    assert (counts["landed"], counts["rejected"], counts["reasons"]) == (0, 1, {"schema_violation": 1})
+    assert report["bytes"]["written"] == 9
+    assert report["reasons"] == {"no_match": 1, "schema_violation": 1}
+    assert (report["read"], report["landed"], report["dead_lettered"], report["dropped"]) == (2, 0, 2, 0)
+
+
+def test_a_replay_takes_letters_out_of_files() -> None:
+    """Of three letters one lands and one stays as it is; the third was not looked at."""
+    old = DataFile(table=DEAD_LETTERS, staged="", name="old", rows=3, bytes=9)
+    new = DataFile(table=DEAD_LETTERS, staged="s/new", name="new", rows=2, bytes=9)
+    landed = DataFile(table=TableName("g", "m"), staged="s/f", name="f", rows=1, bytes=9)
+    tally = Tally(read=2, landed=Counter({"/messagegroups/g/messages/m": 1}))
+    tally.reject("no_match")
+    entry = replace(batch(), tally=tally, files=(landed, new), removed=(old,), replayed=2)
+    entry.check()
+    with pytest.raises(PipelineError, match="do not add up"):
+        replace(entry, files=(landed, replace(new, rows=3))).check()
+
+
+def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path)
+    for name in ("f", "g"):
+        (tmp_path / "tables" / "g" / "m").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tables" / "g" / "m" / name).touch()
+    for entry in (batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,))):
+        journal.prepare(entry)
+        journal.commit(entry)
+    assert journal.tables() == {FILE.table: [tmp_path / "tables" / "g" / "m" / "g"]}

@@ -1,0 +1,152 @@
+"""Rows go to the table of their definition that takes their columns, in both formats."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table import Table
+from tests.pipeline.shelf import KINDS, NOON, ORDER, XID, Shelf
+
+from signalbook.pipeline.commit import complete_unfinished
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, definition_of, table_name
+
+INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
+SECOND = ORDER.numbered(2)
+
+
+def loaded(shelf: Shelf) -> Table:
+    tables = IcebergTables(shelf.output)
+    return tables.catalog.load_table(tables.identifier(ORDER))
+
+
+@pytest.fixture(params=KINDS)
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+    return Shelf.of(request.param, tmp_path / "lake", request)
+
+
+@pytest.fixture(params=["iceberg", "rest"])
+def iceberg(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+    return Shelf.of(request.param, tmp_path / "lake", request)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path / "lake", "parquet")
+
+
+def test_a_table_takes_new_columns_and_does_without_old_ones(shelf: Shelf) -> None:
+    assert shelf.put([{"a": 1, "b": "x"}], {"a": INT, "b": TEXT}) == ORDER
+    assert shelf.put([{"a": 2, "c": "y"}], {"a": INT, "c": TEXT}) == ORDER
+    assert shelf.rows() == [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": "y"}]
+    assert [name for name in shelf.tables.columns(ORDER).names if name != "_landed_at"] == ["a", "b", "c"]
+
+
+def test_what_a_table_cannot_take_goes_to_the_next(shelf: Shelf) -> None:
+    """Once there, a definition that goes back to its old columns finds its old table."""
+    assert shelf.put([{"a": 1}], {"a": INT}) == ORDER
+    assert shelf.put([{"a": "x"}], {"a": TEXT}) == SECOND
+    assert shelf.put([{"a": "y", "b": 1}], {"a": TEXT, "b": INT}) == SECOND
+    assert shelf.put([{"a": 2}], {"a": INT}) == ORDER
+    assert shelf.put([{"a": 0.5}], {"a": pa.float64()}) == ORDER.numbered(3)
+    assert (len(shelf.rows()), len(shelf.rows(SECOND))) == (2, 2)
+    assert {definition_of(table) for table in shelf.tables.versions(ORDER)} == {XID}
+
+
+def test_names_that_begin_alike_are_not_taken_for_versions(shelf: Shelf) -> None:
+    for xid in (XID, f"{XID}@2", f"{XID}s", f"{XID}@v2"):
+        shelf.put([{"a": 1}], {"a": INT}, table_name(xid))
+    assert shelf.tables.versions(ORDER) == [ORDER]
+
+
+def test_iceberg_promotes_types_in_place(iceberg: Shelf) -> None:
+    """Old files are read as the wider type, and narrow ones may still come."""
+    narrow, wide = pa.decimal128(9, 2), pa.decimal128(12, 2)
+    nested = pa.struct([("m", INT)]), pa.struct([("m", LONG), ("n", TEXT)])
+    for index, value in ((0, 1), (1, 2**40), (0, 2)):
+        columns = {"a": (INT, LONG)[index], "d": (narrow, wide)[index], "s": nested[index], "f": pa.float32()}
+        assert iceberg.put([{"a": value, "d": None, "s": {"m": value}, "f": 0.5}], columns) == ORDER
+    assert [row["a"] for row in iceberg.rows()] == [1, 2**40, 2]
+    assert {row["s"]["m"] for row in iceberg.rows()} == {1, 2**40, 2}
+    assert iceberg.tables.columns(ORDER).field("d").type == wide
+
+
+def test_parquet_never_mixes_types(parquet: Shelf) -> None:
+    """Readers that merge what files say refuse two types of one column, those that do not take the first."""
+    assert parquet.put([{"a": 1}], {"a": INT}) == ORDER
+    assert parquet.put([{"a": 2**40}], {"a": LONG}) == SECOND
+
+
+def test_a_repeated_commit_repeats_the_choice(shelf: Shelf) -> None:
+    """As after a death between the commit of a table and the journal's word of it."""
+    shelf.put([{"a": 1}], {"a": INT})
+    batch = shelf.prepared([{"a": "x"}], {"a": TEXT})
+    assert {file.table for file in batch.files} == {SECOND}
+    shelf.tables.commit(batch, SECOND)
+    complete_unfinished(shelf.journal, lambda _: None)
+    assert (shelf.rows(SECOND), shelf.journal.unfinished()) == ([{"a": "x"}], [])
+
+
+def test_columns_tell_what_they_are(shelf: Shelf) -> None:
+    """Descriptions follow the definition, nested ones too."""
+    for word in ("old", "new"):
+        member = pa.field("m", INT, metadata={"doc": f"{word} member"})
+        columns = pa.schema([pa.field("s", pa.struct([member]), metadata={"doc": f"{word} column"})])
+        shelf.put([{"s": {"m": 1}}], columns)
+    found = shelf.tables.columns(ORDER).field("s")
+    assert found.metadata == {b"doc": b"new column"}
+    if shelf.table_format == "iceberg":
+        table = loaded(shelf)
+        assert table.schema().find_field("s.m").doc == "new member"
+
+
+def test_a_day_is_a_partition(shelf: Shelf) -> None:
+    shelf.put([{"a": 1}], {"a": INT})
+    shelf.at(NOON + timedelta(days=1)).put([{"a": 2}], {"a": INT})
+    assert len(shelf.rows()) == 2
+    folders = {path.parent.name for path in shelf.output.rglob("*.parquet")}
+    assert folders == {"landed_on=2026-11-21", "landed_on=2026-11-22"}
+
+
+def test_the_days_of_iceberg_prune_files(iceberg: Shelf) -> None:
+    for days in range(3):
+        iceberg.at(NOON + timedelta(days=days)).put([{"a": days}], {"a": INT})
+    table = loaded(iceberg)
+    assert [field.name for field in table.spec().fields] == ["landed_on"]
+    tasks = list(table.scan("_landed_at >= '2026-11-23T00:00:00+00:00'").plan_files())
+    assert len(tasks) == 1
+
+
+def test_tables_stay_as_they_were_made(shelf: Shelf) -> None:
+    """Spark does not see files that lie beside folders of days."""
+    for first, then in (("none", "day"), ("day", "none")):
+        table = ORDER if first == "none" else ORDER.numbered(2)
+        columns = {"a": INT if first == "none" else TEXT}
+        for partition in (first, then):
+            shelf.partition = "day" if partition == "day" else "none"
+            assert shelf.put([{"a": None}], columns) == table
+    assert [
+        len({path.parent for path in shelf.output.rglob(f"{table}/**/*.parquet")}) for table in ("order", "order@2")
+    ] == [1, 1]
+
+
+def test_dead_letters_have_one_table(shelf: Shelf) -> None:
+    shelf.put([{"reason": "x"}], {"reason": TEXT}, DEAD_LETTERS)
+    with pytest.raises(PipelineError, match=r"signalbook\.dead_letters was changed by someone else: column reason is"):
+        shelf.put([{"reason": 1}], {"reason": INT}, DEAD_LETTERS)
+
+
+def test_a_table_may_be_dropped_to_begin_anew(shelf: Shelf) -> None:
+    shelf.put([{"a": 1}], {"a": INT})
+    if shelf.table_format == "iceberg":
+        tables = IcebergTables(shelf.output)
+        tables.catalog.drop_table(tables.identifier(ORDER))
+    else:
+        shutil.rmtree(shelf.output / "tables/shop/order")
+    assert shelf.put([{"a": "x"}], {"a": TEXT}) == ORDER
+    assert shelf.rows() == [{"a": "x"}]
