@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+from urllib.parse import unquote
 
 ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}", re.ASCII)
 _TYPE: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _MAX_PARTS: Final = 6
+_DETAILS: Final = "$details"
 
 
 class Kind(StrEnum):
@@ -140,3 +142,19 @@ class Xid:
 
 
 ROOT: Final = Xid()
+
+
+def named(uri: str, base_url: str) -> Xid | None:
+    """The Resource or Version that ``uri`` names: an xid, also as a local fragment or a URL of this registry (G-16)."""
+    root = base_url.rstrip("/")
+    text = uri.removeprefix("#")
+    if root and text.startswith(f"{root}/"):
+        text = text[len(root) :]
+    elif "://" in text or text.startswith("//"):
+        return None
+    path = unquote(text.partition("#")[0].partition("?")[0]).removesuffix(_DETAILS)
+    try:
+        xid = Xid.parse(path if path.startswith("/") else f"/{path}")
+    except XidError:
+        return None
+    return xid if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from signalbook.engine.engine import Engine
-from signalbook.engine.write.changes import Change
-from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method, WriteResult
+from signalbook.engine.write.apply import Change, WriteResult
+from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store

@@ -224,14 +224,59 @@ def test_an_import_takes_as_few(counting: tuple[Engine, Counter[str]]) -> None:
         assert sum(calls.values()) <= 12
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_real_documents_import(store: Store, sample_file: Callable[[str], Path], own: bool) -> None:
+def test_what_entities_refer_to_takes_as_few(store: Store) -> None:
+    """Schemas, base messages, message groups and documents to compare are loaded together, however many there are."""
+    counted = Counting(store)
+    engine = Engine(counted, settings=Settings())
+
+    def calls(body: JSONObject) -> int:
+        counted.calls.clear()
+        do(engine, Command(method=Method.PATCH, target=ROOT, body=body))
+        return sum(counted.calls.values())
+
+    calls(EVENTS)
+    few, many = ([calls(body) for body in referring(number)] for number in (3, 30))
+    assert few == many
+
+
+EVENTS: JSONObject = {"messagegroups": {"events": {"envelope": "CloudEvents/1.0"}}}
+DRAFT7 = "JsonSchema/draft-07"
+CLOSED: JSONObject = {"type": "object", "additionalProperties": False}
+
+
+def referring(number: int) -> Iterator[JSONObject]:
+    """Requests about so many entities each, in Groups of their own, that refer to as many others."""
+    plain, compared, base, derived = (f"{name}{number}" for name in ("plain", "compared", "base", "derived"))
+    schemas, bases = f"/schemagroups/{plain}/schemas/s", f"/messagegroups/{base}/messages/m"
+
+    def versions(name: str, **refs: int) -> JSONObject:
+        """Of each schema a Version with references to the schemas so many behind it."""
+        bodies: JSONObject = {}
+        for n in range(number):
+            members = {member: {"$ref": f"{schemas}{(n + step) % number}"} for member, step in refs.items()}
+            body = {"format": DRAFT7, "schema": {**CLOSED, "title": str(n), "properties": members}}
+            bodies[f"s{n}"] = {"meta": {"compatibility": "backward"}, "versions": {name: body}}
+        return {"schemas": bodies}
+
+    yield {"schemagroups": {plain: versions("1"), compared: versions("1")}}
+    yield {"schemagroups": {compared: versions("2", a=0, b=1)}}
+    event = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}, "dataschemaformat": DRAFT7}
+    messages = {f"m{n}": {**event, "dataschemauri": f"{schemas}{n}"} for n in range(number)}
+    yield {"messagegroups": {base: {"messages": messages}}}
+    messages = {f"m{n}": {"basemessageuri": f"{bases}{n}"} for n in range(number)}
+    yield {"messagegroups": {derived: {"messages": messages}}}
+    endpoint = {"usage": ["producer"], "envelope": "CloudEvents/1.0", "protocol": "HTTP"}
+    endpoint["messagegroups"] = [f"/messagegroups/{base}", f"/messagegroups/{derived}"]
+    yield {"endpoints": {f"e{number}n{n}": endpoint for n in range(number)}}
+
+
+@pytest.mark.parametrize("first", ["workshop", "lightbulb-avro"])
+def test_real_documents_import(store: Store, sample_file: Callable[[str], Path], first: str) -> None:
     """Our own documents, and the scenario documents of xRegistry's samples, in the shipped model, twice."""
     engine = Engine(store, settings=Settings(model="default"))
-    folder = sample_file("workshop.xreg.json" if own else "lightbulb-avro.xreg.json").parent
-    documents = sorted(folder.glob("workshop*.xreg.json" if own else "*.xreg.json"))
+    documents = sorted(sample_file(f"{first}.xreg.json").parent.glob("*.xreg.json"))
     scenarios = [path for path in documents if not path.name.startswith(("schemastore", "workshop-links"))]
-    assert len(scenarios) == (2 if own else 9)
+    assert len(scenarios) == (3 if first == "workshop" else 9)
     for path in scenarios * 2:
         do(engine, Command(method=Method.PUT, target=ROOT, body=parse_json(path.read_bytes())))
 

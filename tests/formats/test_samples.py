@@ -57,6 +57,7 @@ def test_scenario_schemas_have_columns(sample_file: Callable[[str], Path], scena
         assert not isinstance(reader.parse(document, named).shape(), Anything)
 
 
+@pytest.mark.others("links into Sparkplug's schemas", ours="test_deep_links_tell_states_apart")
 def test_deep_links_tell_sparkplug_states_apart(shared_data: Path) -> None:
     """G-15, K-30: the sample links without a leading slash."""
     _, named, document = next(versions(shared_data / "xregistry-samples" / "mqtt-sparkplugB.xreg.json"))

@@ -20,25 +20,15 @@ from signalbook.engine.config.configuration import (
     ConfigurationCache,
     ConfigurationWriter,
 )
-from signalbook.engine.config.migration import fill_defaults
+from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.write.apply import apply_tree
-from signalbook.engine.write.changes import Action, Change, Entity, changes_of, coalesce
-from signalbook.engine.write.commands import (
-    Command,
-    ConfigCommand,
-    Flags,
-    Method,
-    WriteResult,
-    check_command,
-    read_intent,
-)
-from signalbook.engine.write.context import Context, Documents
+from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, apply_tree, changes_of, coalesce
+from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.validation import doubts
-from signalbook.engine.write.workingcopies import IdClash, WorkingTree
+from signalbook.engine.write.workingcopies import Context, Documents, IdClash, Stored, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
@@ -305,19 +295,25 @@ class Session:
         if not self._admin:
             capabilities.require_mutable(self.configuration.capabilities, "entities")
         # The entities of a request are written under the model and the capabilities that it brings itself.
-        configured = self._config.execute_embedded(command, self._context)
-        loader = WriteLoader(self._writer, command.base_url)
-        context = self._context(loader, command.flags, command.target)
-        decision = CommandDecision(command, loader, context)
+        configured = self._config.execute_embedded(command)
+        context = self._context(command.flags, command.target, command.base_url)
+        loader = WriteLoader(self._writer, context)
         if command.method is Method.DELETE:
-            result = decision.delete()
+            tree, deletion = loader.load_deletion(command)
+            result = loader.complete(CommandDecision(command, tree, context).delete(deletion))
         else:
-            result = decision.add(read_intent(command, context.model))
-            findings = self._check_domain_rules(decision.tree, loader, command)
-            result = replace(result, findings=findings) if findings else result
-        return self._store(result, decision.tree, context.documents, configured)
+            intent = read_intent(command, context.model)
+            tree = loader.load(command, intent)
+            result = loader.complete(CommandDecision(command, tree, context).add(intent))
+            if self._rules != "off":
+                findings = loader.complete(check_domain_rules(tree, context))
+                error = domain_refusal(findings) if self._rules == "reject" else None
+                if error is not None:
+                    raise error
+                result = replace(result, findings=findings) if findings else result
+        return self._store(result, tree, context.documents, configured)
 
-    def _context(self, loader: WriteLoader, flags: Flags, target: Xid) -> Context:
+    def _context(self, flags: Flags, target: Xid, base_url: str = "") -> Context:
         """What a command is decided by under the present configuration."""
         return Context(
             model=self.configuration.model,
@@ -325,21 +321,10 @@ class Session:
             flags=flags,
             target=target,
             now=self.now,
-            documents=loader.content,
-            resolve=loader.resolve,
+            stored=Stored(base_url),
             admin=self._admin,
             compatibility=self._compatibility,
         )
-
-    def _check_domain_rules(self, tree: WorkingTree, loader: WriteLoader, command: Command) -> tuple[Finding, ...]:
-        """Findings about messages and endpoints. Raises ``invalid_attribute`` where these refuse the write."""
-        if self._rules == "off":
-            return ()
-        findings = check_domain_rules(tree, loader, self.configuration.model, command.base_url)
-        error = domain_refusal(findings) if self._rules == "reject" else None
-        if error is not None:
-            raise error
-        return findings
 
     def _store(
         self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change]
@@ -348,8 +333,8 @@ class Session:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
-        # What a migration changed comes first: it happened under the new model, before the entities were written.
-        self._changes += self._config.take_migrated()
+        # What a migration changed comes first among the events: who reads of the new model finds it in force.
+        self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
         return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, names)))
 
@@ -358,14 +343,14 @@ class Session:
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
-        return self._configured(self._config.execute(command, self._context))
+        return self._configured(self._config.execute(command))
 
     def _configured(self, changed: list[Change]) -> WriteResult:
         """Count a changed configuration as an update of the Registry (R39)."""
         tree = load_entities(self._writer, (), ())
         tree.registry.touch(self.now)
         fill_defaults(tree.registry, self.configuration.model.attributes, self.now)
-        return self._store(WriteResult(target=ROOT), tree, Documents(self._writer.documents), changed)
+        return self._store(WriteResult(target=ROOT), tree, Documents(), changed)
 
 
 def model_source(name: str) -> JSONObject:

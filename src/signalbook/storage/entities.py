@@ -29,6 +29,7 @@ from sqlalchemy import (
 
 from signalbook.storage.base import DuplicateId, Hit, Row, Selection, StorageError
 from signalbook.storage.dialect import BATCH, Dialect
+from signalbook.storage.filtering import SelectionStatements, selected
 from signalbook.storage.schema import (
     COLUMNS,
     COUNTERS,
@@ -41,7 +42,6 @@ from signalbook.storage.schema import (
     load,
     position,
 )
-from signalbook.storage.selection import SelectionStatements, selected
 from signalbook.storage.transaction import Pending, SqlTransaction, SqlWriting, add_counts
 from signalbook.xid import Kind, Xid
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -17,17 +18,14 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.write import decide, load, resources
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.write.lineage import semver_key
-from signalbook.engine.write.load import WriteLoader, load_entities, named
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, WorkingTree
+from signalbook.engine.write.load import WriteLoader, load_entities
+from signalbook.engine.write.workingcopies import Context, ResourceCopy, Steps, Stored, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Reader, Row
+from signalbook.storage.base import Reader, ReadTransaction, Row
 from signalbook.values import JSON, JSONObject
-from signalbook.xid import Xid
-
-if TYPE_CHECKING:
-    pass
+from signalbook.xid import ROOT, Xid, named
 
 F1 = "/dirs/d1/files/f1"
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -142,7 +140,7 @@ def test_one_of_many_loads_a_few(make: Make, monkeypatch: pytest.MonkeyPatch) ->
     loaded: list[int] = []
     settle = resources.settle_resource
 
-    def watched(resource: ResourceCopy, *rest: Any) -> bool:
+    def watched(resource: ResourceCopy, *rest: Any) -> Steps[bool]:
         loaded.append(len(resource.versions))
         return settle(resource, *rest)
 
@@ -168,10 +166,14 @@ def test_versions_are_found_while_others_are_looked_at(make: Make) -> None:
     with registry.store.read() as reader:
         copy = ResourceCopy.of(registry.row(F1))
         copy.stored_count = 100
-        loader = WriteLoader(reader.entities)
-        loader.tree = WorkingTree(registry=OwnerCopy.of(registry.row("/")), resources={copy.xid: copy})
-        copy.add([found] if (found := loader.version(copy.xid / "versions" / "v001")) else [])
-        others = [loader.version(copy.xid / "versions" / name) for name in ("v001", "v002", "v009", "none")]
+        context = context_of(registry)
+        context.stored.written = {copy.xid: copy}
+
+        def version(name: str) -> VersionCopy | None:
+            return asked(reader, context, partial(context.stored.version, copy.xid / "versions" / name))
+
+        copy.add([found] if (found := version("v001")) else [])
+        others = [version(name) for name in ("v001", "v002", "v009", "none")]
     assert [other and other.id for other in others] == ["v001", "v002", "v009", None]
     assert list(copy.versions) == ["v001"], "looking at others changes nothing"
 
@@ -199,6 +201,33 @@ if TYPE_CHECKING:
     from tests.engine.conftest import Registry
 
 BASE = "https://r.example/registry"
+Found = TypeVar("Found")
+
+
+def context_of(registry: Registry) -> Context:
+    with registry.engine.reading() as view:
+        model, capabilities = view.model, view.capabilities
+    return Context(
+        model=model,
+        capabilities=capabilities,
+        flags=Flags(),
+        target=ROOT,
+        now=START,
+        stored=Stored(BASE),
+    )
+
+
+def asked(reader: ReadTransaction, context: Context, question: Callable[[], Found]) -> Found:
+    """The answer to ``question``, once all it looks at is loaded."""
+
+    def steps() -> Steps[Found]:
+        while True:
+            answer, missing = question(), context.missing(contents=True)
+            if missing is None:
+                return answer
+            yield missing
+
+    return WriteLoader(reader.entities, context).complete(steps())
 
 
 @pytest.mark.parametrize(
@@ -232,7 +261,11 @@ def test_documents_behind_references(registry: Registry) -> None:
     registry.put(F1, {"versions": {"v1": {"file": {"a": 1}}, "v2": {"file": {"a": 2}}}})
     registry.put("/dirs/d1/files/f2", {"meta": {"xref": F1}})
     with registry.store.read() as reader:
-        resolve = WriteLoader(reader.entities, BASE).resolve
+        context = context_of(registry)
+
+        def resolve(uri: str) -> bytes | None:
+            return asked(reader, context, partial(context.resolve, uri))
+
         assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
         assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
         assert resolve("/dirs/d1/files/f3") is None
@@ -242,10 +275,11 @@ def test_documents_behind_references(registry: Registry) -> None:
 def test_what_is_being_written_comes_first(registry: Registry) -> None:
     registry.put(F1, {"file": {"a": 1}})
     with registry.store.read() as reader:
-        loader = WriteLoader(reader.entities, BASE)
-        tree = loader.tree = load_entities(reader.entities, [], [Xid.parse(F1)])
-        tree.resources[Xid.parse(F1)].versions["1"].document = loader.content.keep(b"new")
-        resolve = loader.resolve
-        assert resolve(F1) == b"new"
+        context = context_of(registry)
+        tree = load_entities(reader.entities, [], [Xid.parse(F1)])
+        context.stored.written = tree.resources
+        tree.resources[Xid.parse(F1)].versions["1"].document = context.documents.keep(b"new")
+        assert context.resolve(F1) == b"new"
         tree.resources[Xid.parse(F1)].versions.clear()
-        assert resolve(F1) is None
+        assert context.resolve(F1) is None
+        assert context.missing() is None

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
 from functools import singledispatch
+from typing import Final, Self
 
-from signalbook.engine.write.context import Documents
-from signalbook.engine.write.workingcopies import VersionCopy, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import (
+    Documents,
+    OwnerCopy,
+    ResourceCopy,
+    VersionCopy,
+    WorkingCopy,
+    WorkingTree,
+)
+from signalbook.model import Model
 from signalbook.storage.base import Row, Writer
+from signalbook.values import Finding, JSONObject
+from signalbook.xid import Kind, Xid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,3 +130,225 @@ def _rows(tree: WorkingTree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row
             if row != copy.before:
                 replaced.append(row)
     return tuple(inserted), tuple(replaced)
+
+
+class Action(StrEnum):
+    """Last part of an event's type (R293)."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    DEPRECATION = "deprecation"
+    DELETED = "deleted"
+
+
+class Entity(StrEnum):
+    """What an event is about (R293); a meta has no events of its own."""
+
+    REGISTRY = "registry"
+    MODEL = "model"
+    MODELSOURCE = "modelsource"
+    CAPABILITIES = "capabilities"
+    GROUP = "group"
+    RESOURCE = "resource"
+    VERSION = "version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One thing that happened to one subject in one interaction (R297).
+
+    ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
+    attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
+    ``cascaded`` means that the subject went because its owner did.
+    """
+
+    xid: str
+    entity: Entity
+    action: Action
+    changed: tuple[str, ...] = ()
+    cascaded: bool = False
+
+    def to_json(self) -> JSONObject:
+        """The form the outbox keeps."""
+        kept: JSONObject = {
+            "xid": self.xid,
+            "entity": self.entity.value,
+            "action": self.action.value,
+            "changed": list(self.changed),
+        }
+        return {**kept, "cascaded": True} if self.cascaded else kept
+
+    @classmethod
+    def from_json(cls, value: JSONObject) -> Self:
+        """Read back what ``to_json`` wrote."""
+        return cls(
+            xid=value["xid"],
+            entity=Entity(value["entity"]),
+            action=Action(value["action"]),
+            changed=tuple(value["changed"]),
+            cascaded=value.get("cascaded", False),
+        )
+
+
+_STRONGEST: Final = (Action.DELETED, Action.CREATED, Action.UPDATED, Action.DEPRECATION)
+
+
+def coalesce(changes: Iterable[Change]) -> list[Change]:
+    """``changes`` of one interaction, at most one of each kind per subject (R297), in the order they first appear.
+
+    A deletion hides a creation, which hides updates; the names that several updates changed are put together.
+    """
+    found: dict[tuple[str, bool], Change] = {}
+    for change in changes:
+        key = (change.xid, change.action is Action.DEPRECATION)
+        found[key] = _merged(found[key], change) if key in found else change
+    return list(found.values())
+
+
+def _merged(one: Change, other: Change) -> Change:
+    strongest = min(one.action, other.action, key=_STRONGEST.index)
+    named = strongest in (Action.UPDATED, Action.DEPRECATION)
+    names = tuple(dict.fromkeys((*one.changed, *other.changed))) if named else ()
+    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded)
+
+
+_ENTITIES = {
+    Kind.REGISTRY: Entity.REGISTRY,
+    Kind.GROUP: Entity.GROUP,
+    Kind.RESOURCE: Entity.RESOURCE,
+    Kind.VERSION: Entity.VERSION,
+}
+
+_ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
+
+
+def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
+    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration."""
+    found: list[Change] = [*_owner(tree.registry, config)]
+    for group in tree.groups.values():
+        found += _owner(group)
+    for resource in tree.resources.values():
+        singular = model.groups[resource.xid.group_type].resources[resource.xid.resource_type].singular
+        found += _resource(resource, singular)
+        for version in resource.versions.values():
+            found += _version(version, singular)
+        found += [_change(version, Action.DELETED) for version in resource.removed.values()]
+    return (*found, *_deleted(tree))
+
+
+def _change(copy: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
+    return Change(
+        xid=str(copy.xid), entity=_ENTITIES[copy.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
+    )
+
+
+def _deleted(tree: WorkingTree) -> Iterator[Change]:
+    gone = {copy.xid for copy in tree.deleted}
+    for copy in tree.deleted:
+        yield replace(_change(copy, Action.DELETED), cascaded=copy.xid.owner in gone)
+
+
+def _owner(copy: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
+    if copy.before is None:
+        yield _change(copy, Action.CREATED)
+        return
+    changed = _stamps(copy, copy.before.createdat, copy.before.modifiedat)
+    changed += _differences(copy.before.attributes, copy.attributes)
+    for plural in sorted(copy.collections):
+        changed += [plural, f"{plural}count"]
+    changed += config
+    if changed:
+        yield _change(copy, Action.UPDATED, changed)
+    yield from _deprecation(copy)
+
+
+def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
+    before = copy.before
+    if before is None:
+        yield _change(copy, Action.CREATED)
+        return
+    changed = [f"meta.{name}" for name in _stamps(copy, before.createdat, before.modifiedat)]
+    changed += [f"meta.{name}" for name in _differences(before.attributes, copy.attributes)]
+    pairs = (
+        ("xref", before.xref, copy.xref),
+        ("defaultversionid", before.defaultversionid, copy.defaultversionid),
+        ("defaultversionsticky", before.defaultversionsticky, copy.sticky),
+    )
+    changed += [f"meta.{name}" for name, old, new in pairs if old != new]
+    if copy.removed or any(version.before is None for version in copy.versions.values()):
+        changed += ["versions", "versionscount"]
+    changed += _default_version(copy, singular)
+    if changed:
+        yield _change(copy, Action.UPDATED, changed)
+    yield from _deprecation(copy)
+
+
+def _default_version(copy: ResourceCopy, singular: str) -> list[str]:
+    """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
+    old_id = copy.before.defaultversionid if copy.before else None
+    if old_id == copy.defaultversionid:
+        current = copy.versions.get(old_id or "")
+        return _version_changes(current, singular) if current else []
+    both = [copy.versions.get(old_id or "") or copy.removed.get(old_id or "")]
+    both.append(copy.versions.get(copy.defaultversionid or ""))
+    return [name for version in both if version for name in _present(version, singular)]
+
+
+def _present(version: VersionCopy, singular: str) -> list[str]:
+    """Every attribute that a Version shows, but for those computed for one answer."""
+    return [f"{singular}id", *_ALWAYS, *version.attributes, *([singular] if version.document else [])]
+
+
+def _version(copy: VersionCopy, singular: str) -> Iterator[Change]:
+    if copy.before is None:
+        yield _change(copy, Action.CREATED)
+        return
+    changed = _version_changes(copy, singular)
+    if changed:
+        yield _change(copy, Action.UPDATED, changed)
+
+
+def _version_changes(copy: VersionCopy, singular: str) -> list[str]:
+    before = copy.before
+    if before is None:
+        return _present(copy, singular)
+    changed = _stamps(copy, before.createdat, before.modifiedat)
+    changed += _differences(before.attributes, copy.attributes)
+    pairs = (("ancestorid", before.ancestorid, copy.ancestorid), (singular, before.document, copy.document))
+    return changed + [name for name, old, new in pairs if old != new]
+
+
+def _stamps(copy: WorkingCopy, createdat: datetime, modifiedat: datetime) -> list[str]:
+    names = ["epoch"] if copy.before is None or copy.epoch != copy.before.epoch else []
+    names += ["createdat"] if copy.createdat != createdat else []
+    return names + (["modifiedat"] if copy.modifiedat != modifiedat else [])
+
+
+def _differences(before: JSONObject, after: JSONObject) -> list[str]:
+    return [name for name in {**before, **after} if before.get(name) != after.get(name)]
+
+
+def _deprecation(copy: WorkingCopy) -> Iterator[Change]:
+    """The separate event for ``deprecated``, naming its members (R303)."""
+    old = (copy.before.attributes if copy.before else {}).get("deprecated")
+    new = copy.attributes.get("deprecated")
+    if old != new:
+        yield _change(copy, Action.DEPRECATION, _differences(old or {}, new or {}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """What an API needs to respond to a write.
+
+    ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
+    ``created`` is whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
+    collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
+    Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domain``.
+    """
+
+    target: Xid
+    created: bool = False
+    processed: tuple[Xid, ...] = ()
+    version: Xid | None = None
+    changes: tuple[Change, ...] = ()
+    findings: tuple[Finding, ...] = ()

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from signalbook.engine.write.changes import Change
 from signalbook.errors import RegistryError
 from signalbook.model import GroupType, Included, Model, ResourceType
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, JSONObject
 from signalbook.xid import Kind, Xid, XidError, check_id
 
 
@@ -97,24 +96,6 @@ METHODS: Final[dict[Kind, tuple[Method, ...]]] = {
     Kind.VERSION: (Method.PUT, Method.PATCH, Method.DELETE),
 }
 """Which writes each kind of target takes (core/http.md method matrix); anything else is ``action_not_supported``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WriteResult:
-    """What an API needs to respond to a write.
-
-    ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
-    ``created`` is whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
-    collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
-    Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domain``.
-    """
-
-    target: Xid
-    created: bool = False
-    processed: tuple[Xid, ...] = ()
-    version: Xid | None = None
-    changes: tuple[Change, ...] = ()
-    findings: tuple[Finding, ...] = ()
 
 
 def check_command(command: Command, model: Model) -> None:

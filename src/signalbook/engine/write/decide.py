@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from signalbook.engine.write.attributes import (
+from signalbook.engine.write.apply import WriteResult
+from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
+from signalbook.engine.write.load import Deletion
+from signalbook.engine.write.merge import (
     GroupConstraints,
     check_epoch,
     check_id,
@@ -14,25 +18,20 @@ from signalbook.engine.write.attributes import (
     write_group,
     write_registry,
 )
-from signalbook.engine.write.commands import (
-    Command,
-    GroupIntent,
-    Intent,
-    Method,
-    ResourceIntent,
-    WriteMode,
-    WriteResult,
-)
-from signalbook.engine.write.context import Context
-from signalbook.engine.write.load import Deletion, WriteLoader
 from signalbook.engine.write.resources import finish_resource, settle_resource, write_resource
-from signalbook.engine.write.validation import changed_schemas
+from signalbook.engine.write.validation import load_compared_documents
 from signalbook.engine.write.workingcopies import (
+    Context,
+    Neighbours,
+    OtherResources,
     OwnerCopy,
+    References,
     ResourceCopy,
+    Steps,
     VersionCopy,
     WorkingCopy,
     WorkingTree,
+    batches,
     check_siblings,
 )
 from signalbook.errors import RegistryError
@@ -41,118 +40,135 @@ from signalbook.storage.base import Row
 from signalbook.values import JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid
 
+FINISHED_AT_ONCE: Final = 50
+"""Resources whose documents are loaded together, to be compared."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _GroupPlan:
+    """One Group that is decided, its Resources not yet: those that may be written, and what the Group asks of them."""
+
+    copy: OwnerCopy | None = None
+    writable: list[ResourceIntent] = field(default_factory=list)
+    limits: GroupConstraints = field(default_factory=lambda: GroupConstraints(constraints=Constraints(), group={}))
+    changed: bool = False
+    error: RegistryError | None = None
+
 
 class CommandDecision:
-    """One write of entities. ``tree`` holds what was decided; nothing is stored yet.
+    """One write of entities: a function of what was loaded. ``tree`` holds what was decided; nothing is stored yet."""
 
-    The steps are functions of what is loaded. Between them ``loader`` brings what the next one looks at.
-    """
-
-    def __init__(self, command: Command, loader: WriteLoader, context: Context) -> None:
+    def __init__(self, command: Command, tree: WorkingTree, context: Context) -> None:
         self._command = command
-        self._loader = loader
         self._context = context
-        self._references: dict[Xid, Xid] = {}
         self._unfinished: list[tuple[ResourceCopy, ResourceType]] = []
-        self.tree: WorkingTree
+        self.tree = tree
 
-    def add(self, intent: Intent) -> WriteResult:
+    def add(self, intent: Intent) -> Steps[WriteResult]:
         """Decide a PUT, PATCH or POST. Raises ``RegistryError`` for all that is wrong with it."""
-        self.tree = self._loader.load(self._command, intent, self._context)
+        problems = self._context.problems
         if intent.body is not None:
-            with self._context.problems:
+            with problems:
                 registryid = self.tree.registry.attributes["registryid"]
                 write_registry(self.tree.registry, intent.body, intent.mode, registryid, self._context)
-        # The Registry and Groups come before their Resources: Groups may constrain these, and give them defaults.
-        skipped = {xid for group in intent.groups for xid in self._group(group)}
-        self._finish()
+        # The Registry and Groups come before their Resources: Groups may constrain these, and give them defaults. All
+        # Groups come before all Resources: what is to be loaded for those that changed is loaded in one go.
+        plans = [self._group(group) for group in intent.groups]
+        changed = tuple(plan.copy for plan in plans if plan.copy is not None and plan.changed and plan.limits)
+        if changed:
+            yield OtherResources(groups=changed)
+        skipped = set[Xid]()
+        for group, plan in zip(intent.groups, plans, strict=True):
+            skipped |= yield from self._resources(group, plan)
+        yield from self._finish()
         # What follows looks at the tree as a whole, which means something only if every part of it is right.
-        self._context.problems.raise_any()
+        problems.raise_any()
         check_siblings(self.tree)
+        yield References()
         self._check_references()
         processed = tuple(xid for xid in intent.processed if xid not in skipped)
         return self._result(intent, processed)
 
-    def delete(self) -> WriteResult:
-        """Decide a DELETE. Raises ``not_found`` and what ``check_deletion`` finds wrong."""
+    def delete(self, deletion: Deletion) -> Steps[WriteResult]:
+        """Decide a DELETE. Raises what ``check_deletion`` finds wrong."""
         target = self._command.target
-        self.tree, deletion = self._loader.load_deletion(self._command, self._context)
         rows = check_deletion(deletion, self._singular(deletion.collection), self._context)
         if deletion.collection.kind is Kind.VERSIONS:
-            self._delete_versions(deletion.collection.owner, rows)
+            yield from self._delete_versions(deletion.collection.owner, rows)
         else:
             rows = writable_rows(rows, deletion.beneath, self._context, explicit=not target.is_collection)
             remove(self.tree, rows, deletion.beneath, self._context)
-        self._finish()
+        yield from self._finish()
         self._context.problems.raise_any()
         return WriteResult(target=target)
 
-    def _group(self, intent: GroupIntent) -> list[Xid]:
-        """Apply one Group's intent; returns the Resources passed over since they are read-only (R207)."""
-        with self._context.problems:
-            writable = [resource for resource in intent.resources if not self._locked(resource)]
-            if intent.body is None and intent.resources and not writable:
-                return [resource.xid for resource in intent.resources]
-            limits = self._limits(intent)
-            for resource in writable:
-                with self._context.problems:
-                    self._resource(resource, limits)
-            written = {resource.xid for resource in writable}
-            return [resource.xid for resource in intent.resources if resource.xid not in written]
-        return []
-
-    def _limits(self, intent: GroupIntent) -> GroupConstraints:
-        """Write the Group itself; returns what it demands of its Resources."""
-        copy = self.tree.group(intent.xid, self._context.now)
-        before = copy.attributes
-        # An error in the Group itself must not hide those of its Resources, which go on without constraints.
-        with self._context.problems:
+    def _group(self, intent: GroupIntent) -> _GroupPlan:
+        """Write the Group itself. What is wrong with it is kept, to be reported before what is in its Resources."""
+        plan = _GroupPlan()
+        try:
+            plan.writable = [resource for resource in intent.resources if not self._locked(resource)]
+            if intent.body is None and intent.resources and not plan.writable:
+                return plan
+            plan.copy = copy = self.tree.group(intent.xid, self._context.now)
+            before = copy.attributes
             write_group(copy, intent, self._context)
-            limits = checked_constraints(copy, intent)
-            if copy.before is not None and copy.attributes != before:
-                self._check_other_resources(copy, limits)
-            return limits
-        return GroupConstraints(constraints=Constraints(), group={})
+            plan.limits = checked_constraints(copy, intent)
+            plan.changed = copy.before is not None and copy.attributes != before
+        except RegistryError as error:
+            plan.error = error
+        return plan
 
-    def _check_other_resources(self, group: OwnerCopy, limits: GroupConstraints) -> None:
+    def _resources(self, intent: GroupIntent, plan: _GroupPlan) -> Steps[set[Xid]]:
+        """Write the Resources of a Group; returns those passed over since they are read-only (R207)."""
+        problems = self._context.problems
+        # An error in the Group itself must not hide those of its Resources, which go on without constraints.
+        limits = plan.limits
+        with problems:
+            if plan.error is not None:
+                raise plan.error
+            if plan.changed and limits:
+                limits = GroupConstraints(constraints=Constraints(), group={})
+                self._check_other_resources(intent.xid, plan.limits)
+                limits = plan.limits
+        for resource in plan.writable:
+            with problems:
+                copy = self.tree.resource(resource.xid, self._context.now)
+                if copy.before is None and self._command.target.kind is Kind.VERSIONS and not resource.versions:
+                    raise RegistryError("missing_versions", subject=str(self._command.target))
+                yield from self._write(copy, resource, limits)
+        return {resource.xid for resource in intent.resources} - {resource.xid for resource in plan.writable}
+
+    def _check_other_resources(self, group: Xid, limits: GroupConstraints) -> None:
         """A Group that changed: its other Resources must still fit its constraints (R109)."""
-        if not limits:
-            return
-        for xid, copy in self._loader.load_other_resources(group).items():
-            if copy.xref is not None:
-                self._references[xid] = copy.xref
-            limits.check(xid, [version.attributes for version in copy.versions.values()])
+        for copy in self._context.stored.others.get(group, ()):
+            limits.check(copy.xid, [version.attributes for version in copy.versions.values()])
 
     def _check_references(self) -> None:
         """Hold Versions to the constraints of the Groups that show them through ``xref`` (R110)."""
-        targets, stored = self._loader.load_references(self.tree, self._references)
+        stored = self._context.stored
         owners = {**stored.groups, **self.tree.groups}
         resources = {**stored.resources, **self.tree.resources}
-        for source, target in targets.items():
+        for source, target in stored.references.items():
             shown = resources.get(target)
             if shown is not None:
                 limits = group_constraints(owners[source.owner], self._context.model.groups[source.group_type])
                 limits.check(source, [version.attributes for version in shown.versions.values()])
 
-    def _resource(self, intent: ResourceIntent, limits: GroupConstraints) -> None:
-        copy = self.tree.resource(intent.xid, self._context.now)
-        if copy.before is None and self._command.target.kind is Kind.VERSIONS and not intent.versions:
-            raise RegistryError("missing_versions", subject=str(self._command.target))
-        self._write(copy, intent, limits)
+    def _write(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> Steps[None]:
+        if not write_resource(copy, intent, limits, self._context):
+            return
+        if copy.partial:
+            yield Neighbours(resource=copy, mode=intent.type.versionmode)
+        if (yield from settle_resource(copy, intent, limits, self._context)):
+            self._unfinished.append((copy, intent.type))
 
-    def _write(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> None:
-        if write_resource(copy, intent, limits, self._context):
-            self._loader.load_neighbours(copy, intent)
-            if settle_resource(copy, intent, limits, self._context):
-                self._unfinished.append((copy, intent.type))
-
-    def _finish(self) -> None:
-        for copy, kind in self._unfinished:
-            with self._context.problems:
-                # Versions that are only loaded to be compared with are not among those that changed.
-                changed = changed_schemas(copy, kind, self._context)
-                self._loader.load_compared(copy, changed)
-                finish_resource(copy, kind, self._context, changed)
+    def _finish(self) -> Steps[None]:
+        for some in batches(self._unfinished, FINISHED_AT_ONCE):
+            if len(some) > 1:
+                yield from load_compared_documents(some, self._context)
+            for copy, kind in some:
+                with self._context.problems:
+                    yield from finish_resource(copy, kind, self._context)
 
     def _locked(self, intent: ResourceIntent) -> bool:
         """Whether to pass over a Resource read-only to this client. Raises ``readonly`` (R261), ``bad_flag`` (R207)."""
@@ -165,7 +181,7 @@ class CommandDecision:
             raise RegistryError("bad_flag", subject=str(self._command.target), flag="ignore")
         return True
 
-    def _delete_versions(self, xid: Xid, rows: tuple[Row, ...]) -> None:
+    def _delete_versions(self, xid: Xid, rows: tuple[Row, ...]) -> Steps[None]:
         """Remove Versions through the Resource's own processing; with the last one the Resource goes (R173)."""
         copy = self.tree.resources[xid]
         group = self._context.model.groups[xid.group_type]
@@ -183,7 +199,7 @@ class CommandDecision:
             remove(self.tree, (copy.before,), rows, self._context)
         elif rows or self._context.flags.setdefaultversionid is not None:
             limits = group_constraints(self.tree.groups[xid.owner], group)
-            self._write(copy, intent, limits)
+            yield from self._write(copy, intent, limits)
 
     def _singular(self, collection: Xid) -> str:
         if collection.kind is Kind.VERSIONS:

@@ -5,18 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.engine.write.attributes import (
-    COMMON,
-    check_id,
-    checked,
-    combine,
-    invalid,
-    update,
-)
 from signalbook.engine.write.commands import ResourceIntent, WriteMode
-from signalbook.engine.write.context import Context
 from signalbook.engine.write.lineage import newest
-from signalbook.engine.write.workingcopies import ResourceCopy
+from signalbook.engine.write.merge import COMMON, check_id, checked, invalid, merge_attributes, update
+from signalbook.engine.write.workingcopies import Context, ResourceCopy
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject
@@ -120,7 +112,7 @@ def _sticky(body: JSONObject, type: ResourceType, implied: bool = False) -> JSON
 
 def _plain(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent, context: Context) -> JSONObject:
     """Meta's plain attributes, checked."""
-    values = combine(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
+    values = merge_attributes(resource.attributes, body, intent.mode, _HANDLED | {f"{intent.type.singular}id"})
     result = checked(values, intent.type.metaattributes, resource.xid / "meta")
     result.pop(_STICKY, None)
     if _readonly(resource, body, intent.mode, admin=context.admin):

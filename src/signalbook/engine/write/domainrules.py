@@ -12,13 +12,21 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
-from signalbook.engine.write.load import WriteLoader, named
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
+from signalbook.engine.write.workingcopies import (
+    Context,
+    Members,
+    MessageIds,
+    OwnerCopy,
+    ResourceCopy,
+    Steps,
+    VersionCopy,
+    WorkingTree,
+)
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import review, review_borrowed
+from signalbook.messages.definitions.normalise import BASE_NAMES
 from signalbook.messages.definitions.schemas import readings
-from signalbook.model import Model
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import Kind, Xid, XidError
@@ -34,14 +42,16 @@ _SELECTORS: Final = ("envelope", "protocol")
 _SCHEMA_NAMES: Final = ("dataschemauri", "dataschemaxid")
 
 
-def check_domain_rules(tree: WorkingTree, loader: WriteLoader, model: Model, base_url: str = "") -> tuple[Finding, ...]:
+def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Finding, ...]]:
     """Findings about the messages and endpoints that ``tree`` changes, up to ``MAX_FINDINGS``.
 
     Each path begins with the xid of the Version or Group it is in, then ``#``. Severity ``error`` is a broken MUST.
     """
-    if not any(_is(model.groups[xid.group_type].document, "message", "endpoint") for xid in tree.groups):
+    groups = context.model.groups
+    if not any(_is(groups[xid.group_type].document, "message", "endpoint") for xid in tree.groups):
         return ()
-    return tuple(islice(_DomainCheck(tree, loader, model, base_url).findings(), MAX_FINDINGS))
+    found = yield from _DomainCheck(tree, context).findings()
+    return tuple(found[:MAX_FINDINGS])
 
 
 def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
@@ -61,30 +71,83 @@ def _is(document: JSONObject, *domains: str) -> bool:
 class _DomainCheck:
     """One look over one tree, before it is stored: what is in the tree counts, then what is stored."""
 
-    def __init__(self, tree: WorkingTree, loader: WriteLoader, model: Model, base_url: str) -> None:
+    def __init__(self, tree: WorkingTree, context: Context) -> None:
         self._tree = tree
-        self._loader = loader
-        self._model = model
-        self._base_url = base_url
-        self._definitions: dict[Xid, JSONObject | None] = {}
+        self._context = context
+        self._stored = context.stored
+        self._groups = context.model.groups
+        self._message_types = frozenset(
+            (plural, kind.plural)
+            for plural, group in self._groups.items()
+            for kind in group.resources.values()
+            if _is(kind.document, "message")
+        )
 
-    def findings(self) -> Iterator[Finding]:
-        """Groups first, then the messages in them, by xid."""
+    def findings(self) -> Steps[list[Finding]]:
+        """Groups first, then the messages in them, by xid; no more once there are ``MAX_FINDINGS``."""
+        found: list[Finding] = []
+        yield from self._load()
         for xid, group in sorted(self._tree.groups.items(), key=_by_xid):
             if self._is_endpoint(xid):
-                yield from _located_at(xid, self._endpoint(group))
+                found += _located_at(xid, self._endpoint(group))
             if _restated(group):
-                yield from self._members(group)
+                yield from self._members(group, found)
         for xid, resource in sorted(self._tree.resources.items(), key=_by_xid):
-            if self._is_message(xid):
-                yield from self._resource(resource)
+            if len(found) < MAX_FINDINGS and self._is_message(xid):
+                found += self._resource(resource)
+        return found
+
+    def _load(self) -> Steps[None]:
+        """What the Groups and messages of the tree refer to, whatever their number in a few queries."""
+        looked_at: set[Xid] = set()
+        bases: set[Xid] = set()
+        for resource in self._tree.resources.values():
+            if self._is_message(resource.xid):
+                restated = _restated(self._tree.groups[resource.xid.owner])
+                for version in resource.versions.values():
+                    if _is_written(version):
+                        looked_at |= {xid for _, xids in self._schema_names(version.attributes) for xid in xids}
+                    if _is_written(version) or restated:
+                        bases |= self._bases(version.attributes)
+                if resource.xref is not None and resource.touched:
+                    bases.add(resource.xref)
+        endpoints = [
+            g for g in self._tree.groups.values() if self._is_endpoint(g.xid) and (_differs(g) or g.collections)
+        ]
+        looked_at |= {xid for group in endpoints for _, xid in self._referred(group) if xid not in self._tree.groups}
+        for xid in looked_at:
+            self._exists(xid)
+        missing = self._context.missing()
+        if missing is not None:
+            yield replace(missing, defaults=False)
+        yield from self._load_bases(bases)
+        named = {xid for group in endpoints for xid in self._message_groups(group)}
+        rows = [row for xid in sorted(named) if (row := self._group(xid)) is not None]
+        if rows:
+            yield MessageIds(groups=tuple(rows), types=self._message_types, limit=_MAX_MESSAGEIDS)
+
+    def _load_bases(self, wanted: set[Xid]) -> Steps[None]:
+        """These messages and those they derive from: a query or two for each step up, however many they are."""
+        known: set[Xid] = set()
+        while wanted:
+            for xid in wanted:
+                self._attributes(xid)
+            missing = self._context.missing()
+            if missing is not None:
+                yield missing
+            known |= wanted
+            wanted = {base for xid in wanted for base in self._bases(self._attributes(xid) or {})} - known
+
+    def _bases(self, attributes: JSONObject) -> set[Xid]:
+        references = (attributes.get(name) for name in BASE_NAMES)
+        named = {self._stored.named(reference) for reference in references if isinstance(reference, str)}
+        return {xid for xid in named if xid is not None and self._is_message(xid)}
 
     def _is_endpoint(self, xid: Xid) -> bool:
-        return _is(self._model.groups[xid.group_type].document, "endpoint")
+        return _is(self._groups[xid.group_type].document, "endpoint")
 
     def _is_message(self, xid: Xid) -> bool:
-        kind = self._model.resource_type(xid)
-        return kind is not None and _is(kind.document, "message")
+        return (xid.group_type, xid.resource_type) in self._message_types
 
     def _resource(self, resource: ResourceCopy) -> Iterator[Finding]:
         group = self._tree.groups[resource.xid.owner]
@@ -93,7 +156,7 @@ class _DomainCheck:
                 yield from _located_at(resource.xid, self._borrowed(self._definition(resource.xref), group))
             return
         for version in resource.versions.values():
-            if version.touched or version.before is None:
+            if _is_written(version):
                 yield from _located_at(version.xid, self._message(version, resource, group))
             elif _restated(group):
                 yield from _located_at(version.xid, self._borrowed(_raw(version.attributes, resource.xid), group))
@@ -110,92 +173,101 @@ class _DomainCheck:
 
     def _schemas(self, raw: JSONObject) -> Iterator[Finding]:
         """F-12, F-13: a schema of this registry that is named is there."""
+        for name, xids in self._schema_names(raw):
+            if not any(self._exists(xid) for xid in xids):
+                text = f"there is no schema {raw[name]} in this registry"
+                yield Finding(path=name, rule="unknown_schema", message=text, severity="warning")
+
+    def _schema_names(self, raw: JSONObject) -> Iterator[tuple[str, list[Xid]]]:
+        """The attributes that name a schema of this registry, each with what it may mean, the likeliest first."""
         for name in _SCHEMA_NAMES:
             reference = raw.get(name)
-            if isinstance(reference, str) and named(reference, self._base_url) is not None:
-                xids = (named(target, self._base_url) for target, _ in readings(reference))
-                if not any(xid is not None and self._exists(xid) for xid in xids):
-                    text = f"there is no schema {reference} in this registry"
-                    yield Finding(path=name, rule="unknown_schema", message=text, severity="warning")
+            if isinstance(reference, str) and self._stored.named(reference) is not None:
+                xids = (self._stored.named(target) for target, _ in readings(reference))
+                yield name, [xid for xid in xids if xid is not None]
 
     def _exists(self, xid: Xid) -> bool:
         if xid.resource in self._tree.resources:
-            return xid.kind is Kind.RESOURCE or self._loader.version(xid) is not None
-        return self._loader.stored(xid) is not None
+            return xid.kind is Kind.RESOURCE or self._stored.version(xid) is not None
+        return self._stored.entity(xid) is not None
 
     def _base(self, reference: str) -> Mapping[str, JSON] | None:
-        xid = named(reference, self._base_url)
+        xid = self._stored.named(reference)
         return None if xid is None or not self._is_message(xid) else self._definition(xid)
 
     def _definition(self, xid: Xid) -> JSONObject | None:
         """A message as it will be: that of its default Version, unless ``xid`` names another."""
-        if xid not in self._definitions:
-            attributes = self._attributes(xid)
-            self._definitions[xid] = None if attributes is None else _raw(attributes, xid)
-        return self._definitions[xid]
+        attributes = self._attributes(xid)
+        return None if attributes is None else _raw(attributes, xid)
 
     def _attributes(self, xid: Xid) -> JSONObject | None:
         copy = self._tree.resources.get(xid.resource)
-        if copy is not None and copy.xref is None:
-            version = self._loader.version(xid)
-            return None if version is None else version.attributes
-        row = self._loader.stored(xid)
-        if row is not None and xid.kind is Kind.RESOURCE:
-            row = self._loader.default_versions([row]).get(xid)
-        return None if row is None else row.attributes
+        written = copy is not None and copy.xref is None
+        shown = self._stored.version(xid) if written else self._stored.shown(xid)
+        return None if shown is None else shown.attributes
 
-    def _members(self, group: OwnerCopy) -> Iterator[Finding]:
+    def _members(self, group: OwnerCopy, found: list[Finding]) -> Steps[None]:
         """Stored messages that a group states another envelope or protocol for, beside those in the tree."""
-        if group.before is None:
-            return
-        for plural in self._model.groups[group.xid.group_type].resources:
-            if not self._is_message(group.xid / plural):
-                continue
-            rows = self._loader.members(group.before, plural)
-            while batch := list(islice(rows, _BATCH)):
-                others = [row for row in batch if row.xid not in self._tree.resources]
-                defaults = self._loader.default_versions(others)
+        assert group.before is not None
+        for plural in self._groups[group.xid.group_type].resources:
+            after: str | None = ""
+            while after is not None and len(found) < MAX_FINDINGS and self._is_message(group.xid / plural):
+                yield Members(group=group.before, plural=plural, after=after or None, limit=_BATCH)
+                page, known = self._stored.members, dict(self._stored.entities)
+                others = [row for row in page if row.xid not in self._tree.resources]
+                self._stored.entities |= {row.xid: row for row in others}
+                yield from self._load_bases({row.xid for row in others})
                 for row in others:
-                    shown = defaults.get(row.xid)
-                    raw = None if shown is None else _raw(shown.attributes, row.xid)
-                    yield from _located_at(row.xid, self._borrowed(raw, group))
+                    found += _located_at(row.xid, self._borrowed(self._definition(row.xid), group))
+                self._stored.entities = known  # a group may have more messages than memory holds
+                after = page[-1].xid.id if len(page) == _BATCH else None
 
     def _endpoint(self, group: OwnerCopy) -> Iterator[Finding]:
-        changed = group.before is None or group.before.attributes != group.attributes
+        changed = _differs(group)
         if changed:
             yield from lint_endpoint(group.attributes)
-        if changed or group.collections:
-            referred = {xid: path for path, xid in self._referred(group)}
             for path, xid in self._referred(group):
-                if changed and self._group(xid) is None and xid not in self._tree.groups:
+                if self._group(xid) is None and xid not in self._tree.groups:
                     text = f"there is no group {xid} in this registry"
                     yield Finding(path=path, rule="unknown_group", message=text, severity="warning")
-            yield from lint_messageids(islice(self._ids([group.xid, *referred]), _MAX_MESSAGEIDS))
+        if changed or group.collections:
+            yield from lint_messageids(islice(self._ids(self._message_groups(group)), _MAX_MESSAGEIDS))
+
+    def _message_groups(self, group: OwnerCopy) -> list[Xid]:
+        """An endpoint and the groups that it refers to."""
+        return [group.xid, *dict.fromkeys(xid for _, xid in self._referred(group))]
 
     def _referred(self, group: OwnerCopy) -> Iterator[tuple[str, Xid]]:
         """The groups of this registry that an endpoint refers to, each with where it does."""
         references = group.attributes.get("messagegroups")
         for position, reference in enumerate(references if isinstance(references, list) else ()):
-            text = str(reference).removeprefix("#").removeprefix(self._base_url.rstrip("/") or "\0")
+            text = str(reference).removeprefix("#").removeprefix(self._stored.base_url.rstrip("/") or "\0")
             try:
                 xid = Xid.parse(text)
             except XidError:
                 continue
-            if xid.kind is Kind.GROUP and xid.group_type in self._model.groups:
+            if xid.kind is Kind.GROUP and xid.group_type in self._groups:
                 yield f"messagegroups[{position}]", xid
 
     def _ids(self, groups: list[Xid]) -> Iterator[tuple[str, str]]:
         """Every message of ``groups`` by id; what the tree deletes is not looked for."""
         for xid in groups:
-            group = self._group(xid)
-            stored = self._loader.members(group) if group is not None else ()
             new = (x for x, copy in self._tree.resources.items() if copy.before is None and x.owner == xid)
-            found = chain((row.xid for row in stored), new)
+            found = chain(self._stored.messages.get(xid, ()), new)
             yield from ((message.id, str(message)) for message in found if self._is_message(message))
 
     def _group(self, xid: Xid) -> Row | None:
         copy = self._tree.groups.get(xid)
-        return copy.before if copy is not None else self._loader.stored(xid)
+        return copy.before if copy is not None else self._stored.entity(xid)
+
+
+def _is_written(version: VersionCopy) -> bool:
+    return version.touched or version.before is None
+
+
+def _differs(group: OwnerCopy) -> bool:
+    """Whether a Group is new or has other attributes than it had."""
+    return group.before is None or group.before.attributes != group.attributes
 
 
 def _by_xid(entity: tuple[Xid, object]) -> str:

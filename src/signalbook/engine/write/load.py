@@ -1,4 +1,4 @@
-"""Loading: everything that a write reads of the store. The decisions read nothing by themselves.
+"""Loading: everything that a write reads of the store, before the decision and where that says what it needs.
 
 Of a Resource with many Versions those are loaded that the write is about: their ancestors, neighbours and the newest
 ones. The decisions are those made with all Versions at hand (``lineage``): one that is left out keeps its ancestor, is
@@ -7,27 +7,46 @@ not the newest and was found right when it was written. Where that cannot be sai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, TypeAlias
-from urllib.parse import unquote
 
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
-from signalbook.engine.write.context import Context, Documents, schema_text
 from signalbook.engine.write.lineage import ORDERED, rank
-from signalbook.engine.write.resources import elsewhere
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import (
+    Compared,
+    Context,
+    Lookup,
+    Members,
+    MessageIds,
+    Need,
+    Neighbours,
+    OtherResources,
+    OwnerCopy,
+    References,
+    ResourceCopy,
+    Result,
+    Steps,
+    VersionCopy,
+    WorkingCopy,
+    WorkingTree,
+    default_version,
+    elsewhere,
+)
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import is_transitive
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSONObject
-from signalbook.xid import ROOT, Kind, Xid, XidError
+from signalbook.xid import ROOT, Kind, Xid
 
 IsPartial: TypeAlias = Callable[[Row, int], bool]
 
 FEW: Final = 12
 """Versions that are loaded at once: finding the right ones among them takes longer."""
-_DETAILS: Final = "$details"
+LARGE: Final = 1000
+"""Resources of a Group that are not read together with those of others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,35 +62,31 @@ class Deletion:
 class WriteLoader:
     """What one command reads, in a number of queries that does not depend on how many entities it names.
 
-    ``load`` and ``load_deletion`` fill the tree. ``load_neighbours`` and ``load_compared`` follow when the Versions are
-    as the request says: only then is it known next to which stored ones they are. ``base_url`` is the URL of the
-    registry's root as clients know it: what begins with it is here.
+    ``load`` and ``load_deletion`` fill the tree; ``complete`` makes the decision and brings what it says it needs.
     """
 
-    def __init__(self, reader: Reader, base_url: str = "") -> None:
+    def __init__(self, reader: Reader, context: Context) -> None:
         self._reader = reader
-        self._base_url = base_url
-        self.tree: WorkingTree | None = None
-        # What a digest stands for never changes: when a document is read makes no difference to a decision.
-        self.content = Documents(reader.documents)
+        self._context = context
+        self._tree: WorkingTree
 
-    def load(self, command: Command, intent: Intent, context: Context) -> WorkingTree:
+    def load(self, command: Command, intent: Intent) -> WorkingTree:
         """Everything stored that ``intent`` can touch."""
-        groups = {group.xid for group in intent.groups}
+        groups = [group.xid for group in intent.groups]
         about = {resource.xid: resource for resource in intent.resources()}
-        tree = self._entities(groups, about, command, context)
+        tree = self._entities(groups, about, command)
         for xid, resource in tree.resources.items():
             if resource.partial:
-                self._load_named(resource, about[xid], context)
+                self._load_named(resource, about[xid])
         return tree
 
-    def load_deletion(self, command: Command, context: Context) -> tuple[WorkingTree, Deletion]:
+    def load_deletion(self, command: Command) -> tuple[WorkingTree, Deletion]:
         """The owners that a delete touches, and what is to go. Raises ``not_found`` (R171), ``bad_request`` (R50)."""
         collection = command.target if command.target.is_collection else command.target.parent
         owner = collection.owner
         groups = {Xid(owner.parts[:2])} if owner.parts else set()
         resources = {owner} if owner.kind is Kind.RESOURCE else set()
-        tree = self._entities(groups, resources, command, context)
+        tree = self._entities(groups, resources, command)
         parent = tree.owner(owner)
         if parent is None:
             raise RegistryError("not_found", subject=str(command.target))
@@ -82,39 +97,98 @@ class WriteLoader:
             raise RegistryError("not_found", subject=str(command.target))
         if isinstance(parent, ResourceCopy) and parent.partial:
             parent.add(VersionCopy.of(row) for row in rows)
-            self._find(parent, _default_candidates(parent, context))
+            self._find(parent, _default_candidates(parent, self._context))
         beneath = tuple(self._beneath(rows))
         return tree, Deletion(collection=collection, entries=_deletion_entries(command), rows=rows, beneath=beneath)
 
-    def load_other_resources(self, group: OwnerCopy) -> dict[Xid, ResourceCopy]:
-        """The stored Resources of a Group that are not in the tree."""
-        rows = self._reader.children([group.before.key]) if group.before is not None else ()
-        found = {row.xid: ResourceCopy.of(row) for row in rows if row.xid not in self.resources}
-        load_versions(self._reader, found.values())
-        return found
+    def complete(self, steps: Steps[Result]) -> Result:
+        """Make the decision ``steps``; returns what it comes to, raises what it raises."""
+        try:
+            while True:
+                self._bring(next(steps))
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
-    def load_references(self, tree: WorkingTree, stored: dict[Xid, Xid]) -> tuple[dict[Xid, Xid], WorkingTree]:
-        """The cross references that a write may have to do with, xid to target, and the entities at both of their ends.
+    def _bring(self, need: Need) -> None:
+        match need:
+            case Lookup():
+                self._look_up(need)
+            case Neighbours():
+                self._load_neighbours(need.resource, need.mode)
+            case Compared():
+                self._load_compared(need.resource, need.changed)
+            case OtherResources():
+                self._load_other_resources(need.groups)
+            case References():
+                self._load_references()
+            case MessageIds():
+                self._load_message_ids(need)
+            case Members(group=group, plural=plural, after=after, limit=limit):
+                rows = self._reader.children([group.key], plural, after=after, limit=limit)
+                self._context.stored.members = list(rows)
 
-        Those made in ``tree``, ``stored`` ones of Groups that changed in it, and stored ones to Resources that changed
-        or came to be where a reference led to nothing. Three queries at most.
-        """
-        targets = {**stored, **{xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}}
+    def _look_up(self, need: Lookup) -> None:
+        known = self._context.stored.entities
+        found = self._reader.get_many(need.entities) if need.entities else {}
+        known.update({xid: found.get(xid) for xid in need.entities})
+        # What a Resource shows is asked for next, as a rule: it comes along, and costs two queries for all of them.
+        shown = found.values() if need.defaults else ()
+        targets = {row.xref for row in shown if row.xref is not None} - known.keys()
+        if targets:
+            found |= (more := self._reader.get_many(targets))
+            known.update({xid: more.get(xid) for xid in targets})
+        shown = found.values() if need.defaults else ()
+        versions = {default_version(row) for row in shown if row.defaultversionid} - known.keys()
+        if versions:
+            found |= (more := self._reader.get_many(versions))
+            known.update({xid: more.get(xid) for xid in versions})
+        documents = self._context.documents
+        contents = (row.document for row in found.values()) if need.contents else ()
+        if wanted := need.documents | documents.absent(contents):
+            documents.loaded |= self._reader.documents(wanted)
+
+    def _load_other_resources(self, groups: Collection[OwnerCopy]) -> None:
+        keys = [group.before.key for group in groups if group.before is not None]
+        rows = self._reader.children(keys) if keys else ()
+        others = [ResourceCopy.of(row) for row in rows if row.xid not in self._tree.resources]
+        load_versions(self._reader, others)
+        for copy in others:
+            self._context.stored.others.setdefault(copy.xid.owner, []).append(copy)
+
+    def _load_message_ids(self, need: MessageIds) -> None:
+        """Small Groups in one query, each large one in its own: of those not everything is read."""
+        sizes: Counter[int] = Counter()
+        for (key, _), count in self._reader.counts([group.key for group in need.groups]).items():
+            sizes[key] += count
+        xids = {group.key: group.xid for group in need.groups if sizes[group.key] > 0}
+        large = [[key] for key in xids if sizes[key] > LARGE]
+        small = [key for key in xids if sizes[key] <= LARGE]
+        for keys in (*large, small) if small else large:
+            found = (row for row in self._reader.children(keys) if _type(row.xid) in need.types)
+            for row in found if keys is small else islice(found, need.limit):
+                self._context.stored.messages.setdefault(xids[row.parent], []).append(row.xid)
+
+    def _load_references(self) -> None:
+        """Cross references made in the tree, stored ones of Groups that changed in it (their Resources are loaded
+        already), and stored ones to Resources that changed or came to be where a reference led to nothing."""
+        tree, stored = self._tree, self._context.stored
+        # In the order of the request, not of the keys: the first error found is the one that is answered with.
+        others = [copy for group in tree.groups for copy in stored.others.get(group, ())]
+        targets = {copy.xid: copy.xref for copy in others if copy.xref is not None}
+        targets |= {xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}
         # What a Resource in the tree refers to is known from the tree; its stored xref may be a thing of the past.
         for row in self._reader.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
             if row.xref is not None and row.xid not in tree.resources:
                 targets[row.xid] = row.xref
-        if not targets:
-            return {}, tree
-        groups = {source.owner for source in targets} - set(tree.groups)
-        missing = {target for target in targets.values() if target not in tree.resources}
-        return targets, load_entities(self._reader, groups, missing)
+        stored.references = targets
+        if targets:
+            groups = {source.owner for source in targets} - set(tree.groups)
+            missing = {target for target in targets.values() if target not in tree.resources}
+            ends = load_entities(self._reader, groups, missing)
+            stored.groups, stored.resources = ends.groups, ends.resources
 
-    def load_neighbours(self, resource: ResourceCopy, intent: ResourceIntent) -> None:
-        """What the place of every Version depends on, once the Versions are as the request says, or everything."""
-        if not resource.partial:
-            return
-        mode = intent.type.versionmode
+    def _load_neighbours(self, resource: ResourceCopy, mode: str) -> None:
         changed = [version for version in resource.versions.values() if _changed(version, mode)]
         gone = list(resource.removed.values())
         # Two that move have each other as neighbours, and in manual mode one that moves takes others along: such writes
@@ -127,79 +201,25 @@ class WriteLoader:
             self._load_leaves(resource, changed, gone)
         resource.arrange()
 
-    def load_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
-        """Versions before and behind those to be compared: those ``changed``, and those with another ancestor."""
-        if resource.partial:
-            moved = [v for v in resource.versions.values() if v.id in changed or v.relinked]
-            self._find(resource, [version.ancestorid for version in moved if version.ancestorid is not None])
-            resource.add(_copies(self._reader.derived(resource.key, changed)))
-            resource.arrange()
+    def _load_compared(self, resource: ResourceCopy, changed: Collection[str]) -> None:
+        moved = [v for v in resource.versions.values() if v.id in changed or v.relinked]
+        self._find(resource, [version.ancestorid for version in moved if version.ancestorid is not None])
+        resource.add(_copies(self._reader.derived(resource.key, changed)))
+        resource.arrange()
 
-    def resolve(self, uri: str) -> bytes | None:
-        """The document that a schema refers to, as this write leaves it; never from a network.
-
-        What a schema refers to is known only while it is read: this is the one thing that cannot be loaded ahead.
-        """
-        xid = named(uri, self._base_url)
-        digest = None if xid is None else self._document_of(xid)
-        if digest is None:
-            return None
-        return schema_text(self.content.read(digest))
-
-    def stored(self, xid: Xid) -> Row | None:
-        """An entity that one in the tree refers to, as it is stored."""
-        return self._reader.get(xid)
-
-    def version(self, xid: Xid) -> VersionCopy | None:
-        """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""
-        resource = self.resources[xid.resource]
-        wanted = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
-        if wanted in resource.versions or wanted in resource.removed or not resource.partial:
-            return resource.versions.get(wanted)
-        row = self.stored(resource.xid / "versions" / wanted)
-        return None if row is None else VersionCopy.of(row)
-
-    def default_versions(self, resources: Collection[Row]) -> dict[Xid, Row]:
-        """The default Versions that stored Resources show, their own or their cross references' targets'."""
-        targets = {row.xref for row in resources if row.xref is not None}
-        rows = self._reader.get_many(targets) if targets else {}
-        shown = {row.xid: row if row.xref is None else rows.get(row.xref) for row in resources}
-        wanted = {xid: _default_version(row) for xid, row in shown.items() if row and row.defaultversionid}
-        found = self._reader.get_many(set(wanted.values())) if wanted else {}
-        return {xid: found[version] for xid, version in wanted.items() if version in found}
-
-    def members(self, group: Row, plural: str | None = None) -> Iterator[Row]:
-        """The stored Resources of a Group, of all types or one, a batch in memory."""
-        return self._reader.children([group.key], plural)
-
-    @property
-    def resources(self) -> dict[Xid, ResourceCopy]:
-        """The Resources that this command writes to, none before ``load``."""
-        return self.tree.resources if self.tree is not None else {}
-
-    def _entities(
-        self, groups: Collection[Xid], resources: Collection[Xid], command: Command, context: Context
-    ) -> WorkingTree:
+    def _entities(self, groups: Collection[Xid], resources: Collection[Xid], command: Command) -> WorkingTree:
         def is_partial(row: Row, count: int) -> bool:
-            return _is_partial(row, count, command, context)
+            return _is_partial(row, count, command, self._context)
 
-        self.tree = load_entities(self._reader, groups, resources, is_partial)
+        self._tree = tree = load_entities(self._reader, groups, resources, is_partial)
+        self._context.stored.written = tree.resources
         # Should a reference be taken away, the epoch of what it showed must not be seen to fall (R269).
-        referring = [copy for copy in self.tree.resources.values() if copy.xref is not None]
+        referring = [copy for copy in tree.resources.values() if copy.xref is not None]
         targets = self._reader.get_many({copy.xref for copy in referring if copy.xref is not None}) if referring else {}
         for copy in referring:
             target = targets.get(copy.xref) if copy.xref is not None else None
             copy.target_epoch = target.epoch if target is not None else 0
-        return self.tree
-
-    def _document_of(self, xid: Xid) -> str | None:
-        if xid.resource in self.resources:  # as it will be counts, not as it was
-            version = self.version(xid)
-            return None if version is None else version.document
-        row = self.stored(xid)
-        if row is not None and xid.kind is Kind.RESOURCE:
-            row = self.default_versions([row]).get(xid)
-        return None if row is None else row.document
+        return tree
 
     def _find(self, resource: ResourceCopy, ids: Iterable[str]) -> None:
         """Have the Versions with these ids in a partial Resource, as far as they exist."""
@@ -213,11 +233,11 @@ class WriteLoader:
         resource.stored_count, resource.open, resource.inner = None, None, ()
         resource.arrange()
 
-    def _load_named(self, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> None:
+    def _load_named(self, resource: ResourceCopy, intent: ResourceIntent) -> None:
         """The Versions that a request names or numbers, and those that are, or may become, the default one."""
         generated = str(resource.versioncounter + 1)
         named = [version.id or generated for version in intent.versions]
-        named += _default_candidates(resource, context, (intent.meta or {}).get("defaultversionid"))
+        named += _default_candidates(resource, self._context, (intent.meta or {}).get("defaultversionid"))
         self._find(resource, named)  # one query, whatever the request names
         if any(version.id is None for version in intent.versions) and generated in resource.versions:
             self._load_all(resource)  # a client numbers them: the next numbers may be taken as well
@@ -308,22 +328,6 @@ def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partia
         by_key[row.parent].versions[row.xid.id] = VersionCopy.of(row)
 
 
-def named(uri: str, base_url: str) -> Xid | None:
-    """The Resource or Version that ``uri`` names: an xid, also as a local fragment or a URL of this registry (G-16)."""
-    root = base_url.rstrip("/")
-    text = uri.removeprefix("#")
-    if root and text.startswith(f"{root}/"):
-        text = text[len(root) :]
-    elif "://" in text or text.startswith("//"):
-        return None
-    path = unquote(text.partition("#")[0].partition("?")[0]).removesuffix(_DETAILS)
-    try:
-        xid = Xid.parse(path if path.startswith("/") else f"/{path}")
-    except XidError:
-        return None
-    return xid if xid.kind in (Kind.RESOURCE, Kind.VERSION) else None
-
-
 def _is_partial(row: Row, count: int, command: Command, context: Context) -> bool:
     """Whether a write to a Resource, stored with so many Versions, needs some of them only.
 
@@ -349,14 +353,14 @@ def _is_partial(row: Row, count: int, command: Command, context: Context) -> boo
     )
 
 
+def _type(xid: Xid) -> tuple[str, str]:
+    return xid.group_type, xid.resource_type
+
+
 def _default_candidates(resource: ResourceCopy, context: Context, wanted: object = None) -> list[str]:
     """Ids of Versions that are, or may become, the default one."""
     names = (resource.defaultversionid, wanted, context.flags.setdefaultversionid)
     return [name for name in names if isinstance(name, str)]
-
-
-def _default_version(resource: Row) -> Xid:
-    return resource.xid / "versions" / (resource.defaultversionid or "")
 
 
 def _copies(rows: Iterable[Row]) -> list[VersionCopy]:

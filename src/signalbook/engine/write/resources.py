@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
-from signalbook.engine.write.attributes import (
-    GroupConstraints,
-    check_epoch,
-    check_id,
-    write_version,
-)
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
-from signalbook.engine.write.context import Context
 from signalbook.engine.write.defaultversion import Choice, flagged, kept_choice, settle_default, write_meta
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
-from signalbook.engine.write.validation import check_compatibility, check_formats, check_matching, check_roots, recheck
-from signalbook.engine.write.workingcopies import ResourceCopy
+from signalbook.engine.write.merge import GroupConstraints, check_epoch, check_id, write_version
+from signalbook.engine.write.validation import (
+    changed_schemas,
+    check_compatibility,
+    check_formats,
+    check_matching,
+    check_roots,
+    recheck,
+)
+from signalbook.engine.write.workingcopies import Compared, Context, ResourceCopy, Steps, elsewhere
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject
@@ -59,12 +59,6 @@ def dissolve(resource: ResourceCopy) -> None:
     resource.xref = None
     resource.floor = max(own, resource.target_epoch)
     resource.touched = True
-
-
-def elsewhere(xid: Xid) -> RegistryError:
-    """The error for a write to the Versions of a reference (R266)."""
-    detail = f'"{xid}" is a cross reference; its Versions are written at its target'
-    return RegistryError("bad_request", subject=str(xid), error_detail=detail)
 
 
 def _target(value: JSON, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Xid:
@@ -123,38 +117,43 @@ def write_resource(resource: ResourceCopy, intent: ResourceIntent, limits: Group
     return context.problems.count == found
 
 
-def settle_resource(resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context) -> bool:
+def settle_resource(
+    resource: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints, context: Context
+) -> Steps[bool]:
     """Steps 3 to 8, once the Versions are what the request says; True if ``finish_resource`` is to follow."""
     found = context.problems.count
     kind = intent.type
     _settle_lineage(resource, kind)
     choice = flagged(write_meta(resource, intent, context), resource, intent, context)
     settle_default(resource, kind, choice, context)
-    check_formats(resource, kind, context)
+    yield from check_formats([v for v in resource.versions.values() if v.touched], kind, context)
     limits.check(resource.xid, [version.attributes for version in resource.versions.values()])
     check_matching(resource, kind)
     return context.problems.count == found
 
 
-def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]) -> None:
-    """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other.
-
-    ``changed`` are the ``changed_schemas``.
-    """
-    check_compatibility(resource, type, context, changed)
+def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+    """Steps 9 and 10, for when all Resources of the request are written: their schemas may refer to each other."""
+    # Versions that are only loaded to be compared with are not among those that changed.
+    changed = changed_schemas(resource, type, context)
+    if resource.partial:
+        yield Compared(resource=resource, changed=changed)
+    yield from check_compatibility(resource, type, context, changed)
     _prune(resource, type, context)
     check_roots(resource, type)
     _mark(resource, type, moved=_touch_moved(resource, context))
 
 
-def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
     """Steps 3, 5, 6 and 9 for a Resource that no request names: the model has changed (R242, R254).
 
     Reports into ``context.problems`` what the documents have against it.
     """
     _settle_lineage(resource, type)
     settle_default(resource, type, kept_choice(resource, type), context)
-    recheck(resource, type, context)
+    _prune(resource, type, context)
+    check_roots(resource, type)
+    yield from recheck(resource, type, context)
     _mark(resource, type, moved=_touch_moved(resource, context))
 
 

@@ -7,23 +7,35 @@ follows whom.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from signalbook.engine.config import capabilities
-from signalbook.engine.write.attributes import VALIDATION
-from signalbook.engine.write.context import Context, schema_text
 from signalbook.engine.write.lineage import roots
-from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
+from signalbook.engine.write.merge import VALIDATION
+from signalbook.engine.write.workingcopies import (
+    MAX_LOADED,
+    Context,
+    Lookup,
+    ResourceCopy,
+    Steps,
+    VersionCopy,
+    batches,
+    schema_text,
+)
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
-from signalbook.formats.compatibility import SchemaText, finding, is_transitive, violations
+from signalbook.formats.base import Format, Resolve
+from signalbook.formats.compatibility import Difference, Direction, SchemaText, finding, is_transitive, violations
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject
+from signalbook.xid import Xid
 
 VersionsById = Mapping[str, VersionCopy]
 
@@ -31,6 +43,11 @@ MAX_DIFFERENCES: Final = 100
 MAX_PAIRS: Final = 10_000
 """Comparisons for one Resource in one request: others wait for it to end."""
 _MAX_KNOWN: Final = 10_000
+_LOADED_AT_ONCE: Final = 20
+"""Versions whose documents are loaded together: few enough for memory, however long their documents are."""
+_STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
+_SLASHES: Final = 3
+"""At least so many are in an xid of a Resource."""
 # Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
 _compatible_pairs: Final[dict[tuple[str | None, ...], None]] = {}
 
@@ -78,13 +95,65 @@ def other_schemas(resource: ResourceCopy, rule: str, *, assumed: bool) -> frozen
     return frozenset(v.id for v in resource.versions.values() if anew or _is_other_schema(v, assumed=assumed))
 
 
-def compare_versions(resource: ResourceCopy, rule: str, changed: Collection[str], context: Context) -> Comparisons:
-    """Compare what has to be compared anew under ``rule``; documents are read pair by pair."""
+def compare_versions(
+    resource: ResourceCopy, rule: str, changed: Collection[str], context: Context
+) -> Steps[Comparisons]:
+    """Compare what has to be compared anew under ``rule``; documents are loaded for some Versions at a time."""
     comparisons = Comparisons()
-    for version, ancestors in pending(resource, rule, changed):
-        if version.attributes.get("format"):
-            _compare_with_ancestors(version, ancestors, rule, context, comparisons)
+    for some in batches(pending(resource, rule, changed), _LOADED_AT_ONCE):
+        context.documents.forget()
+        compared = [pair for pair in some if pair[0].attributes.get("format")]
+        yield from _load_documents(_documents(compared, rule), context)
+        for version, ancestors in compared:
+            yield from _compare_with_ancestors(version, ancestors, rule, context, comparisons)
     return comparisons
+
+
+def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType]], context: Context) -> Steps[None]:
+    """Have what ``compare_versions`` looks at first of each of these Resources, and what is referred to there.
+
+    One by one they would ask for it themselves: that would be queries for each of them.
+    """
+    names: list[str | None] = []
+    for resource, kind in resources:
+        rule = _rule_in_force(resource, kind, context)
+        if rule and len(names) < MAX_LOADED:
+            found = pending(resource, rule, changed_schemas(resource, kind, context))
+            names += _documents(islice(found, _LOADED_AT_ONCE), rule)
+    context.documents.forget()
+    yield from _load_documents(names, context)
+    xids = _mentioned(names, context)
+    if xids:
+        yield Lookup(entities=xids, contents=True)
+
+
+def _load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
+    absent = context.documents.absent(names)
+    if absent:
+        yield Lookup(documents=frozenset(absent))
+
+
+def _documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:
+    """The documents of these Versions and of the ancestors they are first compared with."""
+    for version, ancestors in compared:
+        nearest = [a for a in ancestors[:_LOADED_AT_ONCE] if _pair(version, a, rule) not in _compatible_pairs]
+        yield from (each.document for each in (version, *nearest)) if nearest else ()
+
+
+def _mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
+    """What these documents have in strings of their own that is the xid or URL of a Resource or Version, if not known.
+
+    A guess, of what is worth loading: what a schema refers to is up to its format.
+    """
+    found: dict[Xid, None] = {}
+    known, written = context.stored.entities, context.stored.written
+    for name in names:
+        content = context.documents.read(name)
+        for text in _STRING.findall(content) if content.count(b"/") >= _SLASHES else ():
+            xid = context.stored.named(text.decode("utf-8", "replace")) if text.count(b"/") >= _SLASHES else None
+            if xid is not None and xid not in known and xid.resource not in written and len(found) < MAX_LOADED:
+                found[xid] = None
+    return frozenset(found)
 
 
 def pending(
@@ -161,13 +230,15 @@ def _stirred(versions: VersionsById, changed: Collection[str]) -> set[str]:
 
 def _compare_with_ancestors(
     version: VersionCopy, ancestors: list[VersionCopy], rule: str, context: Context, comparisons: Comparisons
-) -> None:
+) -> Steps[None]:
     reason = _obstacle(version, rule, context)
-    for ancestor in ancestors if reason is None else ():
-        obstacle = _obstacle(ancestor, rule, context)
-        if obstacle is None:
-            obstacle = _compare(version, ancestor, rule, context, comparisons)
-        reason = reason or obstacle
+    for some in batches(ancestors if reason is None else (), _LOADED_AT_ONCE):
+        yield from _load_documents(_documents([(version, some)], rule), context)
+        for ancestor in some:
+            obstacle = _obstacle(ancestor, rule, context)
+            if obstacle is None:
+                obstacle = yield from _compare(version, ancestor, rule, context, comparisons)
+            reason = reason or obstacle
     comparisons.reasons[version.id] = reason
 
 
@@ -185,11 +256,9 @@ def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
 
 def _compare(
     version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons
-) -> str | None:
+) -> Steps[str | None]:
     """Put what is in the way of ``version`` into ``comparisons``; returns why there is no answer, if there is none."""
-    # By digest and not by Version: the same two documents need not be compared again, whoever has them.
-    new, old = _names(version), _names(ancestor)
-    pair = (*new, *old, rule.casefold().removesuffix("_transitive"))
+    pair = _pair(version, ancestor, rule)
     if pair in _compatible_pairs:
         return None
     if comparisons.compared >= MAX_PAIRS:
@@ -201,14 +270,18 @@ def _compare(
         asked.append(uri)
         return context.resolve(uri)
 
-    texts = [
-        SchemaText(document=schema_text(context.documents.read(digest), name), format=name, resolve=resolve)
-        for digest, name in (new, old)
-    ]
-    try:
-        found = violations(rule, *texts)
-    except (SchemaError, LookupError) as error:
-        return f'Versions "{version.id}" and "{ancestor.id}" cannot be compared: {error}'
+    # What a schema refers to shows while it is read, one reference at a time: what it and those it refers to mention is
+    # loaded with the first of them. With each turn there is more, and what the last turn says is what counts.
+    before = set(context.documents.loaded)
+    while True:
+        found, reason = _violations(version, ancestor, rule, context, resolve)
+        missing = context.missing(contents=True)
+        if missing is None:
+            break
+        read = {version.document, ancestor.document} | (context.documents.loaded.keys() - before)
+        yield replace(missing, entities=missing.entities | _mentioned(read, context))
+    if reason is not None:
+        return reason
     if found:
         comparisons.broken.setdefault(version.id, []).append(ancestor.id)
         against = f'Version "{ancestor.id}"'
@@ -221,8 +294,25 @@ def _compare(
     return None
 
 
-def _names(version: VersionCopy) -> tuple[str | None, str]:
-    return version.document, str(version.attributes["format"])
+def _violations(
+    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, resolve: Resolve
+) -> tuple[list[tuple[Direction, Difference]], str | None]:
+    """What is in the way of ``version``, or why that cannot be said."""
+    texts = []
+    for each in (version, ancestor):
+        name = str(each.attributes["format"])
+        content = schema_text(context.documents.read(each.document), name)
+        texts.append(SchemaText(document=content, format=name, resolve=resolve))
+    try:
+        return violations(rule, *texts), None
+    except (SchemaError, LookupError) as error:
+        return [], f'Versions "{version.id}" and "{ancestor.id}" cannot be compared: {error}'
+
+
+def _pair(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
+    """By digest and not by Version: the same two documents need not be compared again, whoever has them."""
+    names = [(each.document, str(each.attributes.get("format"))) for each in (version, ancestor)]
+    return (*names[0], *names[1], rule.casefold().removesuffix("_transitive"))
 
 
 def _remember(pair: tuple[str | None, ...]) -> None:
@@ -235,19 +325,22 @@ _FORMAT: Final = VALIDATION[:2]
 _COMPATIBILITY: Final = VALIDATION[2:]
 
 
-def check_formats(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
-    """Validate the documents this request wrote against their ``format`` (R252-R255).
+def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> Steps[None]:
+    """Validate documents against their ``format`` (R252-R255): those of Versions that this request wrote.
 
     Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
     ``format_unknown`` or ``format_external``.
     """
-    for version in resource.versions.values():
-        if version.touched:
+    for some in batches(versions, _LOADED_AT_ONCE):
+        context.documents.forget()
+        stored = (version for version in some if version.document not in context.documents.new)
+        yield from _load_documents((v.document for v in stored if _is_read(v, type, context)), context)
+        for version in some:
             with context.problems:
                 _set(version, _FORMAT, _outcome(version, type, context))
 
 
-def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
     """Hold all Versions of a stored Resource to what the model asks now, documents included.
 
     For when ``validateformat``, ``validatecompatibility`` or ``strictvalidation`` have changed: outcomes are set that
@@ -255,12 +348,10 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Non
     as ``check_formats`` and ``check_compatibility`` do; the latter says nothing while formats are in question.
     """
     found = context.problems.count
-    for version in resource.versions.values():
-        with context.problems:
-            _set(version, _FORMAT, _outcome(version, type, context))
+    yield from check_formats(list(resource.versions.values()), type, context)
     if context.problems.count == found:
         with context.problems:
-            check_compatibility(resource, type, context, changed_schemas(resource, type, context))
+            yield from check_compatibility(resource, type, context, changed_schemas(resource, type, context))
 
 
 def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
@@ -270,7 +361,9 @@ def check_matching(resource: ResourceCopy, type: ResourceType) -> None:
             raise RegistryError("mismatched_version_attribute", subject=str(resource.xid), name=name)
 
 
-def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]) -> None:
+def check_compatibility(
+    resource: ResourceCopy, type: ResourceType, context: Context, changed: Collection[str]
+) -> Steps[None]:
     """Compare Versions with their ancestors as ``meta.compatibility`` asks (R256-R258).
 
     Sets ``compatibilityvalidated`` and its reason. Raises ``compatibility_violation`` with every difference and, under
@@ -281,7 +374,7 @@ def check_compatibility(resource: ResourceCopy, type: ResourceType, context: Con
         for version in resource.versions.values():
             _set(version, _COMPATIBILITY, {})
         return
-    comparisons = compare_versions(resource, rule, changed, context)
+    comparisons = yield from compare_versions(resource, rule, changed, context)
     if comparisons.broken:
         raise comparisons.error(resource, rule)
     for version in resource.versions.values():
@@ -322,7 +415,7 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
         if type.strictvalidation:
             raise RegistryError("format_external", subject=str(version.xid))
         return _validated("formatvalidated", "the document is stored outside of the registry")
-    reader = formats.find(name) if _offered(name, context) else None
+    reader = _reader(name, context)
     if reader is None:
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
@@ -332,6 +425,19 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
     return _validated("formatvalidated", None)
+
+
+def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
+    """Whether ``_outcome`` looks at the document."""
+    name = version.attributes.get("format")
+    if not type.validateformat or not name or _unchanged(version, type) is not None:
+        return False
+    return version.attributes.get(f"{type.singular}url") is None and _reader(name, context) is not None
+
+
+def _reader(name: str, context: Context) -> Format | None:
+    """What reads documents of this format, if the capabilities offer it."""
+    return formats.find(name) if _offered(name, context) else None
 
 
 def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:

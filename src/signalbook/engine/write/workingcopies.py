@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Self
+from itertools import islice
+from typing import Final, Self, TypeAlias, TypeVar
 
 from signalbook.cncf.ids import uri_digest
+from signalbook.engine.write.commands import Flags
 from signalbook.errors import RegistryError
+from signalbook.formats.base import family
+from signalbook.model import Model
 from signalbook.storage.base import Row
-from signalbook.values import JSONObject
-from signalbook.xid import Xid
+from signalbook.values import Finding, JSONError, JSONObject, digest, parse_json
+from signalbook.xid import Kind, Xid, named
 
 
 @dataclass(slots=True, kw_only=True)
@@ -285,6 +289,302 @@ class IdClash(RegistryError):
         super().__init__("bad_request", subject=str(xid), error_detail=detail)
 
 
+def elsewhere(xid: Xid) -> RegistryError:
+    """The error for a write to the Versions of a reference (R266)."""
+    detail = f'"{xid}" is a cross reference; its Versions are written at its target'
+    return RegistryError("bad_request", subject=str(xid), error_detail=detail)
+
+
 def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
     if seen.setdefault(xid.id.casefold(), xid) != xid:
         raise IdClash(xid)
+
+
+# Enough to repair a document by; a hostile one does not get to fill memory with complaints.
+MAX_ERRORS: Final = 100
+MAX_LOADED: Final = 100
+"""Stored documents in memory beyond those of one comparison."""
+
+
+class Problems:
+    """Errors found so far. One bad entity does not hide the next: all are reported at once.
+
+    As a context (``with problems:``) it keeps a ``RegistryError`` raised in the block and goes on behind it.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[RegistryError] = []
+        self.count = 0
+
+    def __enter__(self) -> None:
+        """Begin a block whose error is to be kept."""
+
+    def __exit__(self, type: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """Keep the block's error, unless there are ``MAX_ERRORS`` already; ``count`` counts all."""
+        if not isinstance(error, RegistryError):
+            return False
+        self.count += 1
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(error)
+        return True
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all errors, each with the entity it is in."""
+        return tuple(finding for error in self.errors for finding in _findings_of(error))
+
+    def raise_any(self) -> None:
+        """Raise what was found, if anything: the first error, with the findings of all."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            first = self.errors[0]
+            raise RegistryError(
+                first.code,
+                subject=first.subject,
+                detail=first.detail,
+                faults=self.findings,
+                **first.arguments,
+            )
+
+
+def _findings_of(error: RegistryError) -> list[Finding]:
+    """The findings of one error, each path led by the entity it is in."""
+    if not error.faults:
+        return [Finding(path=error.subject, rule=error.code, message=error.title)]
+    return [replace(finding, path=_located(error.subject, finding.path)) for finding in error.faults]
+
+
+def _located(subject: str, path: str) -> str:
+    """``path`` behind the entity it is in, unless it begins with that already."""
+    if not path or path.startswith(f"{subject}/"):
+        return path or subject
+    return f"{subject}#{path}"
+
+
+class Documents:
+    """Document bytes by digest: those this command brings (``new``), and stored ones as far as they were loaded.
+
+    One that is asked for and was not loaded is noted in ``missing``: see ``Context.missing``.
+    """
+
+    def __init__(self) -> None:
+        self.new: dict[str, bytes] = {}
+        self.loaded: dict[str, bytes] = {}
+        self.missing: set[str] = set()
+
+    def keep(self, content: bytes) -> str | None:
+        """Remember ``content``; returns its digest, None for the empty document."""
+        if not content:
+            return None
+        name = digest(content)
+        self.new[name] = content
+        return name
+
+    def read(self, name: str | None) -> bytes:
+        """The bytes behind a digest; no digest is the empty document, and so for now is what is missing."""
+        found = b"" if name is None else self.new.get(name, self.loaded.get(name))
+        if found is None:
+            self.missing.add(name or "")
+        return found or b""
+
+    def absent(self, names: Iterable[str | None]) -> set[str]:
+        """Those of these documents that would have to be loaded."""
+        return {name for name in names if name is not None and name not in self.new and name not in self.loaded}
+
+    def forget(self) -> None:
+        """Give up stored documents once there are many: a Resource may have more of them than memory holds."""
+        if len(self.loaded) > MAX_LOADED:
+            self.loaded.clear()
+
+
+def schema_text(content: bytes, format: str = "") -> bytes:
+    """What a format reads of a document: of one that is a JSON string, the text in it.
+
+    A schema that is no JSON (Protobuf, XSD) sent inline without a ``contenttype`` is a JSON string by R248; what it
+    says is in the string. To Avro a string that holds no JSON is a schema: the name of a type.
+    """
+    if not content.startswith(b'"'):
+        return content
+    try:
+        value = parse_json(content)
+    except JSONError:
+        return content
+    if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
+        return content
+    return value.encode("utf-8")
+
+
+class Stored:
+    """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
+
+    ``written`` are the Resources of that tree. ``entities`` has None for what is not there; ``others`` are by Group
+    its Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references
+    ``references``, ``messages`` the messages in Groups, ``members`` the last page of
+    a Group. ``base_url`` is the
+    URL of the registry's root as clients know it: what begins with it is here.
+    """
+
+    def __init__(self, base_url: str = "") -> None:
+        self.base_url = base_url
+        self.written: dict[Xid, ResourceCopy] = {}
+        self.entities: dict[Xid, Row | None] = {}
+        self.others: dict[Xid, list[ResourceCopy]] = {}
+        self.groups: dict[Xid, OwnerCopy] = {}
+        self.resources: dict[Xid, ResourceCopy] = {}
+        self.references: dict[Xid, Xid] = {}
+        self.messages: dict[Xid, list[Xid]] = {}
+        self.members: list[Row] = []
+        self.missing: set[Xid] = set()
+
+    def named(self, uri: str) -> Xid | None:
+        """The Resource or Version that ``uri`` names."""
+        return named(uri, self.base_url)
+
+    def entity(self, xid: Xid) -> Row | None:
+        """An entity as it is stored; one that was not loaded is noted in ``missing``: see ``Context.missing``."""
+        if xid not in self.entities:
+            self.missing.add(xid)
+        return self.entities.get(xid)
+
+    def shown(self, xid: Xid) -> Row | None:
+        """The stored Version that ``xid`` names; of a Resource its default one, or that of what it refers to."""
+        row = self.entity(xid)
+        if row is None or xid.kind is Kind.VERSION:
+            return row
+        row = row if row.xref is None else self.entity(row.xref)
+        return None if row is None or not row.defaultversionid else self.entity(default_version(row))
+
+    def version(self, xid: Xid) -> VersionCopy | None:
+        """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""
+        resource = self.written[xid.resource]
+        wanted = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
+        if wanted in resource.versions or wanted in resource.removed or not resource.partial:
+            return resource.versions.get(wanted)
+        row = self.entity(resource.xid / "versions" / wanted)
+        return None if row is None else VersionCopy.of(row)
+
+
+def default_version(resource: Row) -> Xid:
+    """The xid of the default Version of a stored Resource that has one."""
+    return resource.xid / "versions" / (resource.defaultversionid or "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """Entities and documents by name; with ``defaults`` the default Versions that Resources show, with ``contents`` the
+    documents of them all."""
+
+    entities: frozenset[Xid] = frozenset()
+    documents: frozenset[str] = frozenset()
+    defaults: bool = True
+    contents: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Of a partial Resource: what the place of every Version depends on, now that they are as the request says."""
+
+    resource: ResourceCopy
+    mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Of a partial Resource: Versions before and behind those ``changed``, and before those with another ancestor."""
+
+    resource: ResourceCopy
+    changed: Collection[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherResources:
+    """The stored Resources of these Groups that are not in the tree, with their Versions."""
+
+    groups: tuple[OwnerCopy, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References:
+    """Cross references that the tree may have to do with, and the entities at both of their ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageIds:
+    """The ids of the messages in Groups: Resources of these Group and Resource types, up to ``limit`` in a Group."""
+
+    groups: tuple[Row, ...]
+    types: frozenset[tuple[str, str]]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """A page of the stored Resources of one type in a Group, by id, behind the id ``after``."""
+
+    group: Row
+    plural: str
+    after: str | None
+    limit: int
+
+
+Need: TypeAlias = Lookup | Neighbours | Compared | OtherResources | References | MessageIds | Members
+"""What a decision can say only once part of it is made: the loader brings it, then the decision goes on."""
+
+Result = TypeVar("Result")
+Steps: TypeAlias = Generator[Need, None, Result]
+"""A decision. It has no way to the store: where it has to know more it yields a ``Need``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One command's surroundings. ``now`` is the one instant all its timestamps share (R42).
+
+    ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``compatibility``
+    is a rule to be taken for that of every Resource, whatever its own: for questions, never stored.
+    """
+
+    model: Model
+    capabilities: JSONObject
+    flags: Flags
+    target: Xid
+    now: datetime
+    admin: bool = False
+    compatibility: str | None = None
+    documents: Documents = field(default_factory=Documents)
+    stored: Stored = field(default_factory=Stored)
+    problems: Problems = field(default_factory=Problems)
+
+    def ignores(self, name: str) -> bool:
+        """Whether the request asked to ignore ``name`` (R204)."""
+        return name in self.flags.ignore
+
+    def resolve(self, uri: str) -> bytes | None:
+        """The document that a schema refers to, as this write leaves it; never from a network.
+
+        None if there is none, and for now if it was not loaded (``missing``).
+        """
+        xid = self.stored.named(uri)
+        if xid is None:
+            return None
+        shown = self.stored.version(xid) if xid.resource in self.stored.written else self.stored.shown(xid)
+        return None if shown is None or shown.document is None else schema_text(self.documents.read(shown.document))
+
+    def missing(self, *, contents: bool = False) -> Lookup | None:
+        """What was asked for since this was last called and was not loaded: what came of it is void, ask again."""
+        if not self.stored.missing and not self.documents.missing:
+            return None
+        entities, documents = frozenset(self.stored.missing), frozenset(self.documents.missing)
+        self.stored.missing.clear()
+        self.documents.missing.clear()
+        return Lookup(entities=entities, documents=documents, contents=contents)
+
+
+Item = TypeVar("Item")
+
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """``items`` in lists of up to ``size``."""
+    stream = iter(items)
+    while batch := list(islice(stream, size)):
+        yield batch

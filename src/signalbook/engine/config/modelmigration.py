@@ -7,19 +7,18 @@ brought to it in the same transaction: new defaults, order and validation of Ver
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Final
 
-from signalbook.engine.write.apply import apply_tree
-from signalbook.engine.write.attributes import VALIDATION, GroupConstraints
-from signalbook.engine.write.changes import Change, changes_of
-from signalbook.engine.write.context import Context
+from signalbook.engine.write.apply import Change, apply_tree, changes_of
 from signalbook.engine.write.lineage import ORDERED
-from signalbook.engine.write.load import load_versions
+from signalbook.engine.write.load import WriteLoader, load_versions
+from signalbook.engine.write.merge import VALIDATION, GroupConstraints
 from signalbook.engine.write.resources import resettle_resource
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import Context, OwnerCopy, ResourceCopy, Stored, WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row, Writer
@@ -107,7 +106,7 @@ def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -
         yield _finding(owner.xid, found.code, found.message, found.path)
     count, roots, first, mismatched = 0, 0, None, set[str]()
     for version in versions:
-        _check_document(version, kind)
+        yield from _document(version, kind)
         yield from _attributes(version, kind.attributes)
         yield from _constrained(row, [version.attributes], constraints, owner)
         count, roots = count + 1, roots + (version.ancestorid == version.xid.id)
@@ -135,10 +134,10 @@ def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None)
 
 def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
     """Roots and numbers of Versions; in an ordered mode the migration sets the ancestors."""
-    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED:
+    # Versions beyond ``maxversions`` go when the Resource is migrated, roots among them; the rest is checked then.
+    pruned = kind.maxversions and count > kind.maxversions
+    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED and not pruned:
         yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
-    if kind.maxversions and count > kind.maxversions:
-        yield _finding(row.xid, "maxversions", f"it has {count} Versions, not {kind.maxversions} at most")
 
 
 def _check_sticky(row: Row, kind: ResourceType) -> None:
@@ -146,9 +145,13 @@ def _check_sticky(row: Row, kind: ResourceType) -> None:
         raise RegistryError("setdefaultversionsticky_false", subject=str(row.xid))
 
 
-def _check_document(row: Row, kind: ResourceType) -> None:
+def _document(row: Row, kind: ResourceType) -> Iterator[Finding]:
     if not kind.hasdocument and row.document is not None:
         raise RegistryError("hasdocument_violation", subject=str(row.xid), plural=kind.plural)
+    if kind.hasdocument:  # which it may not have had before
+        for name in (kind.singular, f"{kind.singular}base64"):
+            if name in row.attributes:
+                yield _finding(row.xid, "hasdocument", "an extension has the name of the document", name)
 
 
 def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Finding]:
@@ -170,9 +173,10 @@ def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
     """Bring what was written under ``old`` to ``context.model``; yields what changed.
 
     An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
-    later ones leave it alone (R72). Ancestors and default Versions follow ``versionmode`` (R242), documents are
-    validated where that is asked for now (R99, R100): ``model_compliance_error`` if any does not hold. Types whose
-    definition stayed the same are not looked at; of the others one Resource at a time is in memory.
+    later ones leave it alone (R72). Versions beyond ``maxversions`` go (R93). Ancestors and default Versions follow
+    ``versionmode`` (R242), documents are validated where that is asked for now (R99, R100):
+    ``model_compliance_error`` if any does not hold. Types whose definition stayed the same are not looked at; of the
+    others one Resource at a time is in memory.
     """
     root = writer.get(ROOT)
     for plural, group in context.model.groups.items() if root else ():
@@ -223,7 +227,9 @@ def _migrate_resource(writer: Writer, copy: ResourceCopy, kind: ResourceType, co
     fill_defaults(copy, kind.metaattributes, context.now)
     for version in copy.versions.values():
         fill_defaults(version, kind.attributes, context.now)
-    resettle_resource(copy, kind, context)
+    # What was loaded for the Resource before is not what is stored now.
+    context = replace(context, stored=Stored())
+    WriteLoader(writer, context).complete(resettle_resource(copy, kind, context))
 
 
 def _apply(writer: Writer, tree: WorkingTree, context: Context) -> tuple[Change, ...]:

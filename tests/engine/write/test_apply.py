@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.write.changes import Action, Change, Entity, coalesce
-from signalbook.engine.write.commands import WriteResult
+from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, coalesce
 from signalbook.values import JSON, JSONObject
 
 

@@ -1,7 +1,7 @@
 """What a write makes of the attributes and the document of one entity: the Registry, a Group, a Version.
 
-What does PATCH with null do? See ``combine``. (core/spec.md "Common Attributes", "<RESOURCE>* Attribute Processing",
-core/http.md "Creating or Updating Entities", "Serializing Resource Domain-Specific Documents".)
+What does PATCH with null do? See ``merge_attributes``. (core/spec.md "Common Attributes", "<RESOURCE>* Attribute
+Processing", core/http.md "Creating or Updating Entities", "Serializing Resource Domain-Specific Documents".)
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Final
 
 from signalbook.cncf.ids import version_number
 from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
-from signalbook.engine.write.context import Context, Documents
-from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
+from signalbook.engine.write.workingcopies import Context, Documents, OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, findings_to_error
 from signalbook.values import JSON, JSONObject, dump_json, parse_timestamp
@@ -64,7 +63,7 @@ def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
     copy.touch(context.now)
 
 
-def combine(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
+def merge_attributes(stored: JSONObject, body: JSONObject, mode: WriteMode, without: Collection[str]) -> JSONObject:
     """The plain attributes a write asks for: PUT takes the body's alone (R142); PATCH lays the body's top-level
     attributes over the stored ones, null deleting (R144). Names in ``without`` are none of them."""
     given = {name: value for name, value in body.items() if name not in without}
@@ -102,7 +101,7 @@ def write_registry(copy: OwnerCopy, body: JSONObject, mode: WriteMode, registryi
     """Replace or merge the Registry's attributes. ``registryid`` is what the body's must equal (R58)."""
     check_id(body, "registry", registryid, copy.xid)
     update(copy, body, context)
-    values = combine(copy.attributes, body, mode, _REGISTRY)
+    values = merge_attributes(copy.attributes, body, mode, _REGISTRY)
     copy.attributes = {**checked(values, context.model.attributes, copy.xid), "registryid": registryid}
 
 
@@ -113,7 +112,7 @@ def write_group(copy: OwnerCopy, intent: GroupIntent, context: Context) -> None:
     body = intent.body or {}
     check_id(body, intent.type.singular, copy.xid.id, copy.xid)
     update(copy, body, context)
-    values = combine(copy.attributes, body, intent.mode, COMMON | {f"{intent.type.singular}id"})
+    values = merge_attributes(copy.attributes, body, intent.mode, COMMON | {f"{intent.type.singular}id"})
     copy.attributes = checked(values, intent.type.attributes, copy.xid)
 
 
@@ -311,5 +310,5 @@ def _take_attributes(
         handled |= {type.singular, f"{type.singular}base64"}
     # A document-form write merges attributes; a PUT of metadata lists them all.
     stored = {name: value for name, value in version.attributes.items() if name not in VALIDATION}
-    values = combine(stored, given, intent.mode, handled)
+    values = merge_attributes(stored, given, intent.mode, handled)
     version.attributes = checked(limits.fill(type.plural, values), type.attributes, version.xid)
