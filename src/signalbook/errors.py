@@ -267,6 +267,17 @@ class SignalbookError(Exception):
     """Root of every error this package raises on purpose. ``str()`` of one is fit to show a person."""
 
 
+_REQUEST_ERRORS: Final = frozenset(
+    {
+        *("action_not_supported", "api_not_found", "bad_defaultversionid", "bad_details", "bad_filter", "bad_flag"),
+        *("bad_ignore", "bad_inline", "bad_request", "bad_sort", "groups_only", "inline_noninlineable"),
+        *("malformed_id", "malformed_xid", "malformed_xref", "missing_body", "server_busy", "server_error"),
+        *("sort_noncollection", "too_large", "too_many_versions", "unsupported_specversion"),
+    }
+)
+"""Errors whose subject is the path of the request, not an entity (core/spec.md "Error Processing")."""
+
+
 class RegistryError(SignalbookError):
     """One error of the catalogue, with the values for its title.
 
@@ -288,6 +299,11 @@ class RegistryError(SignalbookError):
         self.faults = tuple(faults)
         self.arguments = {name: str(value) for name, value in arguments.items()}
         super().__init__(self.title)
+
+    def about_request(self, path: str) -> None:
+        """Take ``path``, that of the request, for the subject, if the specification has it so for this error."""
+        if self.code in _REQUEST_ERRORS:
+            self.subject = path
 
     @property
     def status(self) -> int:

@@ -38,7 +38,10 @@ class Settings:
     )
     base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
     registry_id: str = _setting("signalbook", "The registryid given to a new registry.")
-    model: str = _setting("default", "Model of a new registry: default, empty, or a model file.")
+    model: str = _setting(
+        "default",
+        "Model of a new registry: default, spec (the specification's own, unchanged), empty, or a model file.",
+    )
     capabilities: str = _setting("", "Capabilities to set at start: all, or a JSON file; empty leaves them unchanged.")
     domain_rules: str = _setting(
         "warn", "What to do with messages and endpoints that break domain rules: off, warn or reject."
@@ -110,10 +113,7 @@ def option_for(name: str) -> str:
 
 
 def load(
-    given: Mapping[str, object] | None = None,
-    *,
-    environ: Mapping[str, str] | None = None,
-    config: Path | None = None,
+    given: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> Settings:
     """Settings from ``given`` (command line; ``None`` values count as absent), ``environ``, and a TOML file.
 

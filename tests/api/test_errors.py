@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.conformance import unreached
+from signalbook.conformance.reports import unreached
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import CATALOGUE

@@ -51,7 +51,7 @@ def test_no_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "message"),
+    ("response", "error", "message"),
     [
         ((200, {}, b"<html>"), BadResponse, "this is no registry"),
         ((200, {}, b"[]"), BadResponse, "without a JSON object"),

@@ -12,7 +12,8 @@ import psycopg
 import pytest
 from starlette.types import ASGIApp
 
-from signalbook.conformance import ConformanceSession, Options, Wire
+from signalbook.conformance.running import ConformanceSession, Options
+from signalbook.conformance.wire import Wire
 from signalbook.server import build
 from signalbook.settings import Settings
 

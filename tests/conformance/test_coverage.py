@@ -7,17 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from signalbook.conformance import (
-    Case,
-    CaseOutcome,
-    CaseResult,
-    Level,
-    all_cases,
-    requirement_coverage,
-    unexplained,
-    unobserved,
-)
-from signalbook.conformance.reports import sections
+from signalbook.conformance.cases import Case, Level, all_cases
+from signalbook.conformance.reports import requirement_coverage, sections, unexplained, unobserved
+from signalbook.conformance.running import CaseOutcome, CaseResult
 
 TESTS = Path(__file__).parents[1]
 _NAMED = re.compile(r"\bR(\d{1,3})(?:\s*(?:-|\.\.)\s*R(\d{1,3}))?\b")

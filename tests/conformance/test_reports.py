@@ -9,23 +9,18 @@ from xml.etree import ElementTree
 import pytest
 from tests.conformance.test_server import GAPS
 
-from signalbook.conformance import (
-    Case,
-    CaseOutcome,
-    CaseResult,
-    Level,
+from signalbook.conformance.cases import Case, Level, all_cases, topics
+from signalbook.conformance.matching import Mismatch
+from signalbook.conformance.reports import (
     Summary,
-    all_cases,
     as_json,
     as_junit,
     insert,
     read_known,
     render_scoreboard,
     requirement_coverage,
-    topics,
 )
-from signalbook.conformance.matching import Mismatch
-from signalbook.conformance.running import Exchange
+from signalbook.conformance.running import CaseOutcome, CaseResult, Exchange
 from signalbook.conformance.wire import WireRequest, WireResponse
 from signalbook.documents import DocumentError
 from signalbook.values import parse_json

@@ -11,8 +11,9 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.conformance.conftest import EVERYTHING, ROOT, InProcess, serving
 
-from signalbook.conformance import Case, CaseOutcome, ConformanceSession, Options, Wire, WireError, all_cases
-from signalbook.conformance.cases import READS
+from signalbook.conformance.cases import READS, Case, all_cases
+from signalbook.conformance.running import CaseOutcome, ConformanceSession, Options
+from signalbook.conformance.wire import Wire, WireError
 from signalbook.values import JSON, dump_json, parse_json
 
 CASES = {case.id: case for case in all_cases()}

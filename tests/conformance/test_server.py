@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from signalbook.conformance import Case, CaseOutcome, ConformanceSession, all_cases, read_known
+from signalbook.conformance.cases import Case, all_cases
+from signalbook.conformance.reports import read_known
+from signalbook.conformance.running import CaseOutcome, ConformanceSession
 
 GAPS = read_known((Path(__file__).parent / "gaps.yaml").read_bytes(), name="gaps.yaml")
 

@@ -60,7 +60,7 @@ def test_failures_are_told() -> None:
 
 
 def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr(module, "MAX_RESPONSE_BYTES", 10)
     with wire(lambda _: httpx.Response(200, content=b"x" * 11)) as opened, pytest.raises(WireError, match="larger"):
         opened.send(WireRequest(method="GET", target="/", headers={}))
 

@@ -105,7 +105,7 @@ def test_good_values(values: JSONObject, stored: JSONObject) -> None:
         ({"object": {"must": "x", "level": "3"}}, "invalid_attribute", "object.level"),
         ({"wide": {"A": 1}}, "invalid_attribute", "wide.A"),  # R79
         ({"wide": {"a-b.c": 1}}, "invalid_attribute", "wide['a-b.c']"),
-        ({"colour": "Red"}, "invalid_attribute", "colour"),  # R80
+        ({"colour": "pink"}, "invalid_attribute", "colour"),  # R80
         ({"flag": False}, "invalid_attribute", "flag"),
         ({"ref": "/dirs/d"}, "invalid_attribute", "ref"),  # R78
         ({"name": ""}, "invalid_attribute", "name"),  # R43
@@ -343,3 +343,26 @@ def test_checking_twice_changes_nothing(values: JSONObject) -> None:
     once = RULES.check(values)
     if not once.findings:
         assert RULES.check(once.values) == once
+
+
+def test_case_does_not_count_in_an_enum() -> None:
+    """R80: what was sent is stored."""
+    checked = attributes(MIXED).check({"colour": "RED"})
+    assert (checked.findings, checked.values["colour"]) == ((), "RED")
+
+
+def test_a_number_without_a_fraction_is_an_integer() -> None:
+    """R2: JSON has one type of numbers."""
+    rules = attributes({"i": {"type": "integer"}, "u": {"type": "uinteger"}})
+    checked = rules.check({"i": -4.0, "u": 4.0})
+    assert (checked.findings, repr(checked.values)) == ((), "{'i': -4, 'u': 4}")
+    assert [finding.path for finding in rules.check({"i": 4.5, "u": -4.0}).findings] == ["i", "u"]
+
+
+def test_the_member_of_deprecated_that_is_wrong() -> None:
+    """R45, R278: "name: Name of the attribute in question"."""
+    times = {"effective": "2026-01-02T00:00:00Z", "removal": "2026-01-01T00:00:00Z"}
+    group = compile_model({"groups": {"dirs": {"singular": "dir"}}}).groups["dirs"]
+    assert [finding.path for finding in group.attributes.check({"deprecated": times}).findings] == [
+        "deprecated.removal"
+    ]

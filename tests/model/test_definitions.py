@@ -245,5 +245,15 @@ def test_every_fault_is_told() -> None:
         compiled({"a": {"type": "string", "default": "x"}, "b": {"type": "map", "x": 1}, "Q": {"type": "no"}})
     error = caught.value
     assert error.code == "model_required_true"
-    assert error.arguments == {"name": "groups.dirs.attributes.a"}
+    assert error.arguments == {"name": "a"}
     assert len(error.faults) == 5
+
+
+def test_errors_name_the_attribute_as_instances_have_it() -> None:
+    """R278: "name: Model attribute name in question"."""
+    scalar: JSONObject = {"type": "integer", "default": 3}
+    inner: JSONObject = {"type": "object", "attributes": {"defint": scalar}}
+    for attributes, name in (({"defstring": scalar}, "defstring"), ({"o": inner}, "o.defint")):
+        with pytest.raises(RegistryError) as caught:
+            compiled(attributes)
+        assert (caught.value.code, caught.value.arguments) == ("model_required_true", {"name": name})

@@ -305,3 +305,19 @@ def test_kinds_are_case_insensitive() -> None:
     place = ModelPosition(findings=[])
     assert check_typemap({"a/b": "JSON"}, place) == {"a/b": "json"}
     assert not place.findings
+
+
+@pytest.mark.parametrize("labels", [{"bad one": "x"}, {"": "x"}, {"Upper": "x"}, {"a": 1}, ["a"]])
+@pytest.mark.parametrize("place", ["", "groups.dirs", "groups.dirs.resources.files"])
+def test_labels_of_types(labels: JSON, place: str) -> None:
+    """R91: keys are map keys, as those of entities."""
+    model: JSONObject = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file"}}}}}
+    owner = model
+    for step in filter(None, place.split(".")):
+        owner = owner[step]
+    owner["labels"] = {"a.b-c:d_e": "x"}
+    compile_model(model)
+    owner["labels"] = labels
+    with pytest.raises(RegistryError) as caught:
+        compile_model(model)
+    assert caught.value.faults[0].path == (f"{place}.labels" if place else "labels")

@@ -27,7 +27,7 @@ def test_the_caller_may_change_what_it_gets() -> None:
 
 
 def test_other_names() -> None:
-    with pytest.raises(KeyError, match="there are: default, empty"):
+    with pytest.raises(KeyError, match="there are: default, spec, empty"):
         builtin("../default")
 
 

@@ -42,7 +42,7 @@ BAD: list[tuple[str, JSON]] = [
     ("boolean", 1),
     ("decimal", True),
     ("decimal", "1"),
-    ("integer", 1.0),
+    ("integer", 1.5),
     ("integer", False),
     ("uinteger", -1),
     ("string", 5),

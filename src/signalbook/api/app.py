@@ -182,7 +182,7 @@ class CommonHeaders:
 @lru_cache(maxsize=128)
 def _link(root: str) -> tuple[bytes, bytes]:
     # The rel parameter comes first: clients read no further.
-    return b"link", f"<{root}/>;rel=xregistry-root".encode("ascii", "replace")
+    return b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace")
 
 
 class CopiesRefused:

@@ -84,7 +84,7 @@ class Feed:
         headers = [("Content-Type", BATCH_TYPE), _link(request.root, query, "last", after=last)]
         if page.more:
             headers.append(_link(request.root, query, "next", after=page.after, limit=query.limit))
-        return Response(headers=tuple(headers), body=dump_json(page.events))
+        return Response(headers=tuple(headers), body=dump_json(page.events) + b"\n", is_json=True)
 
     async def _stream(self, request: HTTPRequest) -> EventStream:
         query = _query(request)

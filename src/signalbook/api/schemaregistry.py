@@ -13,15 +13,7 @@ from starlette.types import Scope
 from signalbook.api.cncf import CncfAPI, CncfPath, CncfRequest, CncfRoute, find_route, path_below
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.requests import decode_header
-from signalbook.api.kernel.responses import (
-    OCTETS,
-    UNTRUSTED,
-    Header,
-    Response,
-    encode,
-    json_response,
-    media_type,
-)
+from signalbook.api.kernel.responses import OCTETS, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
 from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number

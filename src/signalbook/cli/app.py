@@ -13,17 +13,7 @@ import typer
 from typer import Option
 
 from signalbook import __version__, settings
-from signalbook.cli import (
-    check,
-    conform,
-    export,
-    get,
-    importing,
-    message,
-    pipeline,
-    replicate,
-    subscriptions,
-)
+from signalbook.cli import check, conform, export, get, importing, message, pipeline, replicate, subscriptions
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer import Argument, Option
 
+from signalbook.cli.console import output
 from signalbook.cli.files import read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
@@ -147,9 +148,7 @@ def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> Non
     if as_json:
         typer.echo(dump_json({"accepted": accepted, "checked": [row.to_json() for row in checked]}))
     else:
-        from rich.console import Console
-
-        screen = Console(highlight=False)
+        screen = output()
         for row in checked:
             for line in _lines(row, strict):
                 screen.print(line, soft_wrap=True)

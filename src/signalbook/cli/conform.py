@@ -17,7 +17,9 @@ from signalbook.cli.files import write_pieces
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from signalbook.conformance import Case, CaseResult, ConformanceSession, Summary
+    from signalbook.conformance.cases import Case
+    from signalbook.conformance.reports import Summary
+    from signalbook.conformance.running import CaseResult, ConformanceSession
 
 HELP: Final = (
     "Check the xRegistry server at URL against the specification, 1.0-rc4.\n\n"
@@ -61,7 +63,9 @@ def run(
     list_cases: Annotated[bool, Option("--list", help="List the cases and stop.")] = False,
 ) -> None:
     """Run the cases one after the other, report, exit."""
-    from signalbook.conformance import ConformanceSession, Options, Summary, Wire, read_known
+    from signalbook.conformance.reports import Summary, read_known
+    from signalbook.conformance.running import ConformanceSession, Options
+    from signalbook.conformance.wire import Wire
 
     cases = _selected(only)
     if list_cases:
@@ -84,7 +88,7 @@ def run(
 
 
 def _selected(only: str) -> list[Case]:
-    from signalbook.conformance import all_cases
+    from signalbook.conformance.cases import all_cases
 
     wanted = {name.strip() for name in only.split(",") if name.strip()}
     cases = [case for case in all_cases() if not wanted or wanted & {case.id, case.topic, *case.requirements}]
@@ -115,7 +119,7 @@ def _run(session: ConformanceSession, cases: list[Case]) -> list[CaseResult]:
 
 
 def _write(summary: Summary, json_file: Path | None, junit: Path | None, scoreboard: Path | None) -> None:
-    from signalbook.conformance import as_json, as_junit, insert
+    from signalbook.conformance.reports import as_json, as_junit, insert
 
     if json_file is not None:
         write_pieces(json_file, [as_json(summary)])
@@ -142,7 +146,7 @@ def _report(summary: Summary) -> None:
 def _topic(screen: Console, topic: str, rows: list[CaseResult], summary: Summary) -> None:
     from rich.text import Text
 
-    from signalbook.conformance import CaseOutcome
+    from signalbook.conformance.running import CaseOutcome
 
     counts = ", ".join(
         f"{count} {outcome}" for outcome in CaseOutcome if (count := sum(row.outcome is outcome for row in rows))
@@ -177,7 +181,7 @@ def _failure(screen: Console, row: CaseResult, known: str | None) -> None:
 def _sections(screen: Console, summary: Summary) -> None:
     from rich.table import Table
 
-    from signalbook.conformance import requirement_coverage
+    from signalbook.conformance.reports import requirement_coverage
 
     table = Table("section", "requirements", "with a case here", "passed", "failed", "skipped", box=None)
     for section, rows in requirement_coverage(summary.results):
@@ -195,7 +199,8 @@ _OUTCOMES: Final = ("passed", "failed", "skipped")
 def _totals(screen: Console, summary: Summary) -> None:
     from rich.text import Text
 
-    from signalbook.conformance import CaseOutcome, Level
+    from signalbook.conformance.cases import Level
+    from signalbook.conformance.running import CaseOutcome
 
     screen.print()
     for level in Level:

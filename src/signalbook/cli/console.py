@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -61,13 +61,28 @@ def print_json(value: JSON) -> None:
     sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")
 
 
+def output() -> Console:
+    """Standard output, for results to read."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
+def table(*names: str, numbers: Sequence[str], title: str | None = None) -> Table:
+    """A table with these columns, and then with those of ``numbers``."""
+    from rich.table import Table
+
+    found = Table(*names, title=title, title_justify="left")
+    for name in numbers:
+        found.add_column(name, justify="right")
+    return found
+
+
 def counts_table(heading: str, title: str, counts: Iterable[tuple[str, int]]) -> Table:
     """How many messages there were of what, in the given order."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(heading, title=title, title_justify="left")
-    table.add_column("messages", justify="right")
+    found = table(heading, numbers=("messages",), title=title)
     for name, count in counts:
-        table.add_row(Text(plain(name)), f"{count:,}")
-    return table
+        found.add_row(Text(plain(name)), f"{count:,}")
+    return found

@@ -92,14 +92,7 @@ def build(
     ] = None,
 ) -> None:
     """Make, bind, print."""
-    from signalbook.cli.producing import (
-        AssignedInputs,
-        KnownDefinitions,
-        as_event,
-        as_record,
-        as_request,
-        data_in,
-    )
+    from signalbook.cli.producing import AssignedInputs, KnownDefinitions, as_event, as_record, as_request, data_in
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
     from signalbook.messages.payloads.payload import UNSET

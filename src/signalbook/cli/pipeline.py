@@ -15,7 +15,7 @@ import typer
 from typer import Option
 
 from signalbook.cli import infer, replay, tables
-from signalbook.cli.console import console, counts_table, plain
+from signalbook.cli.console import console, counts_table, output, plain, table
 from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
@@ -139,17 +139,15 @@ def say(words: str) -> None:
 
 def _violations(found: list[JSONObject]) -> Table:
     """The violations of a report, those met most."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table("definition", "path", "rule", title="Violations", title_justify="left")
-    table.add_column("messages", justify="right")
-    table.add_column("for example", overflow="fold")
+    shown = table("definition", "path", "rule", numbers=("messages",), title="Violations")
+    shown.add_column("for example", overflow="fold")
     for each in found[:_SHOWN_VIOLATIONS]:
         example = each["example"]
         where = f"{example['source'].rpartition('/')[2]}:{example['position']}: {example['message']}"
-        table.add_row(*map(Text, (each["definition"], each["path"], each["rule"], f"{each['messages']:,}", where)))
-    return table
+        shown.add_row(*map(Text, (each["definition"], each["path"], each["rule"], f"{each['messages']:,}", where)))
+    return shown
 
 
 def job_settings(
@@ -391,14 +389,9 @@ def _shown_progress() -> Iterator[Callable[[Progress], None]]:
 
 
 def _show(report: Report) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    screen = Console(highlight=False)
+    screen = output()
     result = report.to_json()
-    messages = Table("message", title="Messages", title_justify="left")
-    for name in ("landed", "rejected"):
-        messages.add_column(name, justify="right")
+    messages = table("message", numbers=("landed", "rejected"), title="Messages")
     busiest = sorted(result["by_message"].items(), key=lambda row: -row[1]["landed"] - row[1]["rejected"])
     for xid, counts in busiest[:_SHOWN]:
         messages.add_row(xid, f"{counts['landed']:,}", f"{counts['rejected']:,}")

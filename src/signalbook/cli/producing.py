@@ -21,7 +21,7 @@ from signalbook.messages import (
     to_record,
 )
 from signalbook.messages.cloudevents import CORE, JSON_BATCH_FORMAT, JSON_FORMAT
-from signalbook.messages.eventformats.json import JSON_EVENTS
+from signalbook.messages.eventformats.base import JSON_EVENTS
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
 from signalbook.values import JSON, MAX_DEPTH, JSONError, JSONObject, dump_json, parse_json
 

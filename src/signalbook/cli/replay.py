@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
+from signalbook.cli import console
 from signalbook.cli.console import counts_table, plain, working
 from signalbook.values import dump_json
 
@@ -152,9 +153,7 @@ def backtest(
 
 
 def _compare(found: Backtest) -> None:
-    from rich.console import Console
-
-    screen = Console(highlight=False)
+    screen = console.output()
     for title, changes in (("Would be rejected", found.broken), ("Would land after all", found.mended)):
         for name, counts in (("producer", changes.producers), ("rule", changes.rules)):
             if counts:
@@ -177,9 +176,7 @@ def _stage(now: Progress) -> str:
 
 
 def _show(found: Replay) -> None:
-    from rich.console import Console
-
-    screen = Console(highlight=False)
+    screen = console.output()
     result = found.to_json()
     moved = "would be moved" if found.dry_run else "were moved"
     for title, name, counts in (

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import plain, working
+from signalbook.cli import console
+from signalbook.cli.console import plain, table, working
 from signalbook.cli.replay import MasterOption
 from signalbook.values import dump_json
 
@@ -89,9 +90,6 @@ def _history(url: str, name: str | None, *, as_json: bool) -> None:
 
 
 def _batches(output: Path, as_json: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from signalbook import pipeline
 
     found = pipeline.status(output)
@@ -100,32 +98,26 @@ def _batches(output: Path, as_json: bool) -> None:
             typer.echo(dump_json(line))
         return
     if found.streams:
-        Console(highlight=False).print(_streams(found.streams))
-    table = Table("batch")
-    for name in ("read", "landed", "dead letters", "dropped"):
-        table.add_column(name, justify="right")
-    table.add_column("reasons")
+        console.output().print(_streams(found.streams))
+    batches = table("batch", numbers=("read", "landed", "dead letters", "dropped"))
+    batches.add_column("reasons")
     for report in found.reports:
         tally = report.tally
         counts = (tally.read, report.landed, tally.dead_lettered, tally.dropped)
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in tally.reasons.most_common())
-        table.add_row(report.batch, *(f"{count:,}" for count in counts), reasons)
-    Console(highlight=False).print(table)
+        batches.add_row(report.batch, *(f"{count:,}" for count in counts), reasons)
+    console.output().print(batches)
 
 
 def _streams(streams: Sequence[StreamState]) -> Table:
-    from rich.table import Table
-
-    table = Table("stream")
-    for name in ("batches", "read", "landed", "dead letters", "dropped"):
-        table.add_column(name, justify="right")
-    table.add_column("last batch")
+    found = table("stream", numbers=("batches", "read", "landed", "dead letters", "dropped"))
+    found.add_column("last batch")
     for each in streams:
         tally = each.tally
         counts = (each.batches, tally.read, tally.landed.total(), tally.dead_lettered, tally.dropped)
         finished = f"{each.finished:%Y-%m-%d %H:%M:%S} UTC" if each.finished else ""
-        table.add_row(each.name, *(f"{count:,}" for count in counts), finished)
-    return table
+        found.add_row(each.name, *(f"{count:,}" for count in counts), finished)
+    return found
 
 
 def profile(
@@ -151,23 +143,22 @@ def profile(
 
 
 def _show_profile(found: Profile) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    screen = Console(highlight=False)
-    table = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
-    table.add_column("column", overflow="fold")
-    table.add_column("type", max_width=12, no_wrap=True)
+    screen = console.output()
+    columns = Table(title=f"{found.definition}: {found.rows:,} rows", title_justify="left")
+    columns.add_column("column", overflow="fold")
+    columns.add_column("type", max_width=12, no_wrap=True)
     for name in ("empty", "distinct"):
-        table.add_column(name, justify="right", no_wrap=True, min_width=8)
+        columns.add_column(name, justify="right", no_wrap=True, min_width=8)
     for name in ("least", "greatest"):
-        table.add_column(name, max_width=16, no_wrap=True)
+        columns.add_column(name, max_width=16, no_wrap=True)
     for column in found.columns:
         if column.payload:
             empty = f"{column.nulls / found.rows:.1%}" if found.rows else ""
             distinct = "" if column.distinct is None else f"{column.distinct:,}"
-            table.add_row(column.name, column.type, empty, distinct, column.least, column.most)
-    screen.print(table)
+            columns.add_row(column.name, column.type, empty, distinct, column.least, column.most)
+    screen.print(columns)
     if found.unseen:
         screen.print(f"declared, and never seen: {', '.join(found.unseen)}", soft_wrap=True)
     if found.undeclared:
@@ -200,19 +191,14 @@ def compact(
 
 
 def _show_compaction(done: Sequence[Compaction]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     if not done:
         typer.echo("nothing to compact")
         return
-    table = Table("table")
-    for name in ("rows", "files before", "after", "MiB before", "after"):
-        table.add_column(name, justify="right")
+    tables = table("table", numbers=("rows", "files before", "after", "MiB before", "after"))
     for each in done:
         sizes = (f"{size / _MIB:,.1f}" for size in (each.bytes_before, each.bytes_after))
-        table.add_row(str(each.table), f"{each.rows:,}", f"{each.files_before:,}", f"{each.files_after:,}", *sizes)
-    Console(highlight=False).print(table)
+        tables.add_row(str(each.table), f"{each.rows:,}", f"{each.files_before:,}", f"{each.files_after:,}", *sizes)
+    console.output().print(tables)
 
 
 def views(
@@ -231,8 +217,7 @@ def views(
 
 
 def metrics(
-    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")],
-    pipeline: PipelineOption = None,
+    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")], pipeline: PipelineOption = None
 ) -> None:
     """Print metrics."""
     from signalbook.pipeline import exposition

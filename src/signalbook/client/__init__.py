@@ -3,8 +3,8 @@
 It speaks to any xRegistry 1.0-rc4 server.
 """
 
-from signalbook.client.client import Client, Events
-from signalbook.client.responses import BadResponse, ClientError, Document, NotFound, Refused, Unreachable
+from signalbook.client.client import Client
+from signalbook.client.responses import BadResponse, ClientError, Document, Events, NotFound, Refused, Unreachable
 from signalbook.client.transport import ReadFlags
 
 __all__ = [

@@ -6,7 +6,6 @@ import time
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import ClassVar, Final, Self, TypedDict, Unpack
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -14,7 +13,7 @@ import httpx
 
 from signalbook.client import transport
 from signalbook.client.registry import aimed
-from signalbook.client.responses import BadResponse, Document, NotFound, document, json_object, json_objects
+from signalbook.client.responses import BadResponse, Document, Events, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
 from signalbook.documents import Upload
 from signalbook.values import JSON, JSONObject
@@ -23,15 +22,6 @@ from signalbook.xid import ROOT
 
 _EVENTS: Final = "/events"
 _STREAM: Final = "text/event-stream"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Events:
-    """CloudEvents in the order of their commits, the ``position`` they reach to, and whether there are ``more`` now."""
-
-    events: tuple[JSONObject, ...]
-    position: int
-    more: bool
 
 
 def _until(deadline: float, lines: Iterator[str]) -> Iterator[str]:
@@ -144,6 +134,13 @@ class WriteFlags(TypedDict, total=False):
     setdefaultversionid: str
 
 
+class DocumentMetadata(TypedDict, total=False):
+    """What comes beside a document: its ``contenttype``, and ``attributes``, of which None deletes one."""
+
+    contenttype: str | None
+    attributes: Mapping[str, str | None] | None
+
+
 class Client:
     """Connections to one registry; a context manager.
 
@@ -222,27 +219,13 @@ class Client:
         """The document of a Resource or Version."""
         return document(self._transport.send("GET", transport.path_of(target, details=False)))
 
-    def put_document(
-        self,
-        target: Target,
-        content: bytes,
-        *,
-        contenttype: str | None = None,
-        attributes: Mapping[str, str | None] | None = None,
-    ) -> Document:
-        """Store the document of a Resource or Version, with attributes beside it (None deletes one)."""
-        return self._write_document("PUT", target, content, contenttype, attributes or {})
+    def put_document(self, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]) -> Document:
+        """Store the document of a Resource or Version."""
+        return self._write_document("PUT", target, content, **beside)
 
-    def post_document(
-        self,
-        target: Target,
-        content: bytes,
-        *,
-        contenttype: str | None = None,
-        attributes: Mapping[str, str | None] | None = None,
-    ) -> Document:
+    def post_document(self, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]) -> Document:
         """Add a Version with this document to a Resource."""
-        return self._write_document("POST", target, content, contenttype, attributes or {})
+        return self._write_document("POST", target, content, **beside)
 
     # The registry as a whole
 
@@ -365,9 +348,7 @@ class Client:
         ``compatibility`` it is judged as if that were the rule of the Resource.
         """
         query = transport.write_query(**flags) | ({} if compatibility is None else {"compatibility": compatibility})
-        headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in (attributes or {}).items()}
-        if contenttype is not None:
-            headers["Content-Type"] = contenttype
+        headers = _headers(contenttype=contenttype, attributes=attributes)
         url = "/check" + transport.path_of(target, details=content is None)
         json = body if content is None else None
         response = self._transport.send(method, url, query=query, content=content, json=json, headers=headers)
@@ -384,10 +365,14 @@ class Client:
         return json_object(self._transport.send(method, path, query=query, json=body))
 
     def _write_document(
-        self, method: str, target: Target, content: bytes, contenttype: str | None, attributes: Mapping[str, str | None]
+        self, method: str, target: Target, content: bytes, **beside: Unpack[DocumentMetadata]
     ) -> Document:
-        headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in attributes.items()}
-        if contenttype is not None:
-            headers["Content-Type"] = contenttype
         url = transport.path_of(target, details=False)
-        return document(self._transport.send(method, url, content=content, headers=headers))
+        return document(self._transport.send(method, url, content=content, headers=_headers(**beside)))
+
+
+def _headers(**beside: Unpack[DocumentMetadata]) -> dict[str, str]:
+    """What goes beside a document, as headers of the request."""
+    attributes, contenttype = beside.get("attributes") or {}, beside.get("contenttype")
+    headers = {f"xRegistry-{name}": transport.header_value(value) for name, value in attributes.items()}
+    return headers if contenttype is None else {**headers, "Content-Type": contenttype}

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Final, Protocol, Unpack
 
+from signalbook.client.responses import Events
 from signalbook.client.transport import ReadFlags
 from signalbook.documents import Upload, aim, extend_model
 from signalbook.errors import SignalbookError
@@ -47,15 +47,6 @@ class Refusal(SignalbookError):
         self.status = status
         self.subject = subject
         self.faults = tuple(faults)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeBatch:
-    """What changed, as hints where to look: CloudEvents, up to a ``position``, and whether there is ``more`` now."""
-
-    events: Sequence[JSONObject]
-    position: int
-    more: bool
 
 
 def mark_of(events: Sequence[JSONObject], position: int) -> str:
@@ -112,7 +103,7 @@ class ReadableRegistry(Protocol):
     def position(self) -> int:
         """The position behind all that was committed. Raises ``NoHistory``."""
 
-    def changes(self, after: int) -> ChangeBatch:
+    def changes(self, after: int) -> Events:
         """What was committed behind a position, a part of it at a time. Raises ``Pruned``, ``NoHistory``."""
 
     def mark(self, position: int) -> str:

@@ -12,7 +12,6 @@ from signalbook.client.client import Client
 from signalbook.client.registry import (
     PAGE,
     URI_APIS,
-    ChangeBatch,
     NoHistory,
     Pruned,
     Refusal,
@@ -21,7 +20,7 @@ from signalbook.client.registry import (
     WriteChecks,
     mark_of,
 )
-from signalbook.client.responses import BadResponse, ClientError, NotFound, Refused, Unreachable
+from signalbook.client.responses import BadResponse, ClientError, Events, NotFound, Refused, Unreachable
 from signalbook.client.transport import ReadFlags
 from signalbook.values import JSON, JSONObject
 from signalbook.verdict import Verdict
@@ -138,14 +137,13 @@ class RemoteRegistry:
                 f"{self.url} has no change feed to follow: copy it every so many seconds ({error})"
             ) from None
 
-    def changes(self, after: int) -> ChangeBatch:
+    def changes(self, after: int) -> Events:
         try:
-            found = self._client.events(after, limit=_EVENTS)
+            return self._client.events(after, limit=_EVENTS)
         except Refused as error:
             if error.status == HTTPStatus.GONE:
                 raise Pruned(str(error)) from None
             raise
-        return ChangeBatch(events=found.events, position=found.position, more=found.more)
 
     def mark(self, position: int) -> str:
         if not position:

@@ -134,3 +134,12 @@ def _reason(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Events:
+    """CloudEvents in the order of their commits, the ``position`` they reach to, and whether there are ``more`` now."""
+
+    events: tuple[JSONObject, ...]
+    position: int
+    more: bool

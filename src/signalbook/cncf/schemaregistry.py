@@ -21,13 +21,7 @@ FORMATNAME: Final = "formatname"
 AVRO: Final = "Avro/1.11"
 JSON_SCHEMA: Final = "JsonSchema"
 PROTOBUF: Final = "Protobuf/3"
-_SHORT: Final = {
-    "avro": AVRO,
-    "json-schema": JSON_SCHEMA,
-    "protobuf": PROTOBUF,
-    "xsd10": "XSD/1.0",
-    "xsd11": "XSD/1.1",
-}
+_SHORT: Final = {"avro": AVRO, "json-schema": JSON_SCHEMA, "protobuf": PROTOBUF, "xsd10": "XSD/1.0", "xsd11": "XSD/1.1"}
 _SHOWN: Final = {"avro": "avro", "jsonschema": "json-schema", "protobuf": "protobuf"}
 _BY_VERSION: Final = {full.lower(): short for short, full in _SHORT.items() if short.startswith("xsd")}
 _DIALECT: Final = re.compile(r"https?://json-schema\.org/(draft(?:-0\d|/\d{4}-\d\d))/schema#?", re.ASCII)

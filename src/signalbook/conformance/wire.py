@@ -78,12 +78,7 @@ class Wire:
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        timeout: float,
-        headers: Mapping[str, str],
-        transport: httpx.BaseTransport | None = None,
+        self, url: str, *, timeout: float, headers: Mapping[str, str], transport: httpx.BaseTransport | None = None
     ) -> None:
         if not is_address(url):
             raise WireError(f"{url!r} is no URL of a registry: it starts with http:// or https://")

@@ -188,9 +188,7 @@ def _streams(webhooks: github.Webhooks | None) -> list[TrafficStream]:
         faulty=bad_cloudevents,
         share=0.2,
         shown=Shown(
-            group=github.CLOUDEVENTS_GROUP,
-            message="com.github.issues.opened",
-            columns=("ce_source", *columns[1:]),
+            group=github.CLOUDEVENTS_GROUP, message="com.github.issues.opened", columns=("ce_source", *columns[1:])
         ),
     )
     return [plain, wrapped, carrier]

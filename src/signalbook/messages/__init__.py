@@ -2,9 +2,8 @@
 
 from signalbook.messages.cloudevents import CloudEvent, Mode, attribute_text, dedupe_key
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError
-from signalbook.messages.definitions.inheritance import Materialised, materialise
 from signalbook.messages.definitions.lint import lint
-from signalbook.messages.definitions.normalise import normalise
+from signalbook.messages.definitions.normalise import Materialised, materialise, normalise
 from signalbook.messages.definitions.schemas import SchemaDocument
 from signalbook.messages.matching.contract import Contract
 from signalbook.messages.matching.outcome import Accepted, Correlation, Dropped, Outcome, Passed, Rejected, correlate

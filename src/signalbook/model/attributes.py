@@ -111,8 +111,8 @@ def scalar_value_check(name: str, definition: JSONObject, types: EntityTypes, sp
     target = parse_target(definition["target"], types) if "target" in definition else None
     scalar = scalar_check(spec.value_type or definition["type"], types, target)
     limit = MAX_SCALAR_BYTES - len(name) if name else None  # an item has no name of its own
-    allowed = _allowed(definition, spec)
-    caseless, nonempty = spec.caseless, spec.nonempty
+    allowed = _allowed(definition)
+    nonempty = spec.nonempty
 
     def check(value: JSON, found: list[Trouble]) -> JSON:
         try:
@@ -125,7 +125,7 @@ def scalar_value_check(name: str, definition: JSONObject, types: EntityTypes, sp
             return value
         if nonempty and result == "":
             found.append(Trouble("invalid_attribute", "must not be empty"))
-        if allowed and (result.casefold() if caseless else result) not in allowed:
+        if allowed and _folded(result) not in allowed:
             choices = ", ".join(scalar_text(choice) for choice in definition["enum"])
             found.append(Trouble("invalid_attribute", f"{describe(value)} is not one of: {choices}"))
         if limit is not None and _longer_than(result, limit):
@@ -137,10 +137,15 @@ def scalar_value_check(name: str, definition: JSONObject, types: EntityTypes, sp
     return check
 
 
-def _allowed(definition: JSONObject, spec: SpecAttribute) -> frozenset[JSON]:
+def _allowed(definition: JSONObject) -> frozenset[JSON]:
+    """The values of a strict enum, folded: the text leaves case open, and clients expect it not to count."""
     if not definition.get("strict", True):
         return frozenset()
-    return frozenset(value.casefold() if spec.caseless else value for value in definition.get("enum") or ())
+    return frozenset(_folded(value) for value in definition.get("enum") or ())
+
+
+def _folded(value: JSON) -> JSON:
+    return value.casefold() if isinstance(value, str) else value
 
 
 def _longer_than(value: JSON, limit: int) -> bool:
@@ -408,9 +413,10 @@ def _object_check(attributes: AttributeSet, spec: SpecAttribute) -> Check:
             found.append(Trouble("invalid_attribute", f"must be an object, not {describe(value)}"))
             return value
         result = attributes.collect(value, found)
-        message = further(result) if further else None
-        if message:
-            found.append(Trouble("invalid_attribute", message))
+        wrong = further(result) if further else None
+        if wrong:
+            member, message = wrong
+            found.append(Trouble("invalid_attribute", message, member))
         return result
 
     return check

@@ -41,16 +41,21 @@ class Constraint:
     def violations(self, version: JSONObject, group: JSONObject) -> Iterator[ConstraintViolation]:
         """How a Version with these attributes, in a Group with these, breaks this constraint."""
         value = pick(version, self.path)
-        if self.enum and value is not None and not any(self._same(value, allowed) for allowed in self.enum):
+        if self.enum and value is not None and not any(_same_value(value, allowed) for allowed in self.enum):
             yield ConstraintViolation(path=format_path(self.path), kind="enum")
         wanted = pick(group, self.equals) if self.equals else None
         if wanted is not None and (value is None or not self._same(value, wanted)):
             yield ConstraintViolation(path=format_path(self.path), kind="equals")
 
     def _same(self, one: JSON, other: JSON) -> bool:
-        if self.path in _CASELESS and isinstance(one, str) and isinstance(other, str):
-            return one.casefold() == other.casefold()
-        return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+        return _same_value(one, other) if self.path in _CASELESS else type(one) is type(other) and bool(one == other)
+
+
+def _same_value(one: JSON, other: JSON) -> bool:
+    """Equal as values of an enum, where case does not count."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one.casefold() == other.casefold()
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 class Constraints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from signalbook.errors import RegistryError
 from signalbook.model.paths import DotPath, format_path
@@ -89,4 +89,16 @@ def model_findings_to_error(found: Sequence[ModelFinding]) -> RegistryError:
         return RegistryError(first.rule, subject="/model", faults=findings, error_detail=f"{place}{first.message}")
     if first.rule == "invalid_attribute":
         return RegistryError(first.rule, subject="/model", faults=findings, name=name, error_detail=first.message)
-    return RegistryError(first.rule, subject="/model", faults=findings, name=name)
+    return RegistryError(first.rule, subject="/model", faults=findings, name=_attribute_name(first.path))
+
+
+_ATTRIBUTE_LISTS: Final = ("attributes", "resourceattributes", "metaattributes", "siblingattributes")
+
+
+def _attribute_name(path: DotPath) -> str:
+    """The attribute at ``path`` of a model, as instances have it: ``myobj.defint``, wherever its type is."""
+    names, steps = [], iter(path)
+    for step in steps:
+        if step in _ATTRIBUTE_LISTS:
+            names += [name for name in (next(steps, None),) if name is not None]
+    return format_path(names)

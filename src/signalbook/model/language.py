@@ -16,7 +16,15 @@ from signalbook.model.constraints import Ground, check_constraints
 from signalbook.model.definitions import Setting, overlay
 from signalbook.model.findings import ModelPosition
 from signalbook.model.spec_attributes import SpecTable
-from signalbook.model.types import CHARSET_RULES, STRICT_NAME, EntityTypes, describe, scalar_check
+from signalbook.model.types import (
+    CHARSET_RULES,
+    EXTENDED_NAME,
+    KEY_RULE,
+    STRICT_NAME,
+    EntityTypes,
+    describe,
+    scalar_check,
+)
 from signalbook.values import JSON, JSONObject
 
 _REFERENCE: Final = re.compile(r"/([^/]+)/([^/]+)")
@@ -371,6 +379,12 @@ def _texts(given: JSONObject, types: Mapping[str, str], place: ModelPosition) ->
         except ValueError as error:
             place.report(str(error), name)
     labels = given.get("labels", {})
-    if not isinstance(labels, dict) or not all(key and isinstance(value, str) for key, value in labels.items()):
-        place.report("must be an object of strings with keys that are not empty", "labels")
+    if not isinstance(labels, dict):
+        place.report("must be an object of strings", "labels")
+        labels = {}
+    for key, value in labels.items():
+        if not EXTENDED_NAME.fullmatch(key):
+            place.report(f"{KEY_RULE}, not {describe(key)}", "labels")
+        if not isinstance(value, str):
+            place.report(f'the value of "{key}" must be a string, not {describe(value)}', "labels")
     return {name: given[name] for name in (*types, "labels") if name in given}

@@ -166,17 +166,20 @@ def _resolve(document: JSON, pointer: str) -> JSON:
     return document
 
 
-BUILTIN: Final = ("default", "empty")
+_FILES: Final = {"default": "default.json", "spec": "spec/cloudevents/model.json"}
+BUILTIN: Final = (*_FILES, "empty")
 
 
 def builtin(name: str) -> JSONObject:
-    """A model source by name: ``default`` (endpoints, messages, schemas) or ``empty``. The caller's to change.
+    """A model source by name. The caller's to change.
+
+    ``default`` is Signalbook's for endpoints, messages and schemas, ``spec`` the specification's own, ``empty`` none.
 
     Raises ``KeyError`` for another name.
     """
     if name not in BUILTIN:
         raise KeyError(f"there is no built-in model {name!r}; there are: {', '.join(BUILTIN)}")
-    source: JSONObject = parse_json(_default()) if name == "default" else {}
+    source: JSONObject = parse_json(_shipped(_FILES[name])) if name in _FILES else {}
     return source
 
 
@@ -200,8 +203,8 @@ def _load_file(uri: str) -> JSON:
 
 
 @cache
-def _default() -> bytes:
-    return dump_json(_resolved(_load("default.json"), _load, "default.json"))
+def _shipped(file: str) -> bytes:
+    return dump_json(_resolved(_load(file), _load, file))
 
 
 def _load(name: str) -> JSON:

@@ -36,7 +36,7 @@ class SpecAttribute:
     caseless: bool = False
     nonempty: bool = False
     value_type: str = ""
-    further: Callable[[JSONObject], str | None] | None = None
+    further: Callable[[JSONObject], tuple[str, str] | None] | None = None
 
 
 SpecTable: TypeAlias = Mapping[str, SpecAttribute]
@@ -63,14 +63,14 @@ def _managed(*definitions: tuple[str, JSONObject]) -> dict[str, SpecAttribute]:
     return {name: SpecAttribute(definition=definition, managed=True) for name, definition in definitions}
 
 
-def _removal_after_effective(deprecated: JSONObject) -> str | None:
-    """Core R45."""
+def _removal_after_effective(deprecated: JSONObject) -> tuple[str, str] | None:
+    """Core R45: the member that is wrong, and why."""
     effective, removal = deprecated.get("effective"), deprecated.get("removal")
     try:
         early = effective and removal and parse_timestamp(removal) < parse_timestamp(effective)
     except (ValueError, TypeError):
         return None  # the members' own checks have reported it
-    return "removal must not be before effective" if early else None
+    return ("removal", "must not be before effective") if early else None
 
 
 _SELF: Final = _managed(_spec("self", "url", "riq"), _spec("shortself", "url", "ri"), _spec("xid", "xid", "riq"))

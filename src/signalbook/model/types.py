@@ -53,15 +53,24 @@ def _boolean(value: JSON) -> JSON:
 
 
 def _integer(value: JSON) -> JSON:
-    if not isinstance(value, int) or isinstance(value, bool):
+    whole = _whole(value)
+    if whole is None:
         raise ValueError(f"must be an integer, not {describe(value)}")
-    return value
+    return whole
 
 
 def _uinteger(value: JSON) -> JSON:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    whole = _whole(value)
+    if whole is None or whole < 0:
         raise ValueError(f"must be an integer of 0 or more, not {describe(value)}")
-    return value
+    return whole
+
+
+def _whole(value: JSON) -> int | None:
+    """JSON has one type of numbers: 4.0 is the integer 4."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _decimal(value: JSON) -> JSON:

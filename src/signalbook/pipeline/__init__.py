@@ -73,39 +73,25 @@ __all__ = [
 
 # Loaded when first asked for: a worker of Spark, or a command that only reads definitions, needs few of the packages
 # that all commands together do (pyiceberg alone takes as long to load as a small batch to land).
-_MODULES: Final = {
-    "Backtest": "commands.backtest",
-    "backtest": "commands.backtest",
-    "Compaction": "commands.compact",
-    "compact": "commands.compact",
-    "InferenceJob": "commands.infer",
-    "InferredDefinitions": "commands.infer",
-    "infer": "commands.infer",
-    "Profile": "commands.profile",
-    "profile": "commands.profile",
-    "Replay": "commands.replay",
-    "replay": "commands.replay",
-    "run": "commands.run",
-    "Status": "commands.status",
-    "StreamState": "commands.status",
-    "status": "commands.status",
-    "stream": "commands.stream",
-    "PipelineError": "errors",
-    "JobOptions": "job.jobs",
-    "ReportOptions": "job.jobs",
-    "job_options": "job.jobs",
-    "BacktestJob": "job.jobs",
-    "DeadLetterFilter": "job.jobs",
-    "Job": "job.jobs",
-    "Progress": "job.jobs",
-    "ReplayJob": "job.jobs",
-    "StreamJob": "job.jobs",
-    "Report": "reports.report",
-    "exposition": "reports.upload",
-    "reporting": "reports.upload",
-    "read": "tables.reading",
-    "views": "tables.reading",
+_NAMES: Final = {
+    "commands.backtest": ("Backtest", "backtest"),
+    "commands.compact": ("Compaction", "compact"),
+    "commands.infer": ("InferenceJob", "InferredDefinitions", "infer"),
+    "commands.profile": ("Profile", "profile"),
+    "commands.replay": ("Replay", "replay"),
+    "commands.run": ("run",),
+    "commands.status": ("Status", "StreamState", "status"),
+    "commands.stream": ("stream",),
+    "errors": ("PipelineError",),
+    "job.jobs": (
+        *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
+        *("StreamJob", "job_options"),
+    ),
+    "reports.report": ("Report",),
+    "reports.upload": ("exposition", "reporting"),
+    "tables.reading": ("read", "views"),
 }
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
 _EXTRA: Final = frozenset({"pandas", "prometheus_client", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})
 
 

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Unpack
 
-from signalbook.client import ReadFlags
+from signalbook.client import Events, ReadFlags
 from signalbook.client.registry import (
     PAGE,
     URI_APIS,
-    ChangeBatch,
     Pruned,
     Refusal,
     Registry,
@@ -161,14 +160,14 @@ class LocalRegistry:
     def position(self) -> int:
         return self._engine.position()
 
-    def changes(self, after: int) -> ChangeBatch:
+    def changes(self, after: int) -> Events:
         try:
             records = self._engine.outbox(after, _EVENTS)
         except HistoryPruned as gone:
             raise Pruned(str(gone)) from None
-        events = [cloudevent(record, source=f"{self._url}/") for record in records]
+        events = tuple(cloudevent(record, source=f"{self._url}/") for record in records)
         position = records[-1].position if records else after
-        return ChangeBatch(events=events, position=position, more=len(records) == _EVENTS)
+        return Events(events=events, position=position, more=len(records) == _EVENTS)
 
     def mark(self, position: int) -> str:
         if not position:

@@ -309,7 +309,7 @@ def test_what_is_switched_off(client: Client) -> None:
 def test_discovery(client: Client) -> None:
     """R140."""
     for path in ("/.xregistry", "/.well-known/xregistry"):
-        assert client.get(path).json() == {"registries": [f"{ROOT}/"]}
+        assert client.get(path).json() == {"registries": [ROOT]}
 
 
 def test_many_writers(client: Client) -> None:

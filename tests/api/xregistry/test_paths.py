@@ -83,7 +83,6 @@ def test_misplaced_details(raw: str) -> None:
 @pytest.mark.parametrize(
     "raw",
     [
-        "/dirs//files",
         "/dirs/d1/files/f1/other",
         "/dirs/d1/files/f1/meta/x",
         "/dirs/d1/files/f1/versions/v1/x",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
@@ -18,7 +19,7 @@ from signalbook.engine.engine import HistoryPruned
 from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError, SignalbookError, describe
 from signalbook.storage.base import StorageBusy
-from signalbook.values import JSON, Finding, JSONObject, dump_json
+from signalbook.values import JSON, Finding, JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
@@ -153,7 +154,7 @@ def _catalogue_problem(error: RegistryError, path: str) -> Response:
     body["detail"] = describe(error.title, error.detail, error.faults)
     # Allow and Retry-After are the same in both forms.
     headers = tuple(header for header in _catalogue_response(error).headers if header[0] != "Content-Type")
-    return Response(status=status, headers=(("Content-Type", PROBLEM_TYPE), *headers), body=dump_json(body))
+    return _problem(body, status, headers)
 
 
 def _plain_problem(
@@ -161,5 +162,9 @@ def _plain_problem(
 ) -> Response:
     """An error that no catalogue has: its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "status": int(status), "detail": detail}
-    body |= {"instance": path, **members}
-    return Response(status=status, headers=(("Content-Type", PROBLEM_TYPE), NO_STORE, *headers), body=dump_json(body))
+    return _problem(body | {"instance": path, **members}, status, (NO_STORE, *headers))
+
+
+def _problem(body: JSONObject, status: int, headers: tuple[Header, ...]) -> Response:
+    response = json_response(body, status=status)
+    return replace(response, headers=(("Content-Type", PROBLEM_TYPE), *headers))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
+import msgspec
 from starlette.types import Receive, Scope, Send
 
 from signalbook.values import JSON, dump_json
@@ -26,16 +27,21 @@ UNTRUSTED: Final[tuple[Header, ...]] = (
 )
 _MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
 _UNSAFE: Final = re.compile(r"[^!#$&-~]")
+_INDENT: Final = re.compile(rb";[ \t]*indent=([1-8])(?![0-9])", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Response:
-    """Status, headers and body. Header values are ASCII without line breaks. ``etag`` is the tag among them, if any."""
+    """Status, headers and body. Header values are ASCII without line breaks. ``etag`` is the tag among them, if any.
+
+    ``is_json`` says that the body is JSON of this server's making, so that it may be laid out otherwise.
+    """
 
     status: int = 200
     headers: tuple[Header, ...] = ()
     body: bytes = b""
     etag: str = ""
+    is_json: bool = False
 
     @cached_property
     def wire_headers(self) -> list[tuple[bytes, bytes]]:
@@ -71,8 +77,24 @@ def options_response(methods: Iterable[str]) -> Response:
 
 
 def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:
-    """``value`` as a JSON body."""
-    return Response(status=status, headers=(("Content-Type", JSON_TYPE), *headers), body=dump_json(value))
+    """``value`` as a JSON body. It ends with a newline, for people who look at it in a terminal."""
+    headers = (("Content-Type", JSON_TYPE), *headers)
+    return Response(status=status, headers=headers, body=dump_json(value) + b"\n", is_json=True)
+
+
+def laid_out(response: Response, request_headers: Iterable[tuple[bytes, bytes]]) -> Response:
+    """``response`` with its JSON indented, if ``Accept`` asks for that: ``application/json; indent=2``.
+
+    Its bytes are others then, so its entity tag is a weak one (RFC9110 8.8.1).
+    """
+    if not response.is_json:
+        return response
+    for name, value in request_headers:
+        if name == b"accept" and (found := _INDENT.search(value)):
+            body = msgspec.json.format(response.body, indent=int(found[1])) + b"\n"
+            headers = tuple((n, f"W/{v}" if n == "ETag" else v) for n, v in response.headers)
+            return replace(response, body=body, headers=(*headers, ("Vary", "Accept")))
+    return response
 
 
 @lru_cache(maxsize=1024)

@@ -27,7 +27,7 @@ from signalbook.api.kernel.caching import (
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.errors import NotAllowed, error_response
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
-from signalbook.api.kernel.responses import Response, Sendable, options_response
+from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -96,6 +96,8 @@ class Endpoint(ABC):
             return
         except Exception as error:
             response = self.failed(error, scope)
+        if isinstance(response, Response):
+            response = laid_out(response, scope["headers"])
         await response.send(scope, receive, send)
 
     @abstractmethod

@@ -21,8 +21,7 @@ from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
-from signalbook.messages.definitions.inheritance import materialise
-from signalbook.messages.definitions.normalise import BASE_NAMES
+from signalbook.messages.definitions.normalise import BASE_NAMES, materialise
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ID, ROOT, Kind, Xid, named
 

@@ -118,7 +118,9 @@ def _post(writing: CatalogWriter, request: CatalogRequest) -> Response:
     version = writing.catalog.version(written.xid)
     headers = _headers(request, written.xid, writing.catalog.format(request.path.group), version)
     return Response(
-        headers=(("Content-Type", "application/json"), *headers), body=dump_json({"id": _id(written.xid, version)})
+        headers=(("Content-Type", "application/json"), *headers),
+        body=dump_json({"id": _id(written.xid, version)}) + b"\n",
+        is_json=True,
     )
 
 

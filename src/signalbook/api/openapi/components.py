@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from signalbook.errors import CATALOGUE
@@ -120,9 +119,24 @@ def _equal(attribute: Attribute, value: str) -> JSONObject:
         return {"const": value == "true"}
     if attribute.type in ("integer", "uinteger", "decimal"):
         return {"enum": [_number(value)]}
+    return {"type": "string", "pattern": f"^{_any_case(value)}$"}
+
+
+def _any_case(text: str) -> str:
     # The patterns of JSON Schema have no flag for case.
-    letters = (f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else re.escape(c) for c in value)
-    return {"type": "string", "pattern": f"^{''.join(letters)}$"}
+    return "".join(f"[{c.upper()}{c.lower()}]" if c.isascii() and c.isalpha() else _plain(c) for c in text)
+
+
+def _plain(character: str) -> str:
+    # Not re.escape: it escapes characters such as - for which ECMA-262 knows no escape.
+    return f"\\{character}" if character in r"\^$.|?*+()[]{}/" else character
+
+
+def _one_of(values: Sequence[JSON]) -> JSONObject:
+    """The values of an enum; those of strings in any case, as they are compared."""
+    if not all(isinstance(value, str) for value in values):
+        return {"enum": list(values)}
+    return {"pattern": f"^({'|'.join(map(_any_case, values))})$", "examples": list(values)}
 
 
 def _number(value: str) -> JSON:
@@ -135,8 +149,8 @@ def _number(value: str) -> JSON:
 def _value(attribute: Attribute, *, written: bool) -> JSONObject:
     schema = dict(_type(attribute, written=written))
     definition = attribute.definition
-    if attribute.scalar and definition.get("enum") and definition.get("strict", True) and not attribute.caseless:
-        schema["enum"] = list(definition["enum"])
+    if attribute.scalar and definition.get("enum") and definition.get("strict", True):
+        schema |= _one_of(definition["enum"])
     if written and (attribute.readonly or attribute.managed):
         schema = {}
     elif written and schema:

@@ -146,9 +146,7 @@ def pipeline_paths() -> JSONObject:
     }
     operation = partial(_operation, _PIPELINES)
     return {
-        "/pipelines": {
-            "get": operation("getPipelines", _list("A page of them.", _PIPELINE), 400, parameters=pages),
-        },
+        "/pipelines": {"get": operation("getPipelines", _list("A page of them.", _PIPELINE), 400, parameters=pages)},
         "/pipelines/{name}": {
             "parameters": [name],
             "get": operation("getPipeline", _one("With its newest report.", _PIPELINE), 404),

@@ -16,7 +16,7 @@ from starlette.types import Scope
 
 from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
-from signalbook.engine.config.capabilities import resolve_ignore
+from signalbook.engine.config.capabilities import resolve_ignore, same_specversion
 from signalbook.engine.read.filters import parse_filter
 from signalbook.engine.read.inlining import parse_inline
 from signalbook.engine.read.paging import parse_sort
@@ -40,7 +40,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     ".xregistry": ("GET",),
 }
 """Paths beside the entities, and their methods. No name with a dot is that of a Group type (R135)."""
-ALWAYS_THERE: Final = (".xregistry", "openapi.json")
+ALWAYS_THERE: Final = ("openapi.json",)
 """Those that the capability ``available`` says nothing about."""
 
 _DOCUMENTED: Final = frozenset({Kind.RESOURCE, Kind.VERSION})
@@ -77,6 +77,11 @@ class RegistryPath:
         found = model.resource_type(self.target) if self.target.kind in _DOCUMENTED else None
         return found if found is not None and found.hasdocument else None
 
+    @property
+    def capability(self) -> str:
+        """The name in the capability ``available`` that lets what is here be changed."""
+        return self.name or "entities"
+
     def methods(self, model: Model) -> tuple[str, ...]:
         """What may be done here; HEAD and OPTIONS wherever there is GET (R134, R138)."""
         methods = NAMES[self.name] if self.name else ("GET", *(m.value for m in METHODS[self.target.kind]))
@@ -85,14 +90,19 @@ class RegistryPath:
         return (methods[0], "HEAD", *methods[1:], "OPTIONS")
 
 
+def path_text(raw: str) -> str:
+    """A path, percent-encoded as sent, as errors quote it."""
+    return "/" + "/".join(unquote(part) for part in raw.strip("/").split("/"))
+
+
 @lru_cache(maxsize=4096)
 def parse_path(raw: str) -> RegistryPath:
     """Read a path below the registry root, percent-encoded as sent; trailing slashes do not count.
 
     Raises ``api_not_found`` for a shape that does not exist and ``bad_details`` for a misplaced ``$details`` (R155).
     """
+    text = path_text(raw)
     parts = tuple(unquote(part) for part in raw.strip("/").split("/")) if raw.strip("/") else ()
-    text = "/" + "/".join(parts)
     # These names come before Group types: a model may not define one of them.
     if parts and parts[0] in NAMES:
         if len(parts) > 1:
@@ -103,7 +113,7 @@ def parse_path(raw: str) -> RegistryPath:
         parts = (*parts[:-1], parts[-1].removesuffix(DETAILS))
     if any(part.endswith(DETAILS) for part in parts) or (details and len(parts) not in (4, 6)) or text == f"/{DETAILS}":
         raise RegistryError("bad_details", subject=text)
-    if not all(parts) or len(parts) > 6 or (len(parts) > 4 and not _is_nested(parts)):
+    if len(parts) > 6 or (len(parts) > 4 and not _is_nested(parts)) or not all(parts[0::2]):
         raise RegistryError("api_not_found", subject=text)
     return RegistryPath(text=text, target=Xid(parts), details=details)
 
@@ -112,14 +122,33 @@ def check_path(path: RegistryPath, model: Model) -> None:
     """The path's types exist, else ``not_found`` (GAP 14), and its ids are ids, else ``malformed_id`` (R25)."""
     target = path.target
     if target.parts and model.group_type(target) is None:
-        raise RegistryError("not_found", subject=path.text)
+        detail = _unknown(f'there is no Group type "{target.group_type}"', model.groups)
+        raise RegistryError("not_found", subject=path.text, detail=detail)
     if target.resource_type and model.resource_type(target) is None:
-        raise RegistryError("not_found", subject=path.text)
+        unknown = f'"{target.group_type}" have no Resource type "{target.resource_type}"'
+        detail = _unknown(unknown, model.groups[target.group_type].resources)
+        raise RegistryError("not_found", subject=path.text, detail=detail)
     for part in target.parts[1::2]:
         try:
             check_id(part)
         except XidError as error:
             raise RegistryError("malformed_id", subject=path.text, id=part, error_detail=str(error)) from None
+
+
+def missing_entity(target: Xid, view: View) -> str:
+    """Which part of ``target`` does not exist, in words; "" if all of it does."""
+    for length in (2, 4, 6):
+        xid = Xid(target.parts[:length])
+        if len(xid.parts) < length:
+            break
+        if not view.exists(xid):
+            inside = f" in {xid.owner}" if length > 2 else ""
+            return f'there is no "{xid.id}" among the {xid.parts[-2]}{inside}'
+    return ""
+
+
+def _unknown(what: str, known: Collection[str]) -> str:
+    return f"{what}; there are {', '.join(known)}" if known else f"{what}; the model has none"
 
 
 def _is_nested(parts: tuple[str, ...]) -> bool:
@@ -196,15 +225,10 @@ def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
 
 def check_specversion(wanted: str | None, supported: Collection[str], *, subject: str) -> None:
     """The server speaks the version asked for, its patch number aside (R180), else ``unsupported_specversion``."""
-    if wanted is None or _comparable(wanted) in {_comparable(version) for version in supported}:
+    if wanted is None or any(same_specversion(wanted, version) for version in supported):
         return
     listed = ", ".join(supported)
     raise RegistryError("unsupported_specversion", subject=subject, specversion=wanted, list=listed)
-
-
-def _comparable(version: str) -> tuple[str, str]:
-    numbers, _, suffix = version.casefold().removeprefix("v").partition("-")
-    return ".".join(numbers.split(".")[:2]), suffix
 
 
 def _on(found: dict[str, list[str]], name: str) -> bool:
@@ -234,6 +258,9 @@ def read_headers(headers: Iterable[tuple[str, str]], type: ResourceType, *, subj
     for header, value in headers:
         if header.startswith(HEADER_PREFIX):
             name, _, key = header.removeprefix(HEADER_PREFIX).partition(".")
+            if not name:
+                detail = "the name of an attribute is missing"
+                raise RegistryError("header_error", subject=subject, name=header, error_detail=detail)
             _check_allowed(header, name, type, subject)
             if name not in _NAVIGATION:
                 _collect(texts, name, key, decode_header(value, header, subject=subject))
@@ -275,7 +302,7 @@ def _typed(texts: JSONObject, rules: AttributeSet) -> JSONObject:
     known = rules.active(texts)
     result: JSONObject = {}
     for name, text in texts.items():
-        attribute = known.get(name)
+        attribute = known.get(name, known.get("*"))
         if isinstance(text, dict):
             item = attribute.item if attribute else None
             result[name] = {key: _typed_value(part, item) for key, part in text.items()} or None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 from urllib.parse import quote
 
@@ -107,8 +108,8 @@ def tree_response(view: View, request: RegistryRequest, options: ViewOptions) ->
     listed = view.listed(xid, options, page) if xid.is_collection else None
     links = tuple(page_links(request, page, listed)) if listed is not None else ()
     pieces = (_fitting(piece, request) for piece in view.pieces(xid, options, listed))
-    small, large = Response(headers=(*links, *_JSON)), replace(large, headers=(*links, *large.headers))
-    return limited(request.spool.fill(small, large, pieces), request)
+    small, large = Response(headers=(*links, *_JSON), is_json=True), replace(large, headers=(*links, *large.headers))
+    return limited(request.spool.fill(small, large, chain(pieces, (b"\n",))), request)
 
 
 def document_response(
@@ -116,11 +117,11 @@ def document_response(
 ) -> Response:
     """A Resource's or Version's document, or the way to it (R156-R161)."""
     found = view.document(xid, request.options(view, xid))
-    own = _document_headers(found, xid)
+    version = ("Content-Location", f"{request.base_url}{xid.resource}/versions/{found.attributes['versionid']}")
+    headers = (*(header for header in extra if header[0] != version[0]), version, *_document_headers(found, xid))
     if found.url is not None and status == 200:
-        location = ("Location", quote(found.url, safe=_URI_SAFE))
-        return Response(status=303, headers=(location, *extra, *own))
-    return limited(Response(status=status, headers=(*extra, *own), body=found.content), request)
+        return Response(status=303, headers=(("Location", quote(found.url, safe=_URI_SAFE)), *headers))
+    return limited(Response(status=status, headers=headers, body=found.content), request)
 
 
 def write_response(session: Session, request: RegistryRequest, result: WriteResult) -> Response:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -13,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
-from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response, Sendable, json_response, options_response
 from signalbook.api.kernel.routing import LARGE_BODY, EntityAPI, Kernel, PathEndpoint, revalidated
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
@@ -24,6 +26,8 @@ from signalbook.api.xregistry.requests import (
     RegistryRequest,
     check_path,
     check_specversion,
+    missing_entity,
+    path_text,
     read_request,
 )
 from signalbook.api.xregistry.responses import (
@@ -90,15 +94,23 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
     def options(self, view: View, request: RegistryRequest) -> Response:
         """What may be done at this path (R138)."""
-        return options_response(request.path.methods(view.model))
+        available, path = view.capabilities["available"], request.path
+        fixed = not available.get(path.capability, {}).get("mutable", False)
+        return options_response(m for m in path.methods(view.model) if not (fixed and m in WRITES))
 
     def read(self, view: View, request: RegistryRequest) -> Response:
         """GET of an entity or a collection, or of what lies beside them."""
+        with _explained(view, request):
+            return self._read(view, request)
+
+    def _read(self, view: View, request: RegistryRequest) -> Response:
         if request.path.name == "export":
             return tree_response(view, request, view.export_options(request.options(view, request.path.target)))
         if request.path.name:
             return limited(json_response(_named(view, request)), request)
         if request.document_type(view) is not None:
+            if request.query.supported(view.capabilities).collections:
+                raise RegistryError("bad_flag", subject=request.subject, flag="collections")
             return document_response(view, request, request.path.target)
         if request.spool is not None:
             return tree_response(view, request, request.options(view, request.path.target))
@@ -106,10 +118,17 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
     def write(self, session: Session, request: RegistryRequest) -> Response:
         """Execute the command all or nothing, and render the response before it commits (R22)."""
-        result = session.execute(request.command(session.view))
+        with _explained(session.view, request):
+            result = session.execute(request.command(session.view))
         for finding in result.findings[:_LOGGED_FINDINGS]:
             _LOG.warning("%s %r: %r", request.method, request.path.text, str(finding))
         return write_response(session, request, result)
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        """The response to what a request failed with."""
+        if isinstance(error, RegistryError):
+            error.about_request(path_text(raw_path(scope)))
+        return super().failed(error, scope)
 
     async def load(self, request: RegistryRequest) -> Sendable:
         """Point reads run on the event loop if the store is direct, but not those of documents, which may be large."""
@@ -154,6 +173,17 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return request
 
 
+@contextmanager
+def _explained(view: View, request: RegistryRequest) -> Iterator[None]:
+    """Where an entity is not found, say which part of its path does not exist."""
+    try:
+        yield
+    except RegistryError as error:
+        if error.code == "not_found" and not error.detail:
+            error.detail = missing_entity(request.path.target, view)
+        raise
+
+
 def _named(view: View, request: RegistryRequest) -> JSONObject:
     match request.path.name:
         case "model":
@@ -168,12 +198,12 @@ def _named(view: View, request: RegistryRequest) -> JSONObject:
             flags, paged = tuple(view.capabilities["flags"]), view.capabilities["pagination"]
             return describe(view.model, flags, paged=paged, base_url=request.base_url)
         case _:
-            return {"registries": [f"{request.base_url}/"]}
+            return {"registries": [request.base_url]}
 
 
 async def _registries(request: HTTPRequest) -> Response:
     """Which registries are on this host."""
-    return json_response({"registries": [f"{request.root}/"]})
+    return json_response({"registries": [request.root]})
 
 
 def _log_failure(subject: str, running: asyncio.Future[Sendable]) -> None:
@@ -221,6 +251,7 @@ class CheckEndpoint(PathEndpoint):
         except RegistryError as error:
             if error.status >= _SERVER_ERROR:
                 raise
+            error.about_request(request.path.text)
             return Verdict.refused(error)
 
 

@@ -19,6 +19,7 @@ from signalbook.xid import Xid
 
 _SUBJECT: Final = "/capabilities"
 _AVAILABLE: Final[dict[str, bool]] = {
+    ".xregistry": False,
     "capabilities": True,
     "capabilitiesoffered": False,
     "entities": True,
@@ -120,9 +121,11 @@ def table() -> dict[str, Capability]:
             default={"capabilities": {"mutable": False}, "entities": {"mutable": True}, "model": {"mutable": False}},
             everything={name: {"mutable": mutable} for name, mutable in _AVAILABLE.items()},
             offered={
-                "type": "map",
-                "enum": list(_AVAILABLE),
-                "item": {"type": "object", "attributes": {"mutable": {"type": "boolean", "enum": [False, True]}}},
+                "type": "object",
+                "attributes": {
+                    name: {"type": "object", "attributes": {"mutable": _boolean(mutable)}}
+                    for name, mutable in _AVAILABLE.items()
+                },
             },
             check=_available,
         ),
@@ -131,9 +134,8 @@ def table() -> dict[str, Capability]:
             default={},
             everything=_families(),
             offered={
-                "type": "map",
-                "enum": [*_families(), *_comparable()],
-                "item": {"type": "array", "enum": list(RULES), "item": {"type": "string"}},
+                "type": "object",
+                "attributes": {name: _array(RULES) for name in (*_families(), *_comparable())},
             },
             check=_compatibilities,
         ),
@@ -142,7 +144,13 @@ def table() -> dict[str, Capability]:
         _list("ignores", IGNORES),
         _switch("pagination", (False, True)),
         _switch("shortself", (False,)),
-        _list("specversions", (SPECVERSION,), always=(SPECVERSION,)),
+        Capability(
+            name="specversions",
+            default=[SPECVERSION],
+            everything=[SPECVERSION],
+            offered=_array((SPECVERSION,)),
+            check=_specversions,
+        ),
         _list("versionmodes", VERSIONMODES, always=("manual",)),
     )
     return {row.name: row for row in rows}
@@ -156,8 +164,37 @@ def _list(name: str, values: tuple[str, ...], always: tuple[str, ...] = ()) -> C
                 raise RegistryError("capability_missing_value", subject=_SUBJECT, name=name, value=value)
         return chosen
 
-    item = {"type": "array", "enum": list(values), "item": {"type": "string"}}
-    return Capability(name=name, default=list(always), everything=list(values), offered=item, check=check)
+    return Capability(name=name, default=list(always), everything=list(values), offered=_array(values), check=check)
+
+
+def _array(values: Iterable[str]) -> JSONObject:
+    return {"type": "array", "enum": list(values), "item": {"type": "string"}}
+
+
+def _boolean(both: bool) -> JSONObject:
+    return {"type": "boolean", "enum": [False, True] if both else [False]}
+
+
+def _specversions(row: Capability, given: Any) -> JSON:
+    """Versions of the specification, as given: patch numbers do not count (core/spec.md "SpecVersion Flag")."""
+    if not isinstance(given, list) or "*" in given:
+        return _choose(row, given, (SPECVERSION,))
+    for value in given:
+        if not isinstance(value, str) or not same_specversion(value, SPECVERSION):
+            raise _value_error(row.name, value, (SPECVERSION,))
+    if not given:
+        raise RegistryError("capability_missing_value", subject=_SUBJECT, name=row.name, value=SPECVERSION)
+    return given
+
+
+def same_specversion(one: str, other: str) -> bool:
+    """Whether two versions of the specification are the same but for their patch numbers and case (core R180)."""
+    return _without_patch(one) == _without_patch(other)
+
+
+def _without_patch(version: str) -> tuple[str, str]:
+    numbers, _, suffix = version.casefold().removeprefix("v").partition("-")
+    return ".".join(numbers.split(".")[:2]), suffix
 
 
 def _switch(name: str, values: tuple[bool, ...]) -> Capability:
@@ -172,7 +209,7 @@ def _switch(name: str, values: tuple[bool, ...]) -> Capability:
         name=name,
         default=False,
         everything=True in values,
-        offered={"type": "boolean", "enum": list(values)},
+        offered=_boolean(True in values),
         check=check,
     )
 
@@ -243,9 +280,9 @@ def compares(capabilities: JSONObject, format: str, rule: str) -> bool:
 
 
 def _covers(pattern: str, name: str) -> bool:
-    """Whether a format is meant by a key in which ``*`` stands for anything."""
+    """Whether a format is meant by a key in which ``*`` stands for anything; ``Avro/*`` means ``Avro`` itself, too."""
     literal = pattern.casefold().replace("[", "[[]").replace("?", "[?]")
-    return fnmatchcase(name.casefold(), literal)
+    return fnmatchcase(name.casefold(), literal) or fnmatchcase(f"{name.casefold()}/", literal)
 
 
 @cache

@@ -114,7 +114,7 @@ def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -
         yield _finding(owner.xid, found.code, found.message, found.path)
     count, roots, first, mismatched = 0, 0, None, set[str]()
     for version in versions:
-        _check_document(version, kind)
+        yield from _document(version, kind)
         yield from _attributes(version, kind.attributes)
         yield from _constrained(row, [version.attributes], constraints, owner)
         count, roots = count + 1, roots + (version.ancestorid == version.xid.id)
@@ -142,10 +142,10 @@ def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None)
 
 def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
     """Roots and numbers of Versions; in an ordered mode the migration sets the ancestors."""
-    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED:
+    # Versions beyond ``maxversions`` go when the Resource is migrated, roots among them; the rest is checked then.
+    pruned = kind.maxversions and count > kind.maxversions
+    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED and not pruned:
         yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
-    if kind.maxversions and count > kind.maxversions:
-        yield _finding(row.xid, "maxversions", f"it has {count} Versions, not {kind.maxversions} at most")
 
 
 def _check_sticky(row: Row, kind: ResourceType) -> None:
@@ -153,9 +153,13 @@ def _check_sticky(row: Row, kind: ResourceType) -> None:
         raise RegistryError("setdefaultversionsticky_false", subject=str(row.xid))
 
 
-def _check_document(row: Row, kind: ResourceType) -> None:
+def _document(row: Row, kind: ResourceType) -> Iterator[Finding]:
     if not kind.hasdocument and row.document is not None:
         raise RegistryError("hasdocument_violation", subject=str(row.xid), plural=kind.plural)
+    if kind.hasdocument:  # which it may not have had before
+        for name in (kind.singular, f"{kind.singular}base64"):
+            if name in row.attributes:
+                yield _finding(row.xid, "hasdocument", "an extension has the name of the document", name)
 
 
 def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Finding]:
@@ -171,9 +175,10 @@ def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
     """Bring what was written under ``old`` to ``context.model``; yields what changed.
 
     An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
-    later ones leave it alone (R72). Ancestors and default Versions follow ``versionmode`` (R242), documents are
-    validated where that is asked for now (R99, R100): ``model_compliance_error`` if any does not hold. Types whose
-    definition stayed the same are not looked at; of the others one Resource at a time is in memory.
+    later ones leave it alone (R72). Versions beyond ``maxversions`` go (R93). Ancestors and default Versions follow
+    ``versionmode`` (R242), documents are validated where that is asked for now (R99, R100):
+    ``model_compliance_error`` if any does not hold. Types whose definition stayed the same are not looked at; of the
+    others one Resource at a time is in memory.
     """
     root = writer.get(ROOT)
     for plural, group in context.model.groups.items() if root else ():

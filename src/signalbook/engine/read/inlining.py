@@ -78,8 +78,8 @@ def _tree(steps: list[str], target: Xid, model: Model, subject: str) -> Inline:
     types = list(target.parts[0:4:2])
     kind = _ENTITY.get(target.kind, target.kind)
     for step in steps:
-        if step == "*":
-            continue
+        if step == "*" and (kind is not Kind.META or len(steps) == 1):
+            continue  # * is whatever there is to inline at its level, which is nothing inside a leaf
         if step not in _inlineable(kind, types, model):
             raise RegistryError("inline_noninlineable", subject=subject, name=".".join(steps))
         kind = _inside(kind, step)

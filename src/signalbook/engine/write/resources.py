@@ -153,6 +153,8 @@ def resettle_resource(resource: ResourceCopy, type: ResourceType, context: Conte
     """
     _settle_lineage(resource, type)
     settle_default(resource, type, kept_choice(resource, type), context)
+    _prune(resource, type, context)
+    check_roots(resource, type)
     yield from recheck(resource, type, context)
     _mark(resource, type, moved=_touch_moved(resource, context))
 

@@ -16,12 +16,13 @@ from signalbook.formats.base import media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import named_items
 from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
-from signalbook.messages.definitions.inheritance import Bases, materialise
 from signalbook.messages.definitions.normalise import (
     CLOUDEVENTS,
+    Bases,
     canonical_envelope,
     canonical_protocol,
     is_known_protocol,
+    materialise,
 )
 from signalbook.messages.definitions.properties import (
     NOW,
@@ -108,6 +109,7 @@ def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Findi
         entry = (definition.get("envelopemetadata") or {}).get("type")
         value = entry.get("value") if isinstance(entry, dict) else None
         if isinstance(value, str) and not is_template(value):
+            # One type by two protocols is no doubt: a message comes by one of them.
             by_type.setdefault((value, str(definition.get("protocol") or "")), []).append(xid)
     found: dict[str, list[Finding]] = {}
     for (value, _), xids in by_type.items():
@@ -174,6 +176,7 @@ def _by_protocol(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
 
 
 def _agree(outer: str, inner: str) -> bool:
+    # The envelope's own type says nothing of the payload.
     if media_type(outer).startswith(MEDIA_TYPE):
         return True
     return same_content_type(outer, inner) and same_content_type(inner, outer)

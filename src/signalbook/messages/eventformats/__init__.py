@@ -1,7 +1,6 @@
 """Event formats: CloudEvents as bytes, in JSON, Avro and Protobuf, and batches of them (domain.md K-22, K-23)."""
 
 from signalbook.messages.cloudevents import EventError
-from signalbook.messages.eventformats.json import JSON_EVENTS
-from signalbook.messages.eventformats.registry import EventFormat, find_format
+from signalbook.messages.eventformats.base import JSON_EVENTS, EventFormat, find_format
 
 __all__ = ["JSON_EVENTS", "EventError", "EventFormat", "find_format"]

@@ -13,8 +13,8 @@ import msgspec
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
-from signalbook.messages.definitions.inheritance import Bases, Materialised, materialise
 from signalbook.messages.definitions.lint import lint, lint_together, malformed
+from signalbook.messages.definitions.normalise import Bases, Materialised, materialise
 from signalbook.messages.definitions.schemas import ContractSchemas, Lookup
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import DefinitionIndex, IndexBucket
@@ -218,6 +218,7 @@ class Contract:
     def _by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, DefinitionIndex]:
         found: dict[str, list[Outline]] = defaultdict(list)
         for each in outlines:
+            # Those without one have nothing in a message to be filed by but its payload (``_payload_only``).
             if each.protocol:
                 found[each.protocol].append(each)
         return Deferred(found, self._over_options)

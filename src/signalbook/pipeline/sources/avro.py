@@ -18,7 +18,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats.avro import BROKEN, FORMAT, AvroSchema
 from signalbook.messages import Message
 from signalbook.messages.eventformats.avro import SCHEMA, read_datum
-from signalbook.messages.eventformats.registry import AVRO_FORMAT
+from signalbook.messages.eventformats.base import AVRO_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import MessageBatch, Split, one_message

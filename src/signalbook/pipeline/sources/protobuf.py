@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from signalbook.messages import Message
-from signalbook.messages.eventformats.registry import PROTOBUF_FORMAT
+from signalbook.messages.eventformats.base import PROTOBUF_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import files
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Split, one_message

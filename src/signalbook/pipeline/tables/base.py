@@ -38,8 +38,11 @@ class Tables(Protocol):
         ...
 
     def live(self, table: TableName) -> set[str]:
-        """The paths of the files that readers of a table see now. Raises as ``paths`` does."""
-        ...
+        """The paths of the files that readers of a table see now. Raises as ``paths`` does.
+
+        Others may lie beside them: of older versions, or of a table that was dropped.
+        """
+        return set(self.paths(table))
 
     def source(self, table: TableName, catalog: str) -> str:
         """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables."""
@@ -56,6 +59,14 @@ class Tables(Protocol):
 
 class Outdated(PipelineError):
     """A table that is no longer what a batch was made for; doing it again will not help until someone undoes that."""
+
+    @classmethod
+    def without(cls, table: TableName, count: int) -> Outdated:
+        """The error for so many files that were to be replaced and are not there."""
+        return cls(
+            f"table {table} was changed by someone else: {count} of the files that were to be replaced are no longer "
+            "in it"
+        )
 
 
 def versions_of(table: TableName, names: Iterable[str]) -> list[TableName]:

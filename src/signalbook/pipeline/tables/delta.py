@@ -31,7 +31,7 @@ from deltalake.transaction import (
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
-from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
+from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
 
@@ -46,7 +46,7 @@ _UNUSABLE: Final = re.compile(r"[%\\]")
 _UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
 
 
-class DeltaTables:
+class DeltaTables(Tables):
     """The tables below ``output``. Raises ``PipelineError`` for a folder that its library does not find."""
 
     def __init__(self, output: Path) -> None:
@@ -83,10 +83,6 @@ class DeltaTables:
         found = self._find(table)
         with _plainly(table):
             return [] if found is None else _files(found, self._home(table))
-
-    def live(self, table: TableName) -> set[str]:
-        """The same: others lie beside them, for older versions."""
-        return set(self.paths(table))
 
     def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
         """The folder."""
@@ -139,10 +135,7 @@ class DeltaTables:
         """Raise ``Outdated`` if files to be replaced are not in the table."""
         lost = {str(self._home(table) / file.name) for file in removed} - self.live(table)
         if lost:
-            raise Outdated(
-                f"table {table} was changed by someone else: {len(lost)} of the files that were to be replaced are no "
-                "longer in it"
-            )
+            raise Outdated.without(table, len(lost))
 
     def _find(self, table: TableName) -> DeltaTable | None:
         """A table as it was when first asked for."""

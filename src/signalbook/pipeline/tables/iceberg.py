@@ -33,7 +33,7 @@ from requests import RequestException
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import PREPARED, JournalEntry
-from signalbook.pipeline.tables.base import Outdated, day_folder, divides, move_in, of_table, versions_of
+from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
@@ -55,7 +55,7 @@ _UNSURE: Final = (
 )
 
 
-class IcebergTables:
+class IcebergTables(Tables):
     """The catalog and the tables below ``output``."""
 
     def __init__(self, output: Path) -> None:
@@ -108,10 +108,6 @@ class IcebergTables:
     def paths(self, table: TableName) -> list[str]:
         """The files of the current snapshot. Raises ``PipelineError`` if rows of them were deleted by someone else."""
         return [_path(task.file) for task in self._tasks(table)]
-
-    def live(self, table: TableName) -> set[str]:
-        """The same: others lie beside them, for older snapshots or of a table that was dropped."""
-        return set(self.paths(table))
 
     def source(self, table: TableName, catalog: str) -> str:
         """The table in ``catalog``, as Spark calls ours."""
@@ -178,10 +174,7 @@ class IcebergTables:
         tasks = self._tasks(table) if paths else []
         found = [task.file for task in tasks if _path(task.file) in paths]
         if len(found) < len(paths):
-            raise Outdated(
-                f"table {table} was changed by someone else: {len(paths) - len(found)} of the files that were to be "
-                "replaced are no longer in it"
-            )
+            raise Outdated.without(table, len(paths) - len(found))
         return found
 
     def _tasks(self, table: TableName) -> list[FileScanTask]:

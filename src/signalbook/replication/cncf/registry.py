@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import httpx
 
-from signalbook.client import BadResponse, ClientError, NotFound, Refused
-from signalbook.client.registry import PAGE, ChangeBatch, NoHistory, ReadableRegistry, Refusal
+from signalbook.client import BadResponse, ClientError, Events, NotFound, Refused
+from signalbook.client.registry import PAGE, NoHistory, ReadableRegistry, Refusal
 from signalbook.client.transport import Transport
 from signalbook.cncf.ids import compose, draft_id, entity_id
 from signalbook.replication.comparing import (
@@ -233,8 +233,8 @@ class CncfSource:
     def position(self) -> int:
         raise NoHistory(f"{self.url} has the API of a CNCF draft, without a change feed: copy it every so many seconds")
 
-    def changes(self, after: int) -> ChangeBatch:
-        return ChangeBatch(events=(), position=after, more=False)
+    def changes(self, after: int) -> Events:
+        return Events(events=(), position=after, more=False)
 
     def mark(self, position: int) -> str:  # noqa: ARG002 - there is no history
         return ""

@@ -1,16 +1,27 @@
-"""The JSON event format and its batches."""
+"""Which event formats there are, by media type, and the one that every registry and pipeline reads: JSON."""
 
 from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from typing import Final
+from collections.abc import Callable
+from functools import cache
+from typing import Final, Protocol
 
 import msgspec
 
 from signalbook.formats.base import is_json, media_type
-from signalbook.messages.cloudevents import CloudEvent, check_attributes, invalid_event, undecodable_event
-from signalbook.values import MAX_DEPTH, MAX_VALUES, JSONError, JSONObject, dump_json, parse_json
+from signalbook.messages.cloudevents import (
+    JSON_BATCH_FORMAT,
+    JSON_FORMAT,
+    CloudEvent,
+    EventError,
+    check_attributes,
+    invalid_event,
+    undecodable_event,
+)
+from signalbook.messages.message import Reason
+from signalbook.values import MAX_DEPTH, MAX_VALUES, Finding, JSONError, JSONObject, dump_json, parse_json
 
 
 class JsonEventFormat:
@@ -95,3 +106,61 @@ def _data_member(body: bytes, content_type: str) -> JSONObject:
         except (JSONError, UnicodeDecodeError):
             pass
     return {"data_base64": b64encode(body).decode("ascii")}
+
+
+AVRO_FORMAT: Final = "application/cloudevents+avro"
+PROTOBUF_FORMAT: Final = "application/cloudevents+protobuf"
+PROTOBUF_BATCH_FORMAT: Final = "application/cloudevents-batch+protobuf"
+
+
+def find_format(content_type: str) -> EventFormat:
+    """The format a content type names. Raises ``EventError`` (``unsupported_format``) if nothing reads it (K-21)."""
+    found = _FORMATS.get(content_type) or _FORMATS.get(media_type(content_type))
+    if found is None:
+        text = f"no decoder for events of content type {content_type!r}; there are: {', '.join(_FORMATS)}"
+        raise EventError(Reason.UNSUPPORTED_FORMAT, [Finding(path="", rule="content_type", message=text)])
+    return found()
+
+
+def _json() -> EventFormat:
+    return JSON_EVENTS
+
+
+@cache
+def _avro() -> EventFormat:
+    from signalbook.messages.eventformats.avro import AvroEventFormat
+
+    return AvroEventFormat()
+
+
+@cache
+def _protobuf() -> EventFormat:
+    from signalbook.messages.eventformats.protobuf import ProtobufEventFormat
+
+    return ProtobufEventFormat()
+
+
+# Those that need a library are made when the first such event comes.
+_FORMATS: Final[dict[str, Callable[[], EventFormat]]] = {
+    JSON_FORMAT: _json,
+    JSON_BATCH_FORMAT: _json,
+    AVRO_FORMAT: _avro,
+    PROTOBUF_FORMAT: _protobuf,
+    PROTOBUF_BATCH_FORMAT: _protobuf,
+}
+
+
+class EventFormat(Protocol):
+    """One way to write an event as bytes."""
+
+    def decode(self, body: bytes) -> CloudEvent:
+        """The valid event in ``body``. Raises ``EventError``."""
+        ...
+
+    def encode(self, event: CloudEvent) -> bytes:
+        """The event as bytes that ``decode`` reads back."""
+        ...
+
+    def split(self, body: bytes) -> list[bytes]:
+        """The events of a batch, each as its own bytes. Raises ``EventError``."""
+        ...

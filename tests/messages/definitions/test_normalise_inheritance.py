@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.messages.definitions.inheritance import MAX_CHAIN, materialise, merge
+from signalbook.messages.definitions.normalise import MAX_CHAIN, materialise, merge
 
 
 def chain(**definitions: dict[str, Any]) -> Any:

@@ -1,0 +1,168 @@
+"""What clients that were written against the specification's reference server meet, judged by the text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client
+
+D1, F1, N1 = "/dirs/d1", "/dirs/d1/files/f1", "/dirs/d1/notes/n1"
+ROOT = "http://r.example"
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    """A registry with a document and a note."""
+    client.put_document(F1, b"{}", "application/json")
+    client.put(N1, {})
+    return client
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "sent"),
+    [
+        ("POST", "/", "bad_request", {"json": {"dirs": {"d2": 1}}}),
+        ("POST", f"{F1}/versions?setdefaultversionid=", "bad_defaultversionid", {"json": {"v2": {}}}),
+        ("PUT", f"{F1}/versions/1$details?epoch=x", "bad_request", {"json": {}}),
+        ("PATCH", f"{F1}$details", "missing_body", {}),
+        ("GET", f"{F1}$details?collections", "bad_flag", {}),
+        ("PUT", f"{N1}/meta", "malformed_xref", {"json": {"xref": "nowhere"}}),
+        ("PUT", "/dirs/a b", "malformed_id", {"json": {}}),
+    ],
+)
+def test_the_subject_is_the_path_of_the_request(
+    filled: Client, method: str, path: str, code: str, sent: dict[str, Any]
+) -> None:
+    """R278: core/spec.md, "Subject: <request_path>"."""
+    assert filled.refused(method, path, code, **sent)["subject"] == path.partition("?")[0]
+
+
+def test_check_names_the_same_subject(filled: Client) -> None:
+    """R278, R135."""
+    verdict = filled.send("POST", "/check/", json={"dirs": {"d2": 1}}).json()
+    assert verdict["errors"][0]["subject"] == "/"
+
+
+@pytest.mark.parametrize("path", ["/dirs//files/f1", "/dirs//files", f"{D1}/files/$details", f"{F1}/versions//"])
+def test_empty_ids(filled: Client, path: str) -> None:
+    """R25: an id that is not there is no id."""
+    if path.endswith("//"):  # slashes at the end do not count
+        assert filled.get(path).status_code == 200
+    else:
+        assert filled.refused("GET", path, "malformed_id")["args"]["id"] == ""
+
+
+@pytest.mark.parametrize("inline", ["model.*", "capabilities.*", "dirs.files.file.*", "dirs.files.meta.*"])
+def test_nothing_is_inlined_inside_a_leaf(filled: Client, inline: str) -> None:
+    """R198, R202."""
+    filled.refused("GET", f"/?inline={inline}", "inline_noninlineable")
+    assert filled.get(f"{F1}/meta?inline=*").status_code == 200
+
+
+@pytest.mark.parametrize("path", [F1, f"{F1}/versions/1"])
+def test_collections_of_a_document(filled: Client, path: str) -> None:
+    """R177."""
+    filled.refused("GET", f"{path}?collections", "bad_flag")
+
+
+def test_options_of_what_cannot_be_changed(filled: Client) -> None:
+    """R138, R116."""
+    assert "PUT" in filled.send("OPTIONS", D1).headers["Allow"]
+    available = filled.get("/capabilities").json()["available"]
+    changed = available | {"entities": {"mutable": False}, "modelsource": {"mutable": False}}
+    assert filled.send("PATCH", "/capabilities", json={"available": changed}).status_code == 200
+    assert filled.send("OPTIONS", D1).headers["Allow"] == "GET, HEAD, OPTIONS"
+    assert filled.send("OPTIONS", "/modelsource").headers["Allow"] == "GET, HEAD, OPTIONS"
+    assert filled.send("OPTIONS", "/capabilities").headers["Allow"] == "GET, HEAD, PUT, PATCH, OPTIONS"
+
+
+def test_offered_capabilities_have_attributes(filled: Client) -> None:
+    """R130: as in the example of core/spec.md "Offered Capabilities"."""
+    offered = filled.get("/capabilitiesoffered").json()
+    assert offered["available"]["type"] == "object"
+    assert offered["available"]["attributes"]["model"]["attributes"]["mutable"] == {"type": "boolean", "enum": [False]}
+    assert offered["compatibilities"]["attributes"]["Avro/*"]["item"] == {"type": "string"}
+    assert all("enum" not in entry for entry in offered.values() if entry["type"] in ("map", "object"))
+
+
+def test_patch_numbers_of_the_specification(filled: Client) -> None:
+    """R129, R180: they do not count, and what was given is kept."""
+    sent = {"specversions": ["1.0.5-RC4"]}
+    assert filled.send("PATCH", "/capabilities", json=sent).json()["specversions"] == ["1.0.5-RC4"]
+    assert filled.get("/?specversion=1.0.7-rc4").status_code == 200
+    filled.refused("PATCH", "/capabilities", "capability_value", json={"specversions": ["2.0"]})
+    filled.refused("PATCH", "/capabilities", "capability_missing_value", json={"specversions": []})
+
+
+def test_discovery_can_be_switched_off(filled: Client) -> None:
+    """R117, R140: ``.xregistry`` is in ``available``."""
+    available = filled.get("/capabilities").json()["available"]
+    assert available.pop(".xregistry") == {"mutable": False}
+    assert filled.get("/.xregistry").json() == {"registries": [ROOT]}
+    filled.send("PATCH", "/capabilities", json={"available": available})
+    filled.refused("GET", "/.xregistry", "not_available")
+
+
+def test_headers_have_the_type_of_any_attribute(client: Client) -> None:
+    """R160: a model may say that all extensions are numbers."""
+    model = client.get("/modelsource").json()
+    model["groups"]["dirs"]["resources"]["files"]["attributes"]["*"] = {"type": "boolean"}
+    assert client.put("/modelsource", model).status_code == 200
+    assert client.put_document(F1, b"x", urgent="true").status_code == 201
+    assert client.get(f"{F1}$details").json()["urgent"] is True
+
+
+def test_a_header_without_a_name(filled: Client) -> None:
+    """R159."""
+    filled.refused("PUT", F1, "header_error", content=b"x", headers={"xRegistry-": "x"})
+
+
+@pytest.mark.parametrize("path", [F1, f"{F1}/versions/1"])
+def test_the_version_that_is_shown(filled: Client, path: str) -> None:
+    """R152: of a Resource the default one."""
+    filled.put_document(f"{F1}/versions/2", b"two")
+    wanted = f"{ROOT}{F1}/versions/{2 if path == F1 else 1}"
+    assert filled.get(path).headers["Content-Location"] == wanted
+    assert filled.put_document(path, b"more").headers["Content-Location"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        ("/nope", 'there is no Group type "nope"; there are dirs'),
+        ("/dirs/d1/nope/x", '"dirs" have no Resource type "nope"; there are files, notes'),
+        ("/dirs/none/files/x", 'there is no "none" among the dirs'),
+        ("/dirs/d1/files/none/versions/1", 'there is no "none" among the files in /dirs/d1'),
+        (f"{F1}/versions/9", f'there is no "9" among the versions in {F1}'),
+    ],
+)
+def test_what_is_not_found(filled: Client, path: str, detail: str) -> None:
+    """R278: the part of the path that does not exist."""
+    assert filled.refused("GET", path, "not_found")["detail"] == detail
+    if path.count("/") > 3:
+        assert filled.refused("DELETE", path, "not_found")["detail"] == detail
+
+
+@pytest.mark.parametrize("path", ["/", "/dirs", "/model", D1, "/dirs/none", "/export", "/events"])
+def test_json_ends_with_a_newline_and_is_indented_on_demand(filled: Client, path: str) -> None:
+    """For people who look at it in a terminal; a client that has it in one form need not get it in the other."""
+    plain = filled.get(path)
+    assert plain.content.endswith(b"\n")
+    assert plain.content.count(b"\n") == 1
+    accept = {"Accept": "text/html, application/json; q=0.9; indent=2"}
+    laid = filled.get(path, headers=accept)
+    if laid.json():
+        assert laid.text == json.dumps(plain.json(), indent=2, ensure_ascii=False) + "\n"
+    assert laid.headers["Vary"] == "Accept"
+    if tag := plain.headers.get("ETag"):
+        assert laid.headers["ETag"] == f"W/{tag}"
+        assert filled.get(path, headers={**accept, "If-None-Match": laid.headers["ETag"]}).status_code == 304
+
+
+def test_documents_are_never_laid_out(filled: Client) -> None:
+    """R156: bytes as they came."""
+    assert filled.get(F1, headers={"Accept": "application/json; indent=2"}).content == b"{}"
