@@ -14,7 +14,7 @@ demo:  ## load real definitions, run the pipeline over real events, then live fr
 
 test:  ## run all tests
 	@tools/setup test
-	$(BIN)/pytest -n $(WORKERS) $(TESTS)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal $(TESTS)
 
 cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 	@tools/setup test

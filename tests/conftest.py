@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.others import OTHERS, OURS, own_parameters, purpose, require_own_test, skip_without
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
@@ -24,8 +25,7 @@ from signalbook.storage.schema import TABLES
 pytest_plugins = ["tests.brokers.fixtures"]
 
 _INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
-_OWN_DATA = Path(__file__).parent / "data"
-_SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _databases = count(1)
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
@@ -33,6 +33,10 @@ _databases = count(1)
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("signalbook", settings.get_profile("explore"), derandomize=True)
 settings.load_profile("signalbook")
+# Java lives for seconds here: code that is compiled well, and a collector with threads of its own, cost more processor
+# time than they save.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
 # A shell lets what it runs in the background ignore interrupts, and so all that the tests start, of which some are to
 # be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -46,23 +50,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Documents of others are no part of the project: what is tested by them is tested by our own documents too."""
-    if "shared_data" in getattr(item, "fixturenames", ()) and not _SHARED_DATA.is_dir():
-        pytest.skip(_without_others(item))
-
-
-def _without_others(item: pytest.Item) -> str:
-    """What a test is for that is skipped without the documents of others."""
-    words = getattr(getattr(item, "function", None), "__doc__", None) or item.name.removeprefix("test_").replace(
-        "_", " "
-    )
-    return f"no documents of others at {_SHARED_DATA} for: {words.strip().splitlines()[0]}"
+    """A test by other people's documents names the one by our own, and is skipped where theirs are not."""
+    marker = item.get_closest_marker("others")
+    if marker is not None:
+        skip_without(OTHERS, marker.args[0], require_own_test(item, marker))
+    elif "shared_data" in getattr(item, "fixturenames", ()):
+        pytest.fail(f"{item.nodeid}: say by pytest.mark.others which test holds the same by our own", pytrace=False)
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of other people's documents beside the checkout; tests that read it are skipped where it is absent."""
-    return _SHARED_DATA
+    """The folder of other people's documents beside the checkout, for tests that are marked with ``others``."""
+    return OTHERS
 
 
 @pytest.fixture
@@ -70,10 +69,13 @@ def sample_file(request: pytest.FixtureRequest) -> Callable[[str], Path]:
     """A registry document by its file name: one of our own, or a sample of xRegistry's, where that is there."""
 
     def find(name: str) -> Path:
-        own = _OWN_DATA / "samples" / name
-        if not own.exists() and not _SHARED_DATA.is_dir():
-            pytest.skip(_without_others(request.node))
-        return own if own.exists() else _SHARED_DATA / "xregistry-samples" / name
+        own = OURS / "samples" / name
+        if own.exists():
+            return own
+        found, same = OTHERS / "xregistry-samples" / name, own_parameters(request.node)
+        assert same or request.node.get_closest_marker("others"), "no document of our own is tested"
+        skip_without(found, f"{purpose(request.node)} with xRegistry's sample", f"the same test, {same}")
+        return found
 
     return find
 
@@ -81,9 +83,10 @@ def sample_file(request: pytest.FixtureRequest) -> Callable[[str], Path]:
 @pytest.fixture(scope="module", params=["webhooks", "github-webhooks"])
 def webhooks(request: pytest.FixtureRequest) -> Path:
     """A folder with the schema of web hooks and examples of deliveries: our own, and GitHub's where they are there."""
-    folder = (_OWN_DATA if request.param == "webhooks" else _SHARED_DATA) / str(request.param)
-    if not folder.is_dir():
-        pytest.skip(f"no documents of others at {folder}: GitHub's web hooks by their published schema")
+    if request.param == "webhooks":
+        return OURS / "webhooks"
+    folder = OTHERS / "github-webhooks"
+    skip_without(folder, "GitHub's web hooks by their published schema", "the same test, [webhooks]")
     return folder
 
 

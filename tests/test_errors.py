@@ -24,6 +24,7 @@ def test_the_catalogue_is_the_specifications() -> None:  # R278, R279
     assert catalogue() == {tuple(line.split("\t")) for line in PINNED.read_text(encoding="utf-8").splitlines()}
 
 
+@pytest.mark.others("the requirements' table of errors", ours="test_arguments_are_those_of_the_titles")
 def test_the_catalogue_is_the_requirements(shared_data: Path) -> None:
     text = (shared_data.parent / "spec" / "core.md").read_text(encoding="utf-8")
     rows = _ROW.findall(text.partition("\n## (h) Errors")[2].partition("\n## (i)")[0])
@@ -44,6 +45,12 @@ def test_every_error_can_be_raised(code: str) -> None:  # R280
     assert all(value in error.title for value in arguments.values())
     assert error.status == CATALOGUE[code].status
     assert error.definition.type.endswith(f"#{code}")
+
+
+def test_arguments_are_those_of_the_titles() -> None:  # R279, R280
+    for line in PINNED.read_text(encoding="utf-8").splitlines():
+        code, _, _, title = line.split("\t")
+        assert set(re.findall(r"<([a-z_]+)>", title)) - {"subject"} == set(CATALOGUE[code].arguments), code
 
 
 def test_argument_names_are_legal() -> None:  # R280

@@ -397,6 +397,7 @@ def test_odd_but_json(client: Client, member: str, value: str) -> None:
         assert shown[member] == json.loads(value)
 
 
+@pytest.mark.others("CESQL's vectors of subscriptions", ours="test_filters_of_our_own")
 def test_the_specifications_own_vectors(client: Client, shared_data: Path) -> None:
     """D-29: each filter is taken, and what is stored lets the same events pass"""
     file = shared_data / "cesql-tck" / "subscriptions_api_recreations.yaml"

@@ -332,6 +332,7 @@ def comparable(text: str) -> object:
     return {name: value for name, value in document.items() if name not in ("createdat", "modifiedat")}
 
 
+@pytest.mark.others("the faults of xRegistry's sample schemastore", ours="test_our_own_document_strictly")
 def test_schemastore_strictly(cli: Cli, sample_file: Callable[[str], Path]) -> None:
     """Every fault by its place, and what leniency would do (I-7: schemauri)."""
     ran = cli("import", sample_file("schemastore_org.xreg.json"))

@@ -89,6 +89,7 @@ SEEN = {
 }
 
 
+@pytest.mark.others("events of xRegistry's sample Watchkam", ours="test_events_of_our_own")
 @pytest.mark.parametrize(
     ("source", "data", "expected"),
     [
@@ -109,6 +110,7 @@ def test_events_of_a_sample(sample_file: Callable[[str], Path], source: str, dat
         assert outcome.reason == expected
 
 
+@pytest.mark.others("xRegistry's sample of the 2023 form", ours="test_our_own_document_in_the_2023_form_is_read")
 def test_the_2023_form_is_read(sample_file: Callable[[str], Path]) -> None:
     """I-5, I-6: definitionGroups, metadata.attributes, schemaurl, datetime"""
     document = load(sample_file("contoso-crm.cereg"))

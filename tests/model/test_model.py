@@ -4,20 +4,42 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.others import OTHERS, OURS, skip_without
 
 from signalbook.model import builtin, compile_model
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
 
+@pytest.mark.others("the full view of xRegistry's sample model", ours="test_full_view_has_every_attribute")
 def test_full_view_is_that_of_the_specification(shared_data: Path) -> None:
     """R64, R65: every attribute the specification defines, with its flags, in its order."""
     models = shared_data / "xregistry-models"
     full = compile_model(json.loads((models / "sample-model.json").read_bytes())).full()
     assert json.dumps(full) == json.dumps(json.loads((models / "sample-model-full.json").read_bytes()))
+
+
+def flat(part: JSON, path: str = "") -> Iterator[str]:
+    """A line for each attribute in a full view, with its type and all else that is said of it; one for each aspect."""
+    for name, value in part.items():
+        if isinstance(value, dict) and "type" in value and "name" in value:
+            assert value["name"] == name
+            more = {flag: said for flag, said in value.items() if flag not in ("name", "type")}
+            yield f"{path}/{name} {value['type']} {json.dumps(more) if more else ''}".rstrip()
+        elif isinstance(value, dict):
+            yield from flat(value, f"{path}/{name}")
+        else:
+            yield f"{path}/{name} = {json.dumps(value)}"
+
+
+def test_full_view_has_every_attribute() -> None:
+    """R64, R65: as above, for a model of our own with documents and without, with attributes and an enum."""
+    full = compile_model(json.loads((OURS / "models" / "halls.json").read_bytes())).full()
+    assert list(flat(full)) == (OURS / "models" / "halls-full.txt").read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("name", ["default", "empty"])
@@ -103,11 +125,16 @@ def test_fingerprints_tell_models_apart() -> None:
     assert compile_model({}).fingerprint != compile_model(SOURCE).fingerprint
 
 
+@pytest.mark.parametrize("folder", ["ours", "xRegistry's"])
 @pytest.mark.parametrize("name", ["core", "schema", "message", "endpoint", "cloudevents"])
-def test_models_of_the_specification_compile(shared_data: Path, name: str) -> None:
+def test_models_in_several_documents_compile(folder: str, name: str) -> None:
     """R21, G-11, H-1, H-3, I-1: a $schema, no names, includes relative to the document, an enum on an array."""
+    models = OURS / "models" if folder == "ours" else OTHERS / "xregistry-models"
+    skip_without(models, f"xRegistry's own model {name} compiles", "the same test, [ours]")
 
     def load(path: str) -> JSON:
-        return json.loads((shared_data / "xregistry-models" / f"{path.split('/')[0]}.json").read_bytes())
+        return json.loads((models / f"{path.split('/')[0]}.json").read_bytes())
 
-    compile_model(load(f"{name}/model.json"), include=load, base=f"{name}/model.json")
+    model = compile_model(load(f"{name}/model.json"), include=load, base=f"{name}/model.json")
+    groups = {"core": set(), "endpoint": {"endpoints", "messagegroups"}}.get(name, {f"{name}groups"})
+    assert model.groups.keys() == (groups if name != "cloudevents" else set(compile_model(builtin("default")).groups))

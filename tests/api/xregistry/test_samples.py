@@ -67,6 +67,7 @@ def repaired(document: dict[str, Any]) -> dict[str, Any]:
     return cast(dict[str, Any], json.loads(json.dumps(document).replace('"schemauri"', '"schemaurl"')))
 
 
+@pytest.mark.others("the faults of xRegistry's sample schemastore", ours="test_a_large_document_of_our_own")
 def test_a_large_catalogue_is_told_all_its_faults(
     store: Store, serve: Serve, sample_file: Callable[[str], Path]
 ) -> None:
@@ -76,6 +77,7 @@ def test_a_large_catalogue_is_told_all_its_faults(
     assert len(body["faults"]) == 100
 
 
+@pytest.mark.others("xRegistry's sample schemastore once it is put right", ours="test_a_large_document_of_our_own")
 def test_a_large_catalogue_imports_where_it_keeps_the_rules(
     store: Store, serve: Serve, sample_file: Callable[[str], Path]
 ) -> None:

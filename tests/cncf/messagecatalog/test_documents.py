@@ -122,7 +122,7 @@ def test_what_identifies_a_message_is_the_same_in_all_versions() -> None:
     assert [fault.rule for fault in document_findings(group, "CloudEvents", ())] == ["criteria"]
 
 
-def test_a_version_alone_and_among_others() -> None:
+def test_versions_among_each_other() -> None:
     """C-9."""
     common = {"id": "d", "specversion": "0.1", "format": "NATS"}
     versions = [{**common, "version": 1, "definition": ONE}, {**common, "version": 2, "definition": TWO}]

@@ -1,4 +1,4 @@
-"""The drafts' own samples, read where they are printed."""
+"""Definitions as the drafts print them, damaged as they are, and ours with the same damage."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from signalbook.cncf.messagecatalog import definitions
 from signalbook.cncf.messagecatalog.documents import CatalogGroup, CatalogReader, document_findings, registry_group
 from signalbook.documents import repair_json
+from signalbook.values import JSONObject
 
 FIRST = "message-catalog-draft-2022-01-17.md"
 V01 = "message-catalog-0.1-2022-01-28.md"
@@ -18,30 +19,71 @@ V01 = "message-catalog-0.1-2022-01-28.md"
 
 def printed(shared_data: Path, name: str, after: str, before: str = "") -> str:
     """The first JSON object between two passages of a draft's text, damaged as it is."""
-    path = shared_data.parent / "seeds" / name
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    text = path.read_text(encoding="utf-8").partition(after)[2]
+    text = (shared_data.parent / "seeds" / name).read_text(encoding="utf-8").partition(after)[2]
     text = text[text.index("{\n") :]
     return text.partition(before)[0] if before else text
 
 
+def read(document: Any) -> CatalogGroup:
+    """A group of CloudEvents with the definition of ``document``, in which there is nothing to find."""
+    reading = CatalogReader()
+    posted = reading.definition(document, "CloudEvents")
+    group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
+    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
+    return group
+
+
+def shown(group: CatalogGroup, id: str, number: int) -> JSONObject:
+    """A version of a definition alone, as it is shown once the group is stored."""
+    versions = registry_group(group)["messages"][id]["versions"]
+    stored = [
+        {"messageid": id, "versionid": name, "createdat": "c", "modifiedat": "m", **message}
+        for name, message in versions.items()
+    ]
+    return definitions.render_definition("CloudEvents", stored[-1], stored[number - 1])
+
+
+@pytest.mark.others("the draft's sample with two versions", ours="test_a_version_alone_is_part_of_the_whole")
 def test_the_sample_with_two_versions(shared_data: Path) -> None:
     """C-11, L-20: its second version alone is exactly what the draft prints as such."""
     whole = json.loads(printed(shared_data, V01, "example of a message definition version", 'For version "2"'))
     alone = json.loads(printed(shared_data, V01, "the standalone message definition version document", "The API is"))
-    reading = CatalogReader()
-    posted = reading.definition(whole, "CloudEvents")
-    assert [each.number for each in posted] == [1, 2]
-    group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
-    messages = registry_group(group)["messages"][whole["id"]]["versions"]
-    stored = [
-        {"messageid": whole["id"], "versionid": number, "createdat": "c", "modifiedat": "m", **message}
-        for number, message in messages.items()
-    ]
-    shown = definitions.render_definition("CloudEvents", stored[1], stored[1])
-    assert {name: shown[name] for name in alone} == alone
+    group = read(whole)
+    assert [each.number for each in group.posted] == [1, 2]
+    second = shown(group, whole["id"], 2)
+    assert {name: second[name] for name in alone} == alone
+    added = {"specversion", "createdtimeutc", "updatedtimeutc"}  # L-20: the draft leaves them out
+    assert second.keys() - alone.keys() == added
+
+
+KIND = {"value": "workshop.closed", "required": True}
+WHOLE = {
+    "id": "workshop.closed",
+    "authority": "urn:workshop",
+    "description": "A workshop closes",
+    "format": "CloudEvents",
+    "versions": [
+        {"version": 1, "definition": {"attributes": {"type": KIND}}},
+        {"version": 2, "definition": {"attributes": {"type": KIND, "subject": {"required": True}}}},
+    ],
+}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_version_alone_is_part_of_the_whole(number: int) -> None:
+    """C-9, C-11, C-20: what all versions share and its own definition, as it was sent."""
+    group = read(WHOLE)
+    assert [each.number for each in group.posted] == [1, 2]
+    assert shown(group, "workshop.closed", number) == {
+        "id": "workshop.closed",
+        "authority": "urn:workshop",
+        "description": "A workshop closes",
+        "format": "CloudEvents",
+        "specversion": "0.1",
+        "createdtimeutc": "c",
+        "updatedtimeutc": "m",
+        **WHOLE["versions"][number - 1],  # type: ignore[dict-item]
+    }
 
 
 EXPRESSED = "This definition expressed as a CloudEvents message definition:"
@@ -56,12 +98,55 @@ SAMPLES: list[Any] = [
 ]
 
 
+@pytest.mark.others("the definitions that the drafts print", ours="test_our_own_text_is_right_once_it_is_repaired")
 @pytest.mark.parametrize(("name", "after", "before"), SAMPLES)
 def test_samples_are_right_once_they_are_repaired(shared_data: Path, name: str, after: str, before: str) -> None:
     """L-1, L-15 to L-18, C-20, C-21: as ``import --lenient`` reads them."""
     document, _ = repair_json(printed(shared_data, name, after, before), max_depth=64)
-    reading = CatalogReader()
-    posted = reading.definition(document, "CloudEvents")
-    group = CatalogGroup(id="g", document={"format": "CloudEvents"}, posted=tuple(posted))
-    assert (reading.findings, list(document_findings(group, "CloudEvents", ()))) == ([], [])
-    assert list(registry_group(group)["messages"]) == [document["id"]]
+    assert list(registry_group(read(document))["messages"]) == [document["id"]]
+
+
+TYPE = '"type" : { "value" : "workshop.opened", "required" : true'
+TEXTS = [
+    pytest.param('"attributes" : { "specversion" : "1.0", "type" : "workshop.opened", }', {}, id="L-1 comma at end"),
+    pytest.param(
+        """"attributes" : { "type" : "workshop.opened", "subject" : "/{hall}/{bench}"
+        "datacontenttype" : "application/json" }""",
+        {"subject": {"value": "/{hall}/{bench}"}, "datacontenttype": {"value": "application/json"}},
+        id="L-1 no comma between",
+    ),
+    pytest.param(
+        f""""definition" : {{ "attributes" : {{ {TYPE}, "description" : "its type", }},
+        "datacontenttype" : {{ "value" : "application/json"
+        "required" : true }} }} }}""",
+        {"datacontenttype": {"value": "application/json", "required": True}},
+        id="L-15",
+    ),
+    pytest.param(
+        f""""definition" : {{ "attributes" : {{ {TYPE} }},
+        "dataschema" : {{ "schematype" : "JSON", "schema" : {{
+        {{ "$schema" : "http://json-schema.org/draft-07/schema", "Opened" : {{ "type" : "object" }} }} }} }},
+        "datacontenttype" : {{ "value" : "application/json", "required" : true, }} }}""",
+        {"datacontenttype": {"value": "application/json", "required": True}},
+        id="L-16 an object without a name, a brace too few",
+    ),
+    pytest.param(
+        f""""definition" : {{ "attributes" : {{ {TYPE} }},
+        "source" : {{ "description" : "no value, \n and a line break" }},
+        "subject" : {{ "value" : "/halls/{{hall-id}}" }} }} }}""",
+        {"source": {"description": "no value, \n and a line break"}, "subject": {"value": "/halls/{hall-id}"}},
+        id="L-17, L-18, C-20, C-21",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TEXTS)
+def test_our_own_text_is_right_once_it_is_repaired(text: str, expected: JSONObject) -> None:
+    """L-1, L-15 to L-18, C-20, C-21: the same damage in definitions of our own."""
+    document, repairs = repair_json(
+        '{ "id" : "workshop.opened", "format" : "CloudEvents", "version" : 1, ' + text + "}", max_depth=64
+    )
+    assert repairs
+    found = shown(read(document), "workshop.opened", 1)["definition"]["attributes"]
+    assert found["type"]["value"] == "workshop.opened"
+    assert {name: found[name] for name in expected} == expected

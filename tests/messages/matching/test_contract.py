@@ -339,6 +339,7 @@ def test_a_type_names_the_message_of_that_id(contract_of: ContractOf, line: Line
     contract = contract_of({"t": event(), "u": event()})
     assert word(one(contract, line(type="t"))) == "t"
     assert word(one(contract, line(type="x"))) == "ambiguous"
+    assert word(one(contract, line(type="u"))) == "u"
 
 
 def test_a_hint_does_not_bind(contract_of: ContractOf, line: Line) -> None:
