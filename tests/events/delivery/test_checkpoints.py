@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery.dispatcher import Checkpoint, Checkpoints, CheckpointWriter
+from signalbook.events.delivery.dispatcher import Checkpoint, CheckpointWriter
 from signalbook.events.delivery.lease import Lease
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
@@ -13,20 +14,6 @@ from signalbook.settings import Settings
 from signalbook.storage.base import DeliveryState, Store
 
 WANTED = Subscription(id="", protocol="FILE", sink="file:a")
-
-
-class Told:
-    """A ledger that says the same each time."""
-
-    def __init__(self, states: Checkpoints) -> None:
-        self._states = states
-
-    def states(self, *, all: bool = False) -> Checkpoints:
-        return self._states
-
-    def not_written(self, states: Checkpoints) -> None: ...
-
-    def wake(self) -> None: ...
 
 
 def stored_states(store: Store) -> dict[str, DeliveryState]:
@@ -44,10 +31,14 @@ def test_an_update_is_not_written_over(store: Store) -> None:
         old.id: Checkpoint(old.revision - 1, DeliveryState(position=7)),
         new.id: Checkpoint(new.revision, DeliveryState(position=8)),
     }
-    checkpoints = CheckpointWriter(
-        engine, book, Lease(), Told({**states, "gone": Checkpoint(1, DeliveryState(position=9)), "going": None})
-    )
+    lease = Lease()
+    gained = threading.Event()
+    checkpoints = CheckpointWriter(engine, book, lease, lambda: gained.set() if lease.held else None)
     checkpoints.start()
+    assert gained.wait(300)
+    assert lease.term is not None
+    for key, checkpoint in {**states, "gone": Checkpoint(1, DeliveryState(position=9)), "going": None}.items():
+        checkpoints.put(lease.term, key, checkpoint)
     deadline = time.monotonic() + 300
     while (checkpointed := stored_states(store))[new.id].position != 8:
         assert time.monotonic() < deadline

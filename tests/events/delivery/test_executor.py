@@ -1,13 +1,20 @@
-"""Threads that work in turn."""
+"""Threads that work in turn, and the attempts that they make."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
 
 import pytest
 
-from signalbook.events.delivery.executor import WorkerPool
+from signalbook.events.delivery import executor
+from signalbook.events.delivery.executor import POOLS, AttemptExecutor, AttemptResult, WorkerPool
+from signalbook.events.delivery.machine import NEW, SLOW, AttemptEnded, AttemptRefused, Send
+from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.values import JSONObject
 
 DEADLINE = 300
 
@@ -58,3 +65,99 @@ def test_a_closed_lane_lets_its_threads_go() -> None:
     for thread in threads:
         thread.join(DEADLINE)
     assert not any(thread.is_alive() for thread in threads)
+
+
+WANTED = Subscription(id="s", protocol="FILE", sink="file:a")
+
+
+class RecordingSink:
+    """A sink that raises what it is told to, and remembers what it got."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.sent: list[JSONObject] = []
+        self.closed = threading.Event()
+
+    def send(self, events: Sequence[JSONObject]) -> None:
+        self.sent += events
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+class TestAttempts:
+    """One attempt after the other, as the dispatcher has them made."""
+
+    @pytest.fixture(autouse=True)
+    def executor(self) -> Iterator[None]:
+        self.results: SimpleQueue[AttemptResult] = SimpleQueue()
+        self.sinks: list[RecordingSink] = []
+        self.error: Exception | None = None
+        self.may = True
+        self.made = AttemptExecutor(self.open, may=lambda: self.may, ended=self.results.put)
+        yield
+        self.made.finish()
+
+    def open(self, _: Subscription) -> Sink:
+        sink = RecordingSink(self.error)
+        self.sinks.append(sink)
+        return sink
+
+    def attempt(self, id: str = "s", pool: str = NEW) -> AttemptEnded | AttemptRefused:
+        self.made.send(id, Send(WANTED, pool, ({"id": "1"}, {"id": "2"})))
+        result = self.results.get(timeout=DEADLINE)
+        assert result.id == id
+        self.made.take_back(result)
+        return result.event
+
+    def test_a_sink_stays_open(self) -> None:
+        for _ in range(2):
+            ended = self.attempt()
+            assert isinstance(ended, AttemptEnded)
+            assert (ended.sent, ended.error) == (2, None)
+        assert [len(sink.sent) for sink in self.sinks] == [4]
+        assert not self.sinks[0].closed.is_set()
+
+    def test_a_broken_one_is_opened_anew(self) -> None:
+        self.error = ValueError()
+        ended = self.attempt()
+        assert isinstance(ended, AttemptEnded)
+        assert str(ended.error) == "unexpected ValueError"
+        assert self.sinks[0].closed.is_set()
+        self.attempt()
+        assert len(self.sinks) == 2
+
+    @pytest.mark.parametrize("error", [DeliveryError("415", rejected=True), NotYet("slow", retry_after=1.0)])
+    def test_one_that_is_well_is_not(self, error: DeliveryError) -> None:
+        self.error = error
+        self.attempt()
+        self.attempt()
+        assert len(self.sinks) == 1
+
+    def test_nothing_is_sent_without_the_lease(self) -> None:
+        self.may = False
+        assert self.attempt() == AttemptRefused()
+        assert self.sinks == []
+
+    def test_a_sink_that_is_not_needed_is_closed(self) -> None:
+        self.attempt()
+        self.made.close("s")
+        assert self.sinks[0].closed.wait(DEADLINE)
+        self.made.close("s")
+
+    def test_only_so_many_stay_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(executor, "_MAX_OPEN", 2)
+        for key in ("a", "b", "a", "c"):
+            self.attempt(key)
+        assert self.sinks[1].closed.wait(DEADLINE)
+        assert [sink.closed.is_set() for sink in self.sinks] == [False, True, False]
+
+    def test_a_pool_has_room_for_as_many_as_it_has_threads(self) -> None:
+        for number in range(POOLS[SLOW]):
+            assert self.made.has_room(SLOW)
+            self.made.send(str(number), Send(WANTED, SLOW, ()))
+        assert (self.made.has_room(SLOW), self.made.has_room(NEW)) == (False, True)
+        self.made.take_back(self.results.get(timeout=DEADLINE))
+        assert self.made.has_room(SLOW)

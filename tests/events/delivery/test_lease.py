@@ -88,3 +88,16 @@ def test_it_is_given_back(engine: Engine) -> None:
     with engine.writing() as session:
         one.release(session)
     assert (one.held, take(engine, other)) == (False, True)
+
+
+def test_each_time_it_is_gained_is_a_term(engine: Engine) -> None:
+    """Renewing it goes on with one; after it had ended another server may have had it."""
+    clock = Clock(0.0)
+    lease = Lease(seconds=9, clock=clock)
+    terms: list[int | None] = []
+    for now in (0.0, 5.0, 15.0):
+        clock.now = now
+        terms.append(lease.term)
+        take(engine, lease)
+        terms.append(lease.term)
+    assert terms == [None, 1, 1, 1, None, 2]

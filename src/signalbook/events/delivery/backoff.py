@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -25,10 +23,10 @@ class Backoff:
     give_up: float = 86_400.0
     attempts: int = 8
 
-    def wait(self, failures: int, chance: Callable[[], float] = random.random) -> float:
-        """Seconds to wait after so many failures in a row, from 1."""
+    def wait(self, failures: int, chance: float) -> float:
+        """Seconds to wait after so many failures in a row, from 1; ``chance`` is from 0 to 1."""
         whole = min(self.longest, self.first * 2.0 ** min(failures - 1, 30))
-        return whole * (1 - chance() / 2)
+        return whole * (1 - chance / 2)
 
 
 def delivered(state: DeliveryState, count: int, now: datetime) -> DeliveryState:
@@ -40,22 +38,24 @@ def delivered(state: DeliveryState, count: int, now: datetime) -> DeliveryState:
     return replace(fresh, lastdelivery=stamp, failures=0, failing="", lasterror="")
 
 
-def failed(state: DeliveryState, error: DeliveryError, now: datetime, backoff: Backoff) -> tuple[DeliveryState, float]:
+def failed(
+    state: DeliveryState, error: DeliveryError, now: datetime, backoff: Backoff, chance: float
+) -> tuple[DeliveryState, float]:
     """What is left was not taken: the state, and the seconds to wait before the next attempt."""
     stamp = format_timestamp(now)
     if isinstance(error, NotYet):
         wait = error.retry_after or 0.0
         return replace(state, next=_later(now, wait)), wait
-    told = replace(state, lasterror=str(error), lastattempt=stamp)
+    attempted = replace(state, lasterror=str(error), lastattempt=stamp)
     if error.gone:
-        return replace(told, state=GONE, failures=state.failures + 1, next=""), 0.0
+        return replace(attempted, state=GONE, failures=state.failures + 1, next=""), 0.0
     if error.rejected:
-        return replace(told, rejected=state.rejected + 1, state=ACTIVE, next=""), 0.0
-    told = replace(told, failures=state.failures + 1, failing=state.failing or stamp)
-    if _over(told, now, backoff):
-        return replace(told, state=SUSPENDED, next=""), 0.0
-    wait = max(backoff.wait(told.failures), error.retry_after or 0.0)
-    return replace(told, state=RETRYING, next=_later(now, wait)), wait
+        return replace(attempted, rejected=state.rejected + 1, state=ACTIVE, next=""), 0.0
+    attempted = replace(attempted, failures=state.failures + 1, failing=state.failing or stamp)
+    if _over(attempted, now, backoff):
+        return replace(attempted, state=SUSPENDED, next=""), 0.0
+    wait = max(backoff.wait(attempted.failures, chance), error.retry_after or 0.0)
+    return replace(attempted, state=RETRYING, next=_later(now, wait)), wait
 
 
 def resumed(state: DeliveryState) -> DeliveryState:
@@ -65,6 +65,7 @@ def resumed(state: DeliveryState) -> DeliveryState:
 
 def _over(state: DeliveryState, now: datetime, backoff: Backoff) -> bool:
     since = parse_timestamp(state.failing)
+    # Both: the time alone would suspend a sink at once whose server was off for long, attempts alone one that restarts.
     return state.failures >= backoff.attempts and now - since >= timedelta(seconds=backoff.give_up)
 
 

@@ -1,30 +1,34 @@
-"""The dispatcher: reads the outbox once for all subscriptions and has events delivered to each one's sink.
+"""The dispatcher: one loop that has events delivered to the sink of each subscription.
 
-One thread reads, one writes lease and checkpoints, the executor's threads send (docs/decisions/104-deliveries.md).
+It owns the state machines of all deliveries (``machine``), gives them what happens and does what they ask for. Others
+send, in the executor's threads, or write lease and checkpoints (docs/decisions/104-deliveries.md).
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple, Protocol
 
 from signalbook.engine.engine import Engine, HistoryPruned, Session
 from signalbook.errors import SignalbookError
-from signalbook.events.delivery.backoff import Backoff, resumed
-from signalbook.events.delivery.executor import AttemptExecutor, OpenSink
-from signalbook.events.delivery.interest import NOTHING, interest
+from signalbook.events.delivery import machine
+from signalbook.events.delivery.backoff import Backoff
+from signalbook.events.delivery.executor import POOLS, AttemptExecutor, AttemptResult, OpenSink
+from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.lease import DELIVERY_LEASE, LEASE_SECONDS, Lease
-from signalbook.events.delivery.queue import DeliveryQueue, DeliveryQueues, Phase
-from signalbook.events.dialects import of_source
+from signalbook.events.delivery.machine import Action, Delivery, Event
+from signalbook.events.delivery.reader import DeliveryReader
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start
-from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
-from signalbook.storage.base import SUSPENDED, DeliveryState, KeyValueStore, StorageError
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.storage.base import DeliveryState, KeyValueStore, StorageError
 from signalbook.values import JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.delivery")
@@ -37,9 +41,6 @@ class Checkpoint(NamedTuple):
 
     revision: int
     state: DeliveryState
-
-
-Checkpoints = Mapping[str, Checkpoint | None]
 
 
 class SubscriptionSource(Protocol):
@@ -55,29 +56,24 @@ class SubscriptionSource(Protocol):
         """All that can be delivered to, by id."""
 
 
-class CheckpointSource(Protocol):
-    """Where the checkpoints to write come from: the dispatcher."""
-
-    def states(self, *, all: bool = False) -> Checkpoints:
-        """Checkpoints that changed since they were written, None for those to remove; or all of them."""
-
-    def not_written(self, states: Checkpoints) -> None:
-        """These could not be written: return them again next time."""
-
-    def wake(self) -> None:
-        """The lease or the subscriptions may have changed."""
+_Unwritten = dict[str, tuple[int, Checkpoint | None]]
 
 
 class CheckpointWriter:
-    """One thread that writes lease and checkpoints, so that the others need not wait for the database's only writer."""
+    """One thread that writes lease and checkpoints, so that the others need not wait for the database's only writer.
+
+    ``changed`` is called when the lease was gained or lost, or a subscription changed.
+    """
 
     def __init__(
-        self, engine: Engine, subscriptions: SubscriptionSource, lease: Lease, source: CheckpointSource
+        self, engine: Engine, subscriptions: SubscriptionSource, lease: Lease, changed: Callable[[], None]
     ) -> None:
         self._engine = engine
         self._subscriptions = subscriptions
         self._lease = lease
-        self._source = source
+        self._notify_changed = changed
+        self._unwritten: _Unwritten = {}
+        self._lock = threading.Lock()
         self._revision: Hashable = None
         self._wanted = False
         self._written_at = 0.0
@@ -93,6 +89,14 @@ class CheckpointWriter:
         """Look at lease and subscriptions now."""
         self._woken.set()
 
+    def put(self, term: int, id: str, checkpoint: Checkpoint | None) -> None:
+        """Have a checkpoint written within about a second, None to have it removed.
+
+        It counts for one ``term`` of the lease: in the next another server may be further by then.
+        """
+        with self._lock:
+            self._unwritten[id] = (term, checkpoint)
+
     def stop(self) -> None:
         """Write all checkpoints, give the lease back, and end."""
         self._stopping = True
@@ -102,8 +106,9 @@ class CheckpointWriter:
             return
         try:
             with self._engine.writing() as session:
+                unwritten = self._take_unwritten()
                 if self._lease.take(session):
-                    self._write(session, self._source.states(all=True))
+                    self._write(session, unwritten)
                 self._lease.release(session)
         except StorageError as error:
             _LOG.warning("the checkpoints of deliveries could not be written at shutdown: %s", error)
@@ -128,44 +133,54 @@ class CheckpointWriter:
         if revision != self._revision:
             self._wanted = self._subscriptions.count() > 0
             self._revision = revision
-            self._source.wake()
+            self._notify_changed()
         if self._lease.held:
             self._renew_and_write()
         elif self._wanted and self._lease.free(KeyValueStore(self._engine.store).get(DELIVERY_LEASE)):
-            self._write_states({})
+            self._write_unwritten()
 
     def _renew_and_write(self) -> None:
         if not self._wanted:
             with self._engine.writing() as session:
                 self._lease.release(session)
-            self._source.wake()
+            self._notify_changed()
             return
         if time.monotonic() - self._written_at < _WRITE_SECONDS:
             return
-        states = self._source.states()
-        if states or self._lease.due:
-            self._write_states(states)
+        if self._unwritten or self._lease.due:
+            self._write_unwritten()
 
-    def _write_states(self, states: Checkpoints) -> None:
+    def _write_unwritten(self) -> None:
+        """Take or renew the lease, and write checkpoints with it: never without, since they are another's then."""
         self._written_at = time.monotonic()
-        held = self._lease.held
+        before = self._lease.term
+        unwritten = self._take_unwritten()
         try:
             with self._engine.writing() as session:
                 mine = self._lease.take(session)
                 if mine:
-                    self._write(session, states)
+                    self._write(session, unwritten)
         except BaseException:
-            self._source.not_written(states)
+            with self._lock:
+                self._unwritten = {**unwritten, **self._unwritten}
             raise
         if mine:
             self._lease.confirm()
-        if mine != held:
+        if mine != (before is not None):
             _LOG.info("this server %s", "delivers now" if mine else "no longer delivers")
-            self._source.wake()
+        if self._lease.term != before:
+            self._notify_changed()
 
-    def _write(self, session: Session, states: Checkpoints) -> None:
+    def _take_unwritten(self) -> _Unwritten:
+        """The checkpoints to write that are of this term; others are dropped."""
+        term = self._lease.term
+        with self._lock:
+            taken, self._unwritten = self._unwritten, {}
+        return {key: entry for key, entry in taken.items() if entry[0] == term}
+
+    def _write(self, session: Session, unwritten: _Unwritten) -> None:
         stored = session.transaction.subscriptions
-        for key, checkpoint in states.items():
+        for key, (_, checkpoint) in unwritten.items():
             subscription = stored.get(key)
             if subscription is None:  # deleted, perhaps meanwhile
                 stored.remove(key)
@@ -180,10 +195,33 @@ _CHECKPOINT_DISTANCE: Final = 50_000
 reads again, at most."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Wake:
+    """There may be something to read, or to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """The lease or subscriptions may be different: ``id``, or any."""
+
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hurry:
+    """Skip the backoff of a subscription."""
+
+    id: str
+
+
+_Message = _Wake | _Changed | _Hurry | AttemptResult
+
+
 class Dispatcher:
     """The dispatcher of one server. ``root`` is the registry's URL for subscriptions that do not know it themselves.
 
-    Several servers may have one each on the same store; the one that holds the lease delivers.
+    Several servers may have one each on the same store; the one that holds the lease delivers. Other threads only put
+    messages into the inbox: all else is the dispatcher's own, so that there is nothing to lock.
     """
 
     def __init__(
@@ -201,223 +239,275 @@ class Dispatcher:
         self._subscriptions = subscriptions
         self._head = head
         self._root = root
+        self._backoff = backoff or Backoff()
         self._lease = Lease(seconds=lease)
-        self._queues = DeliveryQueues()
-        self._executor = AttemptExecutor(
-            self._queues, open, backoff or Backoff(), may=lambda: self._lease.held, attempt_ended=self._attempt_ended
-        )
-        self._checkpoints = CheckpointWriter(engine, subscriptions, self._lease, self)
-        self._dirty: set[str] = set()
-        self._resumed: set[str] = set()
-        self._serving = False
+        self._inbox: SimpleQueue[_Message] = SimpleQueue()
+        self._deliveries: dict[str, Delivery] = {}
+        self._reader = DeliveryReader(engine.outbox, self._deliveries)
+        self._executor = AttemptExecutor(open, may=lambda: self._lease.held, ended=self._inbox.put)
+        self._checkpoints = CheckpointWriter(engine, subscriptions, self._lease, lambda: self._inbox.put(_Changed()))
+        self._lines: dict[str, deque[str]] = {pool: deque() for pool in POOLS}
+        self._timers: list[tuple[float, str]] = []
+        self._checkpointed: dict[str, int] = {}
+        self._next_check = 0.0
+        self._term: int | None = None
+        self._outdated = False
+        self._updated: set[str] = set()
         self._next_look = 0.0
+        self._waking = False
         self._stopping = False
-        self._woken = threading.Event()
-        self._changed = threading.Event()
         self._unlisten: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name="delivery", daemon=True)
 
     def start(self) -> None:
         """Begin to deliver, if this server is the one."""
-        self._engine.listen(self._committed)
+        self._engine.listen(self._wake)
         self._checkpoints.start()
         self._thread.start()
 
     def stop(self) -> None:
         """Stop delivering; attempts under way have some seconds to end. Writes checkpoints and gives the lease back."""
         self._stopping = True
-        self.wake()
+        self._inbox.put(_Wake())
         self._thread.join()
-        self._executor.finish(_FINISH_SECONDS)
+        self._executor.finish()
         self._checkpoints.stop()
-        if self._unlisten:
-            self._unlisten()
 
     def changed(self, id: str) -> None:
         """A subscription was created, changed or deleted by this process: look at it at once.
 
         One whose deliveries were given up is tried again.
         """
-        with self._queues.lock:
-            self._resumed.add(id)
-        self._changed.set()
         self._checkpoints.wake()
-        self._woken.set()
+        self._inbox.put(_Changed(id))
 
     def hurry(self, id: str) -> None:
         """Skip the backoff of a subscription: there is reason to think that its sink works again."""
-        member = self._queues.members.get(id)
-        if member is not None:
-            self._executor.hurry(member)
+        self._inbox.put(_Hurry(id))
 
     def status(self) -> JSONObject:
         """Whether this server ``delivers``, and how many of the ``subscriptions`` it serves are in which state."""
-        with self._queues.lock:
-            members = list(self._queues.members.values())
-            states = Counter(member.state.state for member in members)
+        # A copy that is made in one go: the dispatcher may be adding to it.
+        deliveries = list(self._deliveries.values())
+        states = Counter(delivery.state.state for delivery in deliveries if not delivery.leaving)
         return {"delivers": self._lease.held, "subscriptions": dict(states)}
 
-    def wake(self) -> None:
-        """``CheckpointSource``: the lease or the subscriptions may be different."""
-        self._changed.set()
-        self._woken.set()
-
-    def states(self, *, all: bool = False) -> Checkpoints:
-        """``CheckpointSource``: what to write now."""
-        with self._queues.lock:
-            members = dict(self._queues.members)
-            found = {key: self._queues.state(member) for key, member in members.items()}
-            wanted = {
-                key: state
-                for key, state in found.items()
-                if all or key in self._dirty or state.position - members[key].checkpointed > _CHECKPOINT_DISTANCE
-            }
-            for key, state in wanted.items():
-                members[key].checkpointed = state.position
-            gone = dict.fromkeys(self._dirty - members.keys())
-            self._dirty.clear()
-        return {**{key: Checkpoint(members[key].subscription.revision, state) for key, state in wanted.items()}, **gone}
-
-    def not_written(self, states: Checkpoints) -> None:
-        """``CheckpointSource``: they are to be written next time."""
-        with self._queues.lock:
-            self._dirty |= set(states)
-
-    def _committed(self) -> None:
-        if self._serving and not self._woken.is_set():
-            self._woken.set()
-
-    def _attempt_ended(self, queue: DeliveryQueue) -> None:
-        """An attempt is over; called by a thread of the executor."""
-        with self._queues.lock:
-            self._dirty.add(queue.id)
-            served = self._queues.members.get(queue.id) is queue
-            over = queue.phase is Phase.OVER
-        if not served:
-            self._executor.dismiss(queue)
-        elif queue.outdated or over:
-            self.wake()
-        else:
-            self._woken.set()
+    def _wake(self) -> None:
+        # Each commit calls this: one message will do for all until it is read.
+        if self._term is not None and not self._waking:
+            self._waking = True
+            self._inbox.put(_Wake())
 
     def _run(self) -> None:
-        pause: float | None = None
+        pause = _PAUSE_SECONDS
         while not self._stopping:
-            self._woken.wait(_PAUSE_SECONDS if pause is None else min(pause, _PAUSE_SECONDS))
-            self._woken.clear()
             try:
+                self._receive(pause)
                 pause = self._turn()
             except StorageError as error:
                 _LOG.warning("deliveries are waiting for the store: %s", error)
                 pause = _PAUSE_SECONDS
             except Exception:
-                _LOG.exception("unexpected error while reading the outbox for deliveries")
+                _LOG.exception("unexpected error while dispatching deliveries")
                 pause = _PAUSE_SECONDS
-        self._stop_serving()
+        self._finish()
 
-    def _turn(self) -> float | None:
+    def _receive(self, seconds: float) -> None:
+        """Handle the messages there are, after waiting for the first one for so long at most."""
+        try:
+            message = self._inbox.get(timeout=seconds)
+            while True:
+                self._handle(message)
+                message = self._inbox.get_nowait()
+        except Empty:
+            return
+
+    def _handle(self, message: _Message) -> None:
+        match message:
+            case AttemptResult():
+                self._executor.take_back(message)
+                self._give(message.id, message.event)
+            case _Wake():
+                self._waking = False  # before reading: what is committed from here on wakes again
+            case _Hurry():
+                self._give(message.id, machine.Hurried())
+            case _Changed():
+                self._outdated = True
+                if message.id is not None:
+                    self._updated.add(message.id)
+
+    def _give(self, id: str, event: Event) -> None:
+        """Tell a delivery of ``event``, and before that how far the outbox was read for it.
+
+        Reading on without finding anything for it is not worth a step of its own each time.
+        """
+        read = self._reader.position(id)
+        if read is not None and not isinstance(event, machine.EventsRead):
+            self._step(id, machine.EventsRead(read))
+        self._step(id, event)
+
+    def _step(self, id: str, event: Event) -> None:
+        """Have a delivery make a step, and do what it asks for."""
+        after, actions = machine.step(self._deliveries.get(id), event, self._backoff)
+        if after is not None:
+            self._deliveries[id] = after
+        else:
+            self._deliveries.pop(id, None)
+        for action in actions:
+            self._do(id, action)
+        self._reader.check_room(id)
+
+    def _do(self, id: str, action: Action) -> None:
+        match action:
+            case machine.Schedule():
+                self._lines[action.pool].append(id)
+            case machine.Send():
+                self._executor.send(id, action)
+            case machine.WakeAt():
+                heapq.heappush(self._timers, (action.clock, id))
+            case machine.Read():
+                self._reader.add(id, action.selection, action.position)
+            case machine.ReadAgain():
+                self._reader.rewind(id, action.position)
+            case machine.StopReading():
+                self._reader.remove(id)
+            case machine.CloseSink():
+                self._executor.close(id)
+            case machine.WriteCheckpoint():
+                self._checkpoint(id, Checkpoint(action.revision, action.state))
+            case machine.RemoveCheckpoint():
+                self._checkpoint(id, None)
+            case machine.Log():
+                _LOG.log(action.level, "%s", action.text)
+
+    def _checkpoint(self, id: str, checkpoint: Checkpoint | None) -> None:
+        if checkpoint is not None:
+            self._checkpointed[id] = checkpoint.state.position
+        if self._term is not None:
+            self._checkpoints.put(self._term, id, checkpoint)
+
+    def _turn(self) -> float:
         """Do all there is to do now; returns the seconds until the next thing is due by itself."""
-        if self._serving != self._lease.held:
-            self._start_serving() if self._lease.held else self._stop_serving()
-        if not self._serving:
-            return None
-        waits = [self._executor.wake(), self._synchronise_in_time() if self._changed.is_set() else None]
-        while not self._stopping and self._read():
-            pass
-        return min((wait for wait in waits if wait is not None), default=None)
+        self._follow_lease()
+        if self._term is None:
+            return _PAUSE_SECONDS
+        self._pass_time()
+        # Before anything that takes the store: attempts go on where it cannot be read.
+        self._begin_attempts()
+        self._synchronise_in_time()
+        more = self._read()
+        self._begin_attempts()
+        self._checkpoint_idle()
+        return 0.0 if more else self._seconds_left()
 
-    def _synchronise_in_time(self) -> float | None:
-        """Synchronise with the subscriptions, or return when that may be done: it takes a fifth of the time at most,
-        however many there are and however often they change."""
-        began = time.monotonic()
-        if began < self._next_look:
-            return self._next_look - began
-        self._changed.clear()
-        try:
-            self._synchronise()
-        except BaseException:
-            self._changed.set()
-            raise
-        self._next_look = time.monotonic() + 4 * (time.monotonic() - began)
-        return None
+    def _follow_lease(self) -> None:
+        """Begin to serve the subscriptions with the lease, and end with it."""
+        term = self._lease.term
+        if term == self._term:
+            return
+        if self._term is not None:
+            self._end_serving(machine.LeaseLost())
+        self._term = term
+        if term is not None:
+            self._outdated = True
+            self._unlisten = self._head.listen(lambda _: self._wake())
 
-    def _read(self) -> bool:
-        """Read the next records and hand their events to the executor; whether there may be more."""
-        try:
-            given = self._queues.read(self._engine.outbox)
-        except HistoryPruned as gone:
-            for queue in self._queues.skip(gone.position, f"events were lost for this sink: {gone}"):
-                _LOG.warning(
-                    "subscription %s: events up to %d were pruned before they were delivered", queue.id, gone.position
-                )
-                with self._queues.lock:
-                    self._dirty.add(queue.id)
-            return True
-        for queue in given:
-            self._executor.offer(queue)
-        return self._queues.more
-
-    def _start_serving(self) -> None:
-        self._serving = True
-        self._changed.set()
-        self._unlisten = self._head.listen(lambda _: self._woken.set())
-
-    def _stop_serving(self) -> None:
-        """Another server delivers from now on, or none: attempts under way end by themselves."""
-        self._serving = False
+    def _end_serving(self, event: Event) -> None:
+        """Attempts under way end by themselves."""
         if self._unlisten:
             self._unlisten()
-        if not self._stopping:
-            for member in list(self._queues.members.values()):
-                self._dismiss(member)
+        for key in list(self._deliveries):
+            self._give(key, event)
+        self._timers.clear()
+        self._checkpointed.clear()
+        for line in self._lines.values():
+            line.clear()
+
+    def _pass_time(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            _, key = heapq.heappop(self._timers)
+            self._give(key, machine.TimePassed(now))
+
+    def _begin_attempts(self) -> None:
+        """Let those attempts begin that have a thread, each pool in the order in which they were scheduled."""
+        for pool, line in self._lines.items():
+            while line and self._executor.has_room(pool):
+                self._give(line.popleft(), machine.AttemptPossible(pool))
+
+    def _read(self) -> bool:
+        """Read the next records and give their events to the deliveries; whether there may be more."""
+        more = False
+        try:
+            for read in (self._reader.read_current, self._reader.read_behind):
+                found = read()
+                for key, events in (found or {}).items():
+                    self._give(key, events)
+                more = more or found is not None
+        except HistoryPruned as gone:
+            reason = f"events were lost for this sink: {gone}"
+            for key in self._reader.skip(gone.position):
+                self._give(key, machine.EventsLost(gone.position, reason))
+            return True
+        return more
+
+    def _checkpoint_idle(self) -> None:
+        """Now and then write checkpoints of those that nothing was sent to while the outbox was read on."""
+        now = time.monotonic()
+        if now < self._next_check:
+            return
+        self._next_check = now + _WRITE_SECONDS
+        for key, delivery in list(self._deliveries.items()):
+            read = self._reader.position(key)
+            known = self._checkpointed.setdefault(key, delivery.state.position)
+            if read is not None and not delivery.pending and read - known > _CHECKPOINT_DISTANCE:
+                self._give(key, machine.CheckpointDue())
+
+    def _seconds_left(self) -> float:
+        waits = [_PAUSE_SECONDS]
+        if self._timers:
+            waits.append(self._timers[0][0] - time.monotonic())
+        if self._outdated:
+            waits.append(self._next_look - time.monotonic())
+        return max(0.0, min(waits))
+
+    def _synchronise_in_time(self) -> None:
+        """Synchronise with the subscriptions, if that may be done: it takes a fifth of the time at most, however many
+        there are and however often they change."""
+        began = time.monotonic()
+        if not self._outdated or began < self._next_look:
+            return
+        self._synchronise()
+        self._outdated = False  # not before: what fails is tried again
+        self._next_look = time.monotonic() + 4 * (time.monotonic() - began)
 
     def _synchronise(self) -> None:
-        """Have one queue for each subscription, as it is now."""
+        """Serve each subscription as it is now."""
         found = self._subscriptions.all()
-        with self._queues.lock:
-            revived, self._resumed = self._resumed, set()
-        for key, member in list(self._queues.members.items()):
+        for key, delivery in list(self._deliveries.items()):
             if key not in found:
-                self._dismiss(member)
-                with self._queues.lock:
-                    self._dirty.add(key)
-            elif member.subscription != found[key] or key in revived:
-                self._replace(member, found[key])
-            elif member.phase is Phase.OVER:
-                self._queues.stop_reading(member)
+                self._give(key, machine.Deleted())
+            elif not delivery.leaving and (delivery.expected != found[key] or key in self._updated):
+                self._update(delivery, found[key])
         for key, subscription in found.items():
-            if key not in self._queues.members:
-                self._admit(subscription, self._checkpoint(key))
+            known = self._deliveries.get(key)
+            if known is None or known.leaving:
+                self._serve(subscription, self._stored(key))
+        self._updated.clear()
 
-    def _replace(self, member: DeliveryQueue, subscription: Subscription) -> None:
-        """The subscription was updated. An attempt under way is waited for: its events must not be delivered twice."""
-        with self._queues.lock:
-            member.outdated = True  # from here on no other attempt begins
-            if member.phase is Phase.SENDING:
-                self._resumed.add(member.id)
-                return
-            state = resumed(self._queues.state(member))
-            self._dirty.add(member.id)
-        if start(subscription) != start(member.subscription):
-            state = self._checkpoint(member.id)  # whoever updated it chose where to go on
-        self._dismiss(member)
-        self._admit(subscription, state)
+    def _update(self, delivery: Delivery, subscription: Subscription) -> None:
+        # Whoever chose another start wrote it down, with the revision that fences off what was written before.
+        elsewhere = start(subscription) != start(delivery.subscription)
+        self._serve(subscription, self._stored(subscription.id) if elsewhere else None)
 
-    def _admit(self, subscription: Subscription, state: DeliveryState) -> None:
+    def _serve(self, subscription: Subscription, state: DeliveryState | None) -> None:
         try:
-            wanted = interest(subscription)
-            root = subscription.root or self._root
-            dialect = of_source(subscription.source, root)
-            if dialect is None:
-                raise SubscriptionError(f"/source: {subscription.source} is not of this registry, which is {root}")
+            served = machine.Served(subscription=subscription, selection=select(subscription, self._root), state=state)
         except SignalbookError as error:
-            _LOG.warning("subscription %s cannot be delivered to: %s", subscription.id, error)
-            state = replace(state, state=SUSPENDED, lasterror=str(error))
-            wanted, dialect = NOTHING, None
-            self._dirty.add(subscription.id)
-        self._queues.add(DeliveryQueue(subscription, wanted, dialect, state))
+            served = machine.Served(subscription=subscription, selection=None, fault=str(error), state=state)
+        self._give(subscription.id, served)
 
-    def _checkpoint(self, id: str) -> DeliveryState:
+    def _stored(self, id: str) -> DeliveryState:
         """The stored checkpoint; without one deliveries begin with the next change."""
         with self._engine.store.read() as transaction:
             state, position = transaction.subscriptions.delivery(id), transaction.outbox.position()
@@ -426,8 +516,9 @@ class Dispatcher:
         # A database restored from a backup has not reached that position yet.
         return replace(state, position=min(state.position, position))
 
-    def _dismiss(self, member: DeliveryQueue) -> None:
-        sending = member.phase is Phase.SENDING
-        self._queues.remove(member)
-        if not sending:
-            self._executor.dismiss(member)
+    def _finish(self) -> None:
+        """End serving; attempts under way have some seconds to end."""
+        self._end_serving(machine.Stopped())
+        until = time.monotonic() + _FINISH_SECONDS
+        while self._deliveries and (left := until - time.monotonic()) > 0:
+            self._receive(left)

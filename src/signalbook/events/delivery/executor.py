@@ -1,24 +1,21 @@
-"""The executor of attempts: pools of threads, so that slow or dead sinks wait for each other and for nobody else."""
+"""The executor: makes attempts in pools of threads, so that slow or dead sinks wait for each other and nobody else."""
 
 from __future__ import annotations
 
-import heapq
 import logging
+import random
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import count
 from queue import SimpleQueue
-from typing import Final
+from typing import Final, NamedTuple
 
 from signalbook import values
-from signalbook.events.delivery.backoff import Backoff
-from signalbook.events.delivery.queue import DeliveryQueue, DeliveryQueues, Phase
-from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
+from signalbook.events.delivery.machine import NEW, QUICK, SLOW, AttemptEnded, AttemptRefused, Send, is_broken
+from signalbook.events.sinks.base import DeliveryError, Sink
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import RETRYING
 
 Work = Callable[[], None]
 
@@ -67,160 +64,111 @@ class WorkerPool:
                 self._idle += 1
 
 
-_POOLS: Final = {"new": 8, "quick": 16, "slow": 16}
+POOLS: Final = {NEW: 8, QUICK: 16, SLOW: 16}
+"""The pools of threads, and how many attempts may be under way at once in each."""
 _MAX_OPEN: Final = 200
 """Sinks that stay open: each may be a connection, of which a process may have only so many."""
+_CLOSING_THREADS: Final = 2
 
 OpenSink = Callable[[Subscription], Sink]
 
 
-class AttemptExecutor:
-    """Makes the attempts for ``queues``. ``open`` opens a sink; ``may`` says whether this server may send now.
+class AttemptResult(NamedTuple):
+    """What came of an attempt for the subscription ``id``, and the sink if it may be used again."""
 
-    ``attempt_ended`` is called after each attempt, without holding the lock.
+    id: str
+    event: AttemptEnded | AttemptRefused
+    sink: Sink | None
+
+
+class AttemptExecutor:
+    """Makes attempts and keeps sinks open between them. For the dispatcher's thread, of which it asks nothing else.
+
+    ``open`` opens a sink; ``may`` says whether this server may send, now. ``ended`` gets each result, in the thread
+    that made the attempt. While a sink is in use it belongs to that thread, so nothing here needs a lock.
     """
 
-    def __init__(
-        self,
-        queues: DeliveryQueues,
-        open: OpenSink,
-        backoff: Backoff,
-        *,
-        may: Callable[[], bool],
-        attempt_ended: Callable[[DeliveryQueue], None],
-    ) -> None:
-        self._queues = queues
-        self._open_sink = open
-        self._backoff = backoff
+    def __init__(self, open: OpenSink, *, may: Callable[[], bool], ended: Callable[[AttemptResult], None]) -> None:
+        self._open = open
         self._may = may
-        self._attempt_ended = attempt_ended
-        self._pools = {name: WorkerPool(name, threads) for name, threads in _POOLS.items()}
-        self._waiting: list[tuple[float, int, DeliveryQueue]] = []
-        self._numbers = count()
-        self._opened: OrderedDict[DeliveryQueue, None] = OrderedDict()
-        self._idle = threading.Condition(queues.lock)
-        self._sending = 0
-        self._finished = False
+        self._ended = ended
+        self._pools = {name: WorkerPool(name, threads) for name, threads in POOLS.items()}
+        # Some sinks take seconds to close, which the dispatcher has no time for.
+        self._closing = WorkerPool("close", _CLOSING_THREADS)
+        self._under_way: dict[str, str] = {}
+        self._attempts: Counter[str] = Counter()
+        self._idle: OrderedDict[str, Sink] = OrderedDict()
 
-    def offer(self, queue: DeliveryQueue) -> None:
-        """Schedule an attempt if events are pending, and none is scheduled or under way."""
-        with self._queues.lock:
-            self._offer(queue)
+    def has_room(self, pool: str) -> bool:
+        """Whether a thread of ``pool`` has nothing to do."""
+        return self._attempts[pool] < POOLS[pool]
 
-    def wake(self) -> float | None:
-        """Schedule those whose backoff is over; returns the seconds until the next one's is, if one waits."""
-        with self._queues.lock:
-            while self._waiting and self._waiting[0][0] <= time.monotonic():
-                _, _, queue = heapq.heappop(self._waiting)
-                if queue.phase is Phase.WAITING and queue.due <= time.monotonic():
-                    queue.phase = Phase.IDLE
-                    self._queues.stirred = True
-                    self._offer(queue)
-            return max(0.0, self._waiting[0][0] - time.monotonic()) if self._waiting else None
+    def send(self, id: str, attempt: Send) -> None:
+        """Make an attempt for the subscription ``id``, which has none under way."""
+        assert id not in self._under_way
+        self._under_way[id] = attempt.pool
+        self._attempts[attempt.pool] += 1
+        sink = self._idle.pop(id, None)
+        self._close_surplus()
+        self._pools[attempt.pool].put(lambda: self._attempt(id, attempt, sink))
 
-    def hurry(self, queue: DeliveryQueue) -> None:
-        """End the backoff now."""
-        with self._queues.lock:
-            if queue.phase is Phase.WAITING:
-                queue.phase = Phase.IDLE
-                self._queues.stirred = True
-                self._offer(queue)
+    def take_back(self, result: AttemptResult) -> None:
+        """An attempt has ended: its thread is free, and its sink stays open for the next one."""
+        self._attempts[self._under_way.pop(result.id)] -= 1
+        if result.sink is not None:
+            self._idle[result.id] = result.sink
+            self._close_surplus()
 
-    def dismiss(self, queue: DeliveryQueue) -> None:
-        """Close the sink of a queue that is no longer served; no attempt may be under way."""
-        with self._queues.lock:
-            sink, queue.sink = queue.sink, None
-            self._opened.pop(queue, None)
-        _close(sink)
+    def close(self, id: str) -> None:
+        """Close the sink of a subscription, if it is open and not in use."""
+        sink = self._idle.pop(id, None)
+        if sink is not None:
+            self._closing.put(lambda: _close(sink))
 
-    def finish(self, seconds: float) -> None:
-        """End the threads: attempts under way have ``seconds`` to end, and no other begins."""
-        self._finished = True
-        for pool in self._pools.values():
+    def finish(self) -> None:
+        """End the threads, without waiting for attempts that are under way, and close the other sinks."""
+        for pool in (*self._pools.values(), self._closing):
             pool.close()
-        with self._idle:
-            self._idle.wait_for(lambda: not self._sending, seconds)
-            left = list(self._opened)
-        for queue in left:
-            if queue.phase is not Phase.SENDING:
-                self.dismiss(queue)
+        for sink in self._idle.values():
+            _close(sink)
+        self._idle.clear()
 
-    def _offer(self, queue: DeliveryQueue) -> None:
-        if queue.phase is Phase.IDLE and queue.pending and not queue.outdated:
-            queue.phase = Phase.READY
-            self._pools[queue.pool].put(lambda: self._attempt(queue))
+    def _close_surplus(self) -> None:
+        """Close the sinks that were used the longest time ago, where too many are open."""
+        while self._idle and len(self._idle) + len(self._under_way) > _MAX_OPEN:
+            self.close(next(iter(self._idle)))
 
-    def _attempt(self, queue: DeliveryQueue) -> None:
-        with self._queues.lock:
-            if queue.phase is not Phase.READY:
-                return
-            if queue.outdated or self._finished or not self._may():
-                queue.phase = Phase.IDLE
-                return
-            events = queue.begin()
-            self._sending += 1
+    def _attempt(self, id: str, attempt: Send, sink: Sink | None) -> None:
+        # Asked here again, as late as can be: the thread may have got no time for longer than the lease lasts.
+        if not self._may():
+            self._ended(AttemptResult(id, AttemptRefused(), sink))
+            return
         began = time.monotonic()
         error: DeliveryError | None = None
         try:
-            self._opened_sink(queue).send(events)
+            if sink is None:
+                sink = self._open(attempt.subscription)
+            sink.send(attempt.events)
         except DeliveryError as raised:
             error = raised
         except Exception as raised:
-            _LOG.exception("subscription %s: unexpected error", queue.id)
+            _LOG.exception("subscription %s: unexpected error", id)
             error = DeliveryError(f"unexpected {type(raised).__name__}")
-        self._settle(queue, len(events), error, time.monotonic() - began)
-        self._attempt_ended(queue)
-
-    def _settle(self, queue: DeliveryQueue, sent: int, error: DeliveryError | None, took: float) -> None:
-        broken = error is not None and not error.rejected and not isinstance(error, NotYet)
-        sink: Sink | None = None
-        with self._idle:
-            before = queue.state
-            wait = queue.settle(sent, error, took, values.now(), self._backoff)
-            if broken:
-                sink, queue.sink = queue.sink, None
-                self._opened.pop(queue, None)
-                if queue.shorten():
-                    self._queues.fall_back(queue)
-            if queue.phase is Phase.WAITING:
-                queue.due = time.monotonic() + wait
-                heapq.heappush(self._waiting, (queue.due, next(self._numbers), queue))
-            self._queues.stirred = True
-            self._offer(queue)
-            self._sending -= 1
-            self._idle.notify_all()
-        _close(sink)
-        _log_change(queue, before.state != RETRYING)
-
-    def _opened_sink(self, queue: DeliveryQueue) -> Sink:
-        """The open sink of a queue; the least recently used one is closed where too many are open."""
-        surplus: Sink | None = None
-        if queue.sink is None:
-            queue.sink = self._open_sink(queue.subscription)
-        with self._queues.lock:
-            self._opened[queue] = None
-            self._opened.move_to_end(queue)
-            if len(self._opened) > _MAX_OPEN:
-                idle = next((other for other in self._opened if other.phase is not Phase.SENDING), None)
-                if idle is not None:
-                    surplus, idle.sink = idle.sink, None
-                    del self._opened[idle]
-        _close(surplus)
-        return queue.sink
+        ended = time.monotonic()
+        if sink is not None and error is not None and is_broken(error):
+            _close(sink)
+            sink = None
+        result = AttemptEnded(
+            sent=len(attempt.events),
+            error=error,
+            took=ended - began,
+            clock=ended,
+            now=values.now(),
+            chance=random.random(),  # noqa: S311 - no secret
+        )
+        self._ended(AttemptResult(id, result, sink))
 
 
-def _close(sink: Sink | None) -> None:
-    if sink is not None:
-        with suppress(Exception):  # it is given up: errors of closing it are of no use
-            sink.close()
-
-
-def _log_change(queue: DeliveryQueue, well_before: bool) -> None:
-    """Log when a sink stops taking events and when it takes them again, not each attempt."""
-    state = queue.state
-    if state.over:
-        _LOG.warning("subscription %s: deliveries are %s: %s", queue.id, state.state, state.lasterror)
-    elif state.state == RETRYING and well_before:
-        _LOG.warning("subscription %s: the sink takes no events, will retry: %s", queue.id, state.lasterror)
-    elif not well_before and not state.failures:
-        _LOG.info("subscription %s: the sink takes events again", queue.id)
+def _close(sink: Sink) -> None:
+    with suppress(Exception):  # it is given up: errors of closing it are of no use
+        sink.close()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from signalbook.events import filters
+from signalbook.events.dialects import EventDialect, of_source
 from signalbook.events.filters import Event, Filter
-from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.events.subscriptions.subscription import Subscription, SubscriptionError
 from signalbook.values import JSON
 
 _INDEXED: Final = ("subject", "type")
@@ -31,7 +32,22 @@ class Interest:
     keys: frozenset[EventKey] | None
 
 
-NOTHING: Final = Interest(wants=lambda _: False, keys=frozenset())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What a subscription gets of the outbox: the events of one API's ``dialect`` that it has an ``interest`` in."""
+
+    dialect: EventDialect
+    interest: Interest
+
+
+def select(subscription: Subscription, root: str) -> Selection:
+    """What it gets; ``root`` is the registry's URL if it does not name another. Raises ``SignalbookError``."""
+    wanted = interest(subscription)
+    root = subscription.root or root
+    dialect = of_source(subscription.source, root)
+    if dialect is None:
+        raise SubscriptionError(f"/source: {subscription.source} is not of this registry, which is {root}")
+    return Selection(dialect=dialect, interest=wanted)
 
 
 def interest(subscription: Subscription) -> Interest:

@@ -19,7 +19,7 @@ LEASE_SECONDS: Final = 12.0
 
 
 class Lease:
-    """One server's view of a lease; ``name`` is that of its value. For one thread, but for ``held``."""
+    """One server's view of a lease; ``name`` is that of its value. For one thread, but for ``held`` and ``term``."""
 
     def __init__(
         self, name: str = DELIVERY_LEASE, *, seconds: float = LEASE_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -33,11 +33,20 @@ class Lease:
         self._since = clock()
         self._began = 0.0
         self._beat = 0
+        self._term = 0
 
     @property
     def held(self) -> bool:
         """Whether this server may do it, now."""
         return self._clock() < self._until
+
+    @property
+    def term(self) -> int | None:
+        """Another number each time it is gained; None while it is not held.
+
+        Between two terms another server may have done the job, also where nobody saw that this one did not hold it.
+        """
+        return self._term if self.held else None
 
     @property
     def due(self) -> bool:
@@ -62,6 +71,8 @@ class Lease:
 
     def confirm(self) -> None:
         """What was taken is committed: it counts from the moment when it was written."""
+        if not self.held:
+            self._term += 1
         self._until = self._began + self._seconds
 
     def release(self, session: Session) -> None:

@@ -1,0 +1,470 @@
+"""The delivery to one subscription as a state machine: ``step`` says what an event makes of it, and what is to be done.
+
+Pure: no clock, no chance, no thread and no store. Times, chance and the results of attempts come with the events, and
+the dispatcher carries out the actions (docs/decisions/104-deliveries.md).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, auto
+from typing import Final
+
+from signalbook.events.delivery.backoff import Backoff, delivered, failed, resumed
+from signalbook.events.delivery.interest import Selection
+from signalbook.events.sinks.base import DeliveryError, NotYet
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.storage.base import RETRYING, SUSPENDED, DeliveryState
+from signalbook.values import JSONObject
+
+MAX_BATCH: Final = 64
+"""Events handed to a sink in one go: what a kill may have delivered again, at most, beside the last second."""
+KEPT_ON_FAILURE: Final = 16
+"""Events that stay in memory for a sink that fails; the others are read again when it works."""
+_QUICK_SECONDS: Final = 0.5
+
+NEW: Final = "new"
+QUICK: Final = "quick"
+SLOW: Final = "slow"
+
+
+class Phase(Enum):
+    """Where a delivery is: nothing to do, attempt scheduled, attempt under way, in backoff, or given up."""
+
+    IDLE = auto()
+    READY = auto()
+    SENDING = auto()
+    WAITING = auto()
+    OVER = auto()
+
+
+PendingEvent = tuple[int, JSONObject]
+"""An event and its position in the outbox; one change may have several events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The subscription is to be served as it is now: it is new to this server, which has the lease, or was updated.
+
+    Deliveries begin at ``state``; None is where they are, which an update does not change. ``selection`` is what it
+    gets; None is nothing, and ``fault`` says why.
+    """
+
+    subscription: Subscription
+    selection: Selection | None
+    fault: str = ""
+    state: DeliveryState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """The subscription was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """Another server delivers from now on, or none. What it does is in the store, not here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """This server stops."""
+
+
+Ending = Served | Deleted | LeaseLost | Stopped
+"""Events that end what a delivery is. They wait for an attempt under way: its events must not be sent twice at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventsRead:
+    """The outbox was read up to ``position`` for it; ``events`` were found, in their order."""
+
+    position: int
+    events: tuple[PendingEvent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventsLost:
+    """Changes up to ``position`` were pruned before they were read for it; ``reason`` says so to people."""
+
+    position: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPossible:
+    """A thread of the pool that it was scheduled in is free for it."""
+
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRefused:
+    """The attempt did not begin: nothing was sent, since this server had lost the lease by then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptEnded:
+    """An attempt with ``sent`` events took so many seconds, and failed with ``error``, if that is not None.
+
+    It ended at ``clock`` (monotonic, seconds), which is ``now``; ``chance`` from 0 to 1 spreads backoffs.
+    """
+
+    sent: int
+    error: DeliveryError | None
+    took: float
+    clock: float
+    now: datetime
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """It is ``clock`` (monotonic, seconds)."""
+
+    clock: float
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointDue:
+    """The outbox was read on for long without anything for it: a restart should not have to read all that again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hurried:
+    """There is reason to think that the sink takes events now: skip the backoff."""
+
+
+Event = (
+    Served
+    | Deleted
+    | LeaseLost
+    | Stopped
+    | EventsRead
+    | EventsLost
+    | AttemptPossible
+    | AttemptRefused
+    | AttemptEnded
+    | TimePassed
+    | CheckpointDue
+    | Hurried
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Have it wait for a thread of ``pool``, behind those that wait already; then it gets ``AttemptPossible``."""
+
+    pool: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Make an attempt with ``events`` in a thread of ``pool``; it gets ``AttemptEnded`` or ``AttemptRefused``."""
+
+    subscription: Subscription
+    pool: str
+    events: tuple[JSONObject, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Give it ``TimePassed`` at ``clock`` (monotonic, seconds)."""
+
+    clock: float
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Read the outbox for it, behind ``position``."""
+
+    selection: Selection
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAgain:
+    """Read the outbox for it behind ``position`` again: what was found there was dropped."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopReading:
+    """Read no more for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSink:
+    """Close its sink, if that is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCheckpoint:
+    """Write ``state``, which is that of the subscription's ``revision`` only: an update may choose another start."""
+
+    revision: int
+    state: DeliveryState
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveCheckpoint:
+    """The subscription is no more, and nor is its checkpoint to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Log ``text`` at a level of ``logging``."""
+
+    level: int
+    text: str
+
+
+Action = (
+    Schedule | Send | WakeAt | Read | ReadAgain | StopReading | CloseSink | WriteCheckpoint | RemoveCheckpoint | Log
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """The delivery to one subscription, as one server knows it.
+
+    ``state`` is what is stored of it, but for its position; ``read`` is the position up to which the outbox was read
+    for it, at least, and ``pending`` are the events that were found there and are not done with, oldest first. ``due``
+    is the monotonic time when a backoff ends, ``batch`` the number of events in the next attempt, ``quick`` whether the
+    last one was, None before the first. ``deferred`` happens when the attempt under way has ended.
+    """
+
+    subscription: Subscription
+    state: DeliveryState
+    read: int
+    phase: Phase = Phase.IDLE
+    pending: tuple[PendingEvent, ...] = ()
+    due: float = 0.0
+    batch: int = 1
+    quick: bool | None = None
+    deferred: Ending | None = None
+
+    @property
+    def pool(self) -> str:
+        """``new`` before the first attempt, ``quick`` if the last one was, else ``slow``."""
+        return NEW if self.quick is None else QUICK if self.quick else SLOW
+
+    @property
+    def position(self) -> int:
+        """The outbox position up to which everything is done with."""
+        if self.phase is Phase.OVER:  # what was pending is dropped, and yet not delivered
+            return self.state.position
+        # A change is done with when all its events are: before that a restart repeats it rather than lose a part of it.
+        return max(self.state.position, self.pending[0][0] - 1 if self.pending else self.read)
+
+    @property
+    def checkpoint(self) -> DeliveryState:
+        """The state to store."""
+        return replace(self.state, position=self.position)
+
+    @property
+    def expected(self) -> Subscription:
+        """The subscription as it is served, or will be after the attempt under way."""
+        return self.deferred.subscription if isinstance(self.deferred, Served) else self.subscription
+
+    @property
+    def leaving(self) -> bool:
+        """Whether this server delivers to it no more once the attempt under way has ended."""
+        return isinstance(self.deferred, Deleted | LeaseLost | Stopped)
+
+    def has_room(self, limit: int) -> bool:
+        """Whether more events should be read for it: not while its sink fails."""
+        return self.phase not in (Phase.WAITING, Phase.OVER) and len(self.pending) <= limit // 2
+
+
+Step = tuple[Delivery | None, tuple[Action, ...]]
+
+
+def step(delivery: Delivery | None, event: Event, backoff: Backoff) -> Step:
+    """The delivery after ``event``, None once this server serves it no more, and what is to be done now, in that order.
+
+    What makes no sense to a delivery, or no longer, changes nothing: it may have been on its way when that changed.
+    """
+    if isinstance(event, Ending):
+        return _end(delivery, event)
+    if delivery is None:
+        return None, ()
+    match event:
+        case EventsRead() if delivery.phase is not Phase.OVER and delivery.read < event.position:
+            return _schedule(replace(delivery, pending=delivery.pending + event.events, read=event.position))
+        case EventsLost():
+            lost = replace(delivery, state=replace(delivery.state, lasterror=event.reason))
+            text = f"events up to {event.position} were pruned before they were delivered"
+            return lost, (_write_checkpoint(lost), _log(lost, logging.WARNING, text))
+        case CheckpointDue():
+            return delivery, (_write_checkpoint(delivery),)
+        case AttemptPossible():
+            return _begin(delivery, event.pool)
+        case AttemptRefused() if delivery.phase is Phase.SENDING:
+            return _after_attempt(delivery)
+        case AttemptEnded() if delivery.phase is Phase.SENDING:
+            return _settle(delivery, event, backoff)
+        case TimePassed() if delivery.phase is Phase.WAITING and delivery.due <= event.clock:
+            return _schedule(replace(delivery, phase=Phase.IDLE))
+        case Hurried() if delivery.phase is Phase.WAITING:
+            return _schedule(replace(delivery, phase=Phase.IDLE))
+    return delivery, ()
+
+
+def _end(delivery: Delivery | None, event: Ending) -> Step:
+    if delivery is not None and delivery.phase is Phase.SENDING:
+        return _defer(delivery, event)
+    if isinstance(event, Served):
+        return _serve(delivery, event)
+    if delivery is None:
+        return None, ()
+    if isinstance(event, Stopped):
+        return None, (_write_checkpoint(delivery), StopReading())
+    if isinstance(event, Deleted):
+        return None, (StopReading(), CloseSink(), RemoveCheckpoint())
+    return None, (StopReading(), CloseSink())
+
+
+def _defer(delivery: Delivery, event: Ending) -> Step:
+    """Keep ``event`` until the attempt under way has ended, in place of what was to happen then."""
+    before = delivery.deferred
+    if isinstance(event, Served):
+        if event.state is None and isinstance(before, Served):
+            event = replace(event, state=before.state)  # the update before this one chose another start
+        return replace(delivery, deferred=event), ()
+    if isinstance(event, Stopped):
+        if delivery.leaving or _starts_elsewhere(before):
+            return replace(delivery, deferred=before if delivery.leaving else LeaseLost()), ()
+        # In case that the attempt does not end in time, which may be the last that is heard of it.
+        return replace(delivery, deferred=event), (_write_checkpoint(delivery),)
+    return replace(delivery, deferred=event), (StopReading(),)
+
+
+def _starts_elsewhere(event: Ending | None) -> bool:
+    return isinstance(event, Served) and event.state is not None
+
+
+def _serve(delivery: Delivery | None, event: Served) -> Step:
+    """Begin to serve a subscription, or begin anew with it as it was updated."""
+    actions: list[Action] = [] if delivery is None else [StopReading(), CloseSink()]
+    state = event.state
+    if state is None:
+        assert delivery is not None  # only what is served has a place to go on from
+        state = resumed(delivery.checkpoint)
+    if event.selection is None:
+        state = replace(state, state=SUSPENDED, lasterror=event.fault)
+    begun = Delivery(
+        subscription=event.subscription,
+        state=state,
+        read=state.position,
+        phase=Phase.OVER if state.over else Phase.IDLE,
+        quick=False if state.failures else None,
+    )
+    if delivery is not None or event.selection is None:
+        actions.append(_write_checkpoint(begun))
+    if event.selection is None:
+        actions.append(_log(begun, logging.WARNING, f"cannot be delivered to: {event.fault}"))
+    elif not state.over:
+        actions.append(Read(event.selection, state.position))
+    return begun, tuple(actions)
+
+
+def _begin(delivery: Delivery, pool: str) -> Step:
+    """Begin an attempt. Its events stay pending until it has ended, so that nothing is lost with it."""
+    # A place in the line of a pool may outlive what it was for: an update begins anew, perhaps in another pool.
+    if delivery.phase is not Phase.READY or delivery.pool != pool:
+        return delivery, ()
+    events = tuple(event for _, event in delivery.pending[: delivery.batch])
+    return replace(delivery, phase=Phase.SENDING), (Send(delivery.subscription, pool, events),)
+
+
+def _schedule(delivery: Delivery) -> Step:
+    """Schedule an attempt if events are pending, and none is scheduled or under way."""
+    if delivery.phase is Phase.IDLE and delivery.pending:
+        return replace(delivery, phase=Phase.READY), (Schedule(delivery.pool),)
+    return delivery, ()
+
+
+def _settle(delivery: Delivery, event: AttemptEnded, backoff: Backoff) -> Step:
+    """Apply the result of an attempt."""
+    if isinstance(delivery.deferred, Deleted | LeaseLost) or _starts_elsewhere(delivery.deferred):
+        # It goes on from what is stored, or not at all. Since it lost the lease another server may be further.
+        return _after_attempt(delivery)
+    error, taken = event.error, event.sent
+    if error is not None:
+        taken = min(error.delivered, event.sent)
+        if error.rejected and taken == event.sent:
+            error = None  # there is none left that it could be about
+    # Batches grow while a sink is quick, so that it need not be waited for long when the server stops.
+    quick = event.took < _QUICK_SECONDS and (error is None or error.rejected)
+    settled = replace(
+        _without(delivery, taken),
+        state=delivered(delivery.state, taken, event.now),
+        quick=quick,
+        batch=min(delivery.batch * 2, MAX_BATCH) if quick else max(1, delivery.batch // 4),
+    )
+    wait = 0.0
+    if error is not None:
+        state, wait = failed(settled.state, error, event.now, backoff, event.chance)
+        settled = replace(_without(settled, 1 if error.rejected else 0), state=state)
+    if settled.state.over:
+        settled = replace(settled, state=settled.checkpoint, phase=Phase.OVER, pending=())
+        return _after_attempt(settled, _write_checkpoint(settled), StopReading(), *_log_change(delivery, settled))
+    actions: tuple[Action, ...] = _log_change(delivery, settled)
+    if error is not None and is_broken(error) and len(settled.pending) > KEPT_ON_FAILURE:
+        settled = _shorten(settled)
+        actions = (ReadAgain(settled.read), *actions)
+    return _after_attempt(settled, _write_checkpoint(settled), *actions, until=event.clock + wait if wait else None)
+
+
+def _after_attempt(delivery: Delivery, *actions: Action, until: float | None = None) -> Step:
+    """Go on after an attempt with what waited for its end, or else with the next one: at once, or at ``until``."""
+    phase = Phase.OVER if delivery.phase is Phase.OVER else Phase.IDLE if until is None else Phase.WAITING
+    idle = replace(delivery, phase=phase, due=until or 0.0, deferred=None)
+    more: tuple[Action, ...]
+    after: Delivery | None
+    if delivery.deferred is not None:
+        after, more = _end(idle, delivery.deferred)
+    elif until is not None:
+        after, more = idle, (WakeAt(until),)
+    else:
+        after, more = _schedule(idle)
+    return after, (*actions, *more)
+
+
+def is_broken(error: DeliveryError) -> bool:
+    """Whether the sink is to be closed and opened anew: the error is not about one event, or about its rate."""
+    return not error.rejected and not isinstance(error, NotYet)
+
+
+def _without(delivery: Delivery, count: int) -> Delivery:
+    return replace(delivery, pending=delivery.pending[count:]) if count else delivery
+
+
+def _shorten(delivery: Delivery) -> Delivery:
+    """Drop most of what is pending, to be read again later, but all or none of a change's events."""
+    last = delivery.pending[KEPT_ON_FAILURE - 1][0]
+    return replace(delivery, pending=tuple(each for each in delivery.pending if each[0] <= last), read=last)
+
+
+def _write_checkpoint(delivery: Delivery) -> WriteCheckpoint:
+    return WriteCheckpoint(delivery.subscription.revision, delivery.checkpoint)
+
+
+def _log_change(before: Delivery, after: Delivery) -> tuple[Log, ...]:
+    """Log when a sink stops taking events and when it takes them again, not each attempt."""
+    state, failed_before = after.state, before.state.state == RETRYING
+    if state.over:
+        return (_log(after, logging.WARNING, f"deliveries are {state.state}: {state.lasterror}"),)
+    if state.state == RETRYING and not failed_before:
+        return (_log(after, logging.WARNING, f"the sink takes no events, will retry: {state.lasterror}"),)
+    if failed_before and not state.failures:
+        return (_log(after, logging.INFO, "the sink takes events again"),)
+    return ()
+
+
+def _log(delivery: Delivery, level: int, text: str) -> Log:
+    return Log(level, f"subscription {delivery.subscription.id}: {text}")
