@@ -295,7 +295,7 @@ class Session:
         if not self._admin:
             capabilities.require_mutable(self.configuration.capabilities, "entities")
         # The entities of a request are written under the model and the capabilities that it brings itself.
-        configured = self._config.execute_embedded(command, self._context)
+        configured = self._config.execute_embedded(command)
         context = self._context(command.flags, command.target, command.base_url)
         loader = WriteLoader(self._writer, context)
         if command.method is Method.DELETE:
@@ -333,8 +333,8 @@ class Session:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
-        # What a migration changed comes first: it happened under the new model, before the entities were written.
-        self._changes += self._config.take_migrated()
+        # What a migration changed comes first among the events: who reads of the new model finds it in force.
+        self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
         return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, names)))
 
@@ -343,7 +343,7 @@ class Session:
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
-        return self._configured(self._config.execute(command, self._context))
+        return self._configured(self._config.execute(command))
 
     def _configured(self, changed: list[Change]) -> WriteResult:
         """Count a changed configuration as an update of the Registry (R39)."""

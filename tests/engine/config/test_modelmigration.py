@@ -111,7 +111,6 @@ def compliance_model(group: JSONObject | None = None, registry: JSON = None, **r
         (compliance_model({"attributes": {"x": {"type": "string", "required": True}}}), "/dirs/d1#x"),
         (compliance_model(attributes={"kind": {"type": "integer"}}), f"{F1}/versions/v1#kind"),
         (compliance_model(metaattributes={"x": {"type": "string", "required": True}}), f"{F1}#x"),
-        (compliance_model(maxversions=1), F1),
         (compliance_model(singleversionroot=True), F1),
         (compliance_model(attributes={"kind": {"type": "string", "matchversions": True}}), f"{F1}#kind"),
         (
@@ -159,6 +158,58 @@ def test_specific_errors(registry: Registry) -> None:
         assert caught.value.code == code
 
 
+def test_fewer_versions(registry: Registry) -> None:
+    """R93: the oldest Versions go, but not the default one; what hung on them is re-rooted."""
+    versions = {f"v{n}": {"ancestorid": f"v{max(1, n - 1)}"} for n in range(1, 6)}
+    registry.put(F1, {"versions": versions, "meta": {"defaultversionid": "v2", "defaultversionsticky": True}})
+    registry.configure("modelsource", compliance_model(maxversions=3))
+    left = registry.versions()
+    assert {name: row.ancestorid for name, row in left.items()} == {"v2": "v2", "v4": "v4", "v5": "v4"}
+    assert registry.row(F1).defaultversionid == "v2"
+
+
+def test_fewer_versions_leave_one_root(registry: Registry) -> None:
+    """R93, R98: the other roots are among those that go."""
+    registry.put(F1, {"versions": {"v1": {"ancestorid": "v1"}, "v2": {"ancestorid": "v2"}}})
+    registry.configure("modelsource", compliance_model(maxversions=1, singleversionroot=True))
+    assert list(registry.versions()) == ["v2"]
+
+
+def test_a_singular_is_immutable(registry: Registry) -> None:
+    """core/model.md, groups.singular and resources.singular: "MUST be immutable"."""
+    registry.put(F1, {})
+    other = compliance_model()
+    other["groups"]["dirs"]["singular"] = "dir2"
+    for source, path in ((compliance_model(singular="paper"), "groups.dirs.resources.files"), (other, "groups.dirs")):
+        with pytest.raises(RegistryError) as caught:
+            registry.configure("modelsource", source)
+        assert caught.value.code == "model_error"
+        assert caught.value.arguments["error_detail"].startswith(f"{path}.singular: is immutable")
+
+
+def test_documents_where_extensions_have_their_name(make: Make) -> None:
+    """R245: nobody could tell the one from the other."""
+    registry = make(hasdocument=False, **ANY)
+    registry.put(F1, {"filebase64": "AA=="})
+    with pytest.raises(RegistryError) as caught:
+        registry.configure("modelsource", compliance_model(hasdocument=True))
+    assert [fault.path for fault in caught.value.faults] == [f"{F1}/versions/1#filebase64"]
+
+
+def test_entities_of_the_same_request_may_make_the_rest_comply(registry: Registry) -> None:
+    """R60, R70: the model, then the entities, then everything is validated once."""
+    registry.put(F1, {"kind": "a"})
+    source = compliance_model(attributes={"kind": {"type": "integer"}})
+    with pytest.raises(RegistryError) as caught:
+        registry.patch("/", {"modelsource": source})
+    assert caught.value.code == "model_compliance_error"
+    registry.patch("/", {"modelsource": source, "dirs": {"d1": {"files": {"f1": {"kind": 5}}}}})
+    assert registry.versions()["1"].attributes["kind"] == 5
+    with pytest.raises(RegistryError) as caught:
+        registry.patch("/", {"modelsource": source, "dirs": {"d1": {"files": {"f1": {"kind": "b"}}}}})
+    assert (caught.value.code, caught.value.subject) == ("invalid_attribute", f"{F1}/versions/1")
+
+
 def test_accepted(registry: Registry) -> None:
     """R39, R72: stored values stay, a missing one is filled in."""
     registry.put(F1, {"kind": "a"})
@@ -189,6 +240,8 @@ def test_model_and_data_at_once(make: Make) -> None:
     assert registry.find("/shelves/s1/books/b1/versions/1") is not None
     body["shelves"]["s1"]["nope"] = 1
     body["modelsource"] = {}
+    assert registry.refused("PUT", "/", body).code == "unknown_attribute"
+    del body["shelves"]
     assert registry.refused("PUT", "/", body).code == "model_compliance_error"
 
 

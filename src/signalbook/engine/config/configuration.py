@@ -77,17 +77,17 @@ class ConfigurationWriter:
     def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, admin: bool) -> None:
         self._transaction = transaction
         self._admin = admin
-        self._migrated: list[Change] = []
+        self._replaced: Model | None = None
         self.configuration = configuration
 
-    def execute(self, command: ConfigCommand, context: MakeContext) -> list[Change]:
+    def execute(self, command: ConfigCommand) -> list[Change]:
         """Put a configuration document in force. Raises ``not_available`` and what is wrong with the document.
 
-        ``context`` makes what a migration is decided by, when the new model is in force.
+        What is stored is brought to a new model by ``migrate``, which must be called before the commit.
         """
-        return self._change(command, self.configuration.capabilities, context)
+        return self._change(command, self.configuration.capabilities)
 
-    def execute_embedded(self, command: Command, context: MakeContext) -> list[Change]:
+    def execute_embedded(self, command: Command) -> list[Change]:
         """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
         body = command.body
         if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
@@ -98,25 +98,32 @@ class ConfigurationWriter:
             if name in body and name not in command.flags.ignore:
                 method = command.method if name == CAPABILITIES and body[name] is not None else Method.PUT
                 part = ConfigCommand(name=name, method=method, body=body[name], included=command.included)
-                changed += self._change(part, before, context)
+                changed += self._change(part, before)
         return changed
 
     def switch(self, wanted: JSONObject | None) -> list[Change]:
         """Put these capabilities in force, None for all there are, whether clients may or not."""
         return self._change_capabilities(ConfigCommand(name=CAPABILITIES, method=Method.PUT, body=wanted))
 
-    def take_migrated(self) -> list[Change]:
-        """What model migrations changed since this was last called."""
-        migrated, self._migrated = self._migrated, []
-        return migrated
+    def migrate(self, context: MakeContext) -> list[Change]:
+        """Hold everything stored to the model that came into force since the last call, and bring it there.
 
-    def _change(self, command: ConfigCommand, before: JSONObject, context: MakeContext) -> list[Change]:
+        It comes after the entities of the same request: they may be what makes the rest comply (core/model.md
+        "Creating or Updating": "prior to completing the model update request"). Raises ``model_compliance_error``.
+        """
+        replaced, self._replaced = self._replaced, None
+        if replaced is None:
+            return []
+        check_compliance(self._transaction.entities, self.configuration.model)
+        return list(migrate(self._transaction.entities, replaced, context(Flags(), ROOT)))
+
+    def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
         """Put one document in force; ``before`` are the capabilities the request began with (R62)."""
         if not self._admin:
             capabilities.require_mutable(before, command.name)
         if command.name == CAPABILITIES:
             return self._change_capabilities(command)
-        return self._change_model(command.body, command.included, context)
+        return self._change_model(command.body, command.included)
 
     def _change_capabilities(self, command: ConfigCommand) -> list[Change]:
         current = self.configuration.capabilities
@@ -131,11 +138,12 @@ class ConfigurationWriter:
         changed = [name for name in wanted if wanted[name] != current[name]]
         return [_updated(Entity.CAPABILITIES, *changed)] if changed else []
 
-    def _change_model(self, source: JSON, included: Included, context: MakeContext) -> list[Change]:
-        old, entities, settings = self.configuration.model, self._transaction.entities, self._transaction.settings
+    def _change_model(self, source: JSON, included: Included) -> list[Change]:
+        old, settings = self.configuration.model, self._transaction.settings
         if source is not None and not isinstance(source, dict):
             raise RegistryError("model_error", subject="/model", error_detail="a model needs to be a JSON object")
         new = compile_model(source or {}, include=included.load)
+        _check_singulars(old, new)
         if included.documents or settings.config_epoch(INCLUDED):
             settings.put_config(INCLUDED, dict(included.documents))
         settings.put_config(MODELSOURCE, new.source)
@@ -143,10 +151,24 @@ class ConfigurationWriter:
         changed = [_updated(Entity.MODELSOURCE)] if new.source != old.source else []
         if new.fingerprint == old.fingerprint:
             return changed
-        check_compliance(entities, new)
-        # Migrated entities come before the model in the order of events: whoever reads them finds both in force.
-        self._migrated += migrate(entities, old, context(Flags(), ROOT))
+        self._replaced = self._replaced or old
         return [*changed, _updated(Entity.MODEL)]
+
+
+def _check_singulars(old: Model, new: Model) -> None:
+    """The singular of a type is immutable (core/model.md), since ids are named after it. Raises ``model_error``."""
+    for plural, group in new.groups.items():
+        before = old.groups.get(plural)
+        if before is None:
+            continue
+        pairs = {f"groups.{plural}": (before.singular, group.singular)}
+        for name, kind in group.resources.items():
+            if name in before.resources:
+                pairs[f"groups.{plural}.resources.{name}"] = (before.resources[name].singular, kind.singular)
+        for path, (was, wanted) in pairs.items():
+            if was != wanted:
+                detail = f'{path}.singular: is immutable; it is "{was}", not "{wanted}"'
+                raise RegistryError("model_error", subject="/model", error_detail=detail)
 
 
 def _updated(entity: Entity, *changed: str) -> Change:

@@ -18,7 +18,15 @@ from signalbook.engine.write.lineage import ORDERED
 from signalbook.engine.write.load import WriteLoader, load_versions
 from signalbook.engine.write.merge import VALIDATION, GroupConstraints
 from signalbook.engine.write.resources import resettle_resource
-from signalbook.engine.write.workingcopies import Context, OwnerCopy, ResourceCopy, Stored, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import (
+    Context,
+    OwnerCopy,
+    ResourceCopy,
+    Stored,
+    WorkingCopy,
+    WorkingTree,
+    batches,
+)
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row, Writer
@@ -51,7 +59,7 @@ def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
     if root is None:
         return
     yield from _attributes(root, model.attributes)
-    for groups in _batches(reader.children([root.key])):
+    for groups in batches(reader.children([root.key]), _BATCH):
         known = [row for row in groups if row.xid.group_type in model.groups]
         yield from _unknown(groups, known, "there is no such Group type")
         for row in known:
@@ -61,7 +69,7 @@ def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
 
 def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Finding]:
     owners = {row.key: row for row in groups}
-    for resources in _batches(reader.children(owners)) if owners else ():
+    for resources in batches(reader.children(owners), _BATCH) if owners else ():
         known = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
         yield from _unknown(resources, known, "there is no such Resource type")
         for row, versions in _with_versions(reader, known):
@@ -106,7 +114,7 @@ def _resource(row: Row, versions: Iterable[Row], group: GroupType, owner: Row) -
         yield _finding(owner.xid, found.code, found.message, found.path)
     count, roots, first, mismatched = 0, 0, None, set[str]()
     for version in versions:
-        _check_document(version, kind)
+        yield from _document(version, kind)
         yield from _attributes(version, kind.attributes)
         yield from _constrained(row, [version.attributes], constraints, owner)
         count, roots = count + 1, roots + (version.ancestorid == version.xid.id)
@@ -134,10 +142,10 @@ def _attributes(row: Row, rules: AttributeSet, beside: JSONObject | None = None)
 
 def _lineage(row: Row, count: int, roots: int, kind: ResourceType) -> Iterator[Finding]:
     """Roots and numbers of Versions; in an ordered mode the migration sets the ancestors."""
-    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED:
+    # Versions beyond ``maxversions`` go when the Resource is migrated, roots among them; the rest is checked then.
+    pruned = kind.maxversions and count > kind.maxversions
+    if kind.singleversionroot and roots > 1 and kind.versionmode not in ORDERED and not pruned:
         yield _finding(row.xid, "multiple_roots", f"{roots} Versions are roots")
-    if kind.maxversions and count > kind.maxversions:
-        yield _finding(row.xid, "maxversions", f"it has {count} Versions, not {kind.maxversions} at most")
 
 
 def _check_sticky(row: Row, kind: ResourceType) -> None:
@@ -145,9 +153,13 @@ def _check_sticky(row: Row, kind: ResourceType) -> None:
         raise RegistryError("setdefaultversionsticky_false", subject=str(row.xid))
 
 
-def _check_document(row: Row, kind: ResourceType) -> None:
+def _document(row: Row, kind: ResourceType) -> Iterator[Finding]:
     if not kind.hasdocument and row.document is not None:
         raise RegistryError("hasdocument_violation", subject=str(row.xid), plural=kind.plural)
+    if kind.hasdocument:  # which it may not have had before
+        for name in (kind.singular, f"{kind.singular}base64"):
+            if name in row.attributes:
+                yield _finding(row.xid, "hasdocument", "an extension has the name of the document", name)
 
 
 def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Finding]:
@@ -159,19 +171,14 @@ def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
     return Finding(path=f"{xid}#{path}" if path else str(xid), rule=rule, message=message)
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    stream = iter(rows)
-    while batch := list(islice(stream, _BATCH)):
-        yield batch
-
-
 def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
     """Bring what was written under ``old`` to ``context.model``; yields what changed.
 
     An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
-    later ones leave it alone (R72). Ancestors and default Versions follow ``versionmode`` (R242), documents are
-    validated where that is asked for now (R99, R100): ``model_compliance_error`` if any does not hold. Types whose
-    definition stayed the same are not looked at; of the others one Resource at a time is in memory.
+    later ones leave it alone (R72). Versions beyond ``maxversions`` go (R93). Ancestors and default Versions follow
+    ``versionmode`` (R242), documents are validated where that is asked for now (R99, R100):
+    ``model_compliance_error`` if any does not hold. Types whose definition stayed the same are not looked at; of the
+    others one Resource at a time is in memory.
     """
     root = writer.get(ROOT)
     for plural, group in context.model.groups.items() if root else ():
