@@ -88,7 +88,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
     """K-41"""
     schema, outer, inner = data.draw(types())

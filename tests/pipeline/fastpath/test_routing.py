@@ -198,7 +198,7 @@ BROKEN = st.sampled_from(["", "  ", "{", "[]", "1", "{}{}", '{"id":1}\r', "\ufef
 
 
 @given(st.sampled_from(range(len(POLICIES))), st.lists(st.one_of(EVENTS, st.just({}), BROKEN), max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_both_paths_come_to_the_same(contracts: list[Contract], parcels: Any, policy: int, events: list[Any]) -> None:
     """K-46: under every policy."""
     built = [more if isinstance(more, str) else parcels.event(number, **more) for number, more in enumerate(events)]
@@ -262,7 +262,7 @@ def slow(frame: MessageBatch) -> MessageBatch:
     st.lists(kafka_records(), max_size=14),
     st.sampled_from(["orders", "7", "other", None]),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_both_paths_come_to_the_same_for_records(
     contracts: list[Contract], policy: int, found: list[Any], topic: str | None
 ) -> None:
