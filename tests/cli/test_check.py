@@ -110,6 +110,7 @@ def test_against_a_server(cli: Cli, server: str) -> None:
         assert cli("check", "new.avsc", "--against", S, "--server", server, "--compatibility", "forward").code == 0
         Path("noname").write_text(json.dumps(OLD))
         assert cli("check", "noname", "--against", S, "--server", server).code == 0
+        Path("noname").write_text('"string"')
         ran = cli("check", "noname", "--against", f"{S}x", "--server", server)
         assert (ran.code, "--format" in ran.err) == (1, True)
         Path("r.json").write_text(json.dumps({"schemagroups": {"check2": {}}}))

@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from signalbook import __version__, settings
-from signalbook.cli import check, conform, export, get, importing, message, pipeline, replicate, subscriptions
+from signalbook.cli import check, conform, export, get, importing, message, pipeline, register, replicate, subscriptions
 from signalbook.cli.console import fail
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
@@ -104,6 +104,7 @@ serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _
 
 app.command("serve", help=_SERVE)(serve)
 app.command("import", help=importing.HELP)(importing.run)
+app.command("register", help=register.HELP)(register.run)
 app.command("export", help=export.HELP)(export.run)
 app.command("get", help=get.HELP)(get.run)
 app.command("replicate", help=replicate.HELP)(replicate.run)

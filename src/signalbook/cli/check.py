@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -150,7 +150,7 @@ def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> Non
     else:
         screen = output()
         for row in checked:
-            for line in _lines(row, strict):
+            for line in verdict_lines(row.name, row.verdict, accepted=row.passes(strict), files=row.files):
                 screen.print(line, soft_wrap=True)
     if not accepted:
         raise typer.Exit(1)
@@ -184,13 +184,12 @@ def _has_no_model(source: SourceDocument) -> bool:
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 
 
-def _lines(checked: CheckedSource, strict: bool) -> Iterator[Text]:
-    """A verdict for people: what would happen, or what is in the way."""
+def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files: Sequence[str] = ()) -> Iterator[Text]:
+    """The verdict on the source ``name`` for people: what would happen, or what is in the way."""
     from rich.text import Text
 
-    verdict = checked.verdict
-    word = ("accepted", "bold green") if checked.passes(strict) else ("refused", "bold red")
-    yield Text.assemble(word, f"  {checked.name}")
+    word = ("accepted", "bold green") if accepted else ("refused", "bold red")
+    yield Text.assemble(word, f"  {name}")
     for change in verdict.changes[:_SHOWN]:
         yield Text(f"  {change['xid']} would be {change['action']}", style="dim")
     if len(verdict.changes) > _SHOWN:
@@ -203,7 +202,7 @@ def _lines(checked: CheckedSource, strict: bool) -> Iterator[Text]:
             yield from _fault(fault, "red")
     for each in verdict.findings:
         yield from _fault(each.to_json(), "red" if each.severity == "error" else "yellow")
-    for file in checked.files[:_SHOWN]:
+    for file in files[:_SHOWN]:
         yield Text(f"  in {file}")
 
 
@@ -311,8 +310,12 @@ def guess_format(name: str, content: bytes) -> str:
     if lowered.endswith(".xsd"):
         return "XSD/1.1"
     try:
-        document: JSONObject = parse_json(content)
+        document = parse_json(content)
     except JSONError:
         return ""
-    stated = document.get("$schema") if isinstance(document, dict) else None
+    if not isinstance(document, dict):
+        return ""
+    if document.get("type") in ("record", "enum", "fixed") and "name" in document:
+        return "Avro/1.12.0"
+    stated = document.get("$schema")
     return _DIALECTS.get(str(stated).rstrip("#").rpartition("json-schema.org/")[2], "")
