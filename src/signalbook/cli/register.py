@@ -22,14 +22,6 @@ from signalbook.xid import ROOT, Xid, XidError, check_id
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
 
-HELP: Final = (
-    "Register schemas.\n\n"
-    "FILE is a schema in Avro, JSON Schema, Protobuf, XML Schema or JSON Structure (- for standard input). Its format, "
-    "id and name are taken from the file: an Avro schema is called by its full name, a JSON Schema by the end of its "
-    "$id, any other by its file. A schema that is there already gets a new Version, unless it is the same; one that "
-    "its rule of compatibility does not allow is refused, with the reasons. The exit code is 0 if all are registered, "
-    "else 1."
-)
 _CONTENT_TYPES: Final = {"jsonschema": "application/schema+json", "protobuf": "text/plain", "xsd": "application/xml"}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
@@ -70,7 +62,15 @@ def run(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print what was registered as one JSON object.")] = False,
 ) -> None:
-    """Read everything first, so that a broken file stops it before it begins."""
+    """Register schemas.
+
+    FILE is a schema in Avro, JSON Schema, Protobuf, XML Schema or JSON Structure (- for standard input). Its format,
+    id and name are taken from the file: an Avro schema is called by its full name, a JSON Schema by the end of its
+    $id, any other by its file. A schema that is there already gets a new Version, unless it is the same; one that its
+    rule of compatibility does not allow is refused, with the reasons. The exit code is 0 if all are registered, else
+    1.
+    """
+    # Everything is read first, so that a broken file stops it before it begins.
     if id and len(files) > 1:
         raise typer.BadParameter("one id is for one file", param_hint="--id")
     schemas = [SchemaFile(name=name, content=read_file(name), stated=format) for name in files]

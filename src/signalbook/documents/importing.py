@@ -55,6 +55,7 @@ def extend_model(upload: Upload, current: JSONObject) -> Upload:
     given = upload.body["modelsource"]
     if not isinstance(given, dict):
         return upload
+    # One level deep: a Group type that is given replaces the one of that name, as the model language has it.
     wanted = {**current, **given}
     for name in ("groups", "attributes"):
         if isinstance(given.get(name), dict) and isinstance(current.get(name), dict):

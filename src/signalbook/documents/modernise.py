@@ -200,6 +200,7 @@ class _Walk:
 
     def _label(self, item: RepairedObject) -> None:
         if item.rules and isinstance(item.body.get("labels", {}), dict):
+            # As labels, so that whoever meets an entity later finds out what an import did to it.
             rules = " ".join(sorted(set(item.rules)))
             item.body["labels"] = {
                 **item.body.get("labels", {}), "import.source": self._source, "import.repairs": rules

@@ -226,6 +226,7 @@ def _shared(path: tuple[str, ...], body: JSONObject) -> Collection[str]:
     """The members at ``path`` that several documents may each have a part of."""
     if path[:1] == ("modelsource",):
         return {"groups", "attributes"} if len(path) == 1 else ()
+    # Odd lengths are collections, whose members several documents may bring; even ones are entities.
     if len(path) % 2 == 1:
         return () if path[-1] == "meta" else body.keys()
     match len(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol
 
-from sqlalchemy import ClauseElement, ColumnElement, Select, bindparam, literal_column
+from sqlalchemy import ClauseElement, ColumnElement, Select, Table, bindparam, literal_column
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect as SqlDialect
 
@@ -103,6 +103,12 @@ class Dialect(Protocol):
     def insert(self, table: Any) -> Any:
         """An INSERT that can say ON CONFLICT; both databases have it, in the same words, under their own names."""
         return (sqlite if self.sql.name == "sqlite" else postgresql).insert(table)
+
+    def upsert(self, table: Table, key: str) -> str:
+        """SQL that adds a row, or replaces the one with the same ``key``; parameters are all columns by name."""
+        put = self.insert(table).values({column.name: bindparam(column.name) for column in table.c})
+        changed = {column.name: put.excluded[column.name] for column in table.c if column.name != key}
+        return self.text(put.on_conflict_do_update(index_elements=[table.c[key]], set_=changed))
 
 
 BATCH = 1000

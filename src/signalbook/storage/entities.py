@@ -80,6 +80,7 @@ class ChildrenQuery:
         """The answer after its first ``count`` rows, of which ``row`` is the last."""
         return replace(
             self,
+            # Rows come by parent: those of the parents before it have all been seen.
             parents=tuple(parent for parent in self.parents if parent >= row.parent),
             after=(row.parent, *position(row.xid)),
             limit=None if self.limit is None else self.limit - count,
@@ -240,6 +241,7 @@ class SqlEntityReader:
         if not query.parents or query.ids == () or limit == 0:
             return iter(())
         rows = [load(record) for record in self._transaction.rows(*self._sql.children(query.first(BATCH)))]
+        # Most answers fit into one batch, and a cursor costs more than the rows of a small one.
         if len(rows) < BATCH or limit == BATCH:
             return iter(rows)
         return chain(rows, map(load, self._transaction.stream(*self._sql.children(query.behind(rows[-1], BATCH)))))
@@ -334,6 +336,7 @@ class SqlEntityWriter(SqlEntityReader):
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """The entities that exist among ``xids``; those met before are not read again."""
         self._writing.check()
+        # The layer of a savepoint comes behind that of its transaction: what it wrote last is what is found.
         found = {xid: row for layer in self._writing.layers for xid in xids if (row := layer.rows.get(xid)) is not None}
         missing = [xid for xid in xids if xid not in found]
         if missing:
@@ -386,6 +389,7 @@ class SqlEntityWriter(SqlEntityReader):
         """``count`` fresh storage keys."""
         if self._last_key is None:
             self._last_key = int(self._writing.rows(self._sql.last_key, {})[0][0])
+        # Nobody else writes meanwhile: the counter in the database is raised once, at the commit.
         first = self._last_key + sum(layer.reserved for layer in self._writing.layers) + 1
         self._writing.pending.reserved += max(count, 0)
         return range(first, first + count)
@@ -393,6 +397,7 @@ class SqlEntityWriter(SqlEntityReader):
     def insert(self, rows: Sequence[Row]) -> None:
         """Add rows. After ``DuplicateId`` some of them may be there: the transaction can only be rolled back."""
         self._writing.pending.touched = True
+        # The statement passes over conflicts: on PostgreSQL an error would end the transaction, and name no id.
         if self._writing.run_many(self._sql.insert, [dump(row) for row in rows]) < len(rows):
             raise self._duplicate(rows)
         part = self._writing.pending
@@ -435,6 +440,7 @@ class SqlEntityWriter(SqlEntityReader):
             return
         self._writing.pending.touched = True
         among = {"keys": self._writing.array(keys)}
+        # One more than would be looked at one by one is enough to know that it will be all of them.
         documents = self._writing.rows(self._sql.named_by_trees, {**among, "limit": _SUSPECTS + 1})
         self._writing.pending.suspects.update(digest for (digest,) in documents)
         self._drop_members(among)

@@ -1,4 +1,7 @@
-"""Selections of entities by their content: one SQL statement, whatever the depth."""
+"""The SQL of filters: entities selected by their content in one statement, whatever the depth.
+
+The SQL that pages through a collection is in ``entities`` (``children``).
+"""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, bindparam, delete, func, literal_column, select
 
@@ -14,6 +14,8 @@ from signalbook.storage.schema import COUNTERS, OUTBOX, dump_text, instant, load
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSONObject
 
+_PRUNED: Final = "forgotten"
+
 
 class OutboxStatements:
     """The SQL text for one dialect."""
@@ -22,7 +24,6 @@ class OutboxStatements:
         o, c = OUTBOX.c, COUNTERS.c
         zero: ColumnElement[Any] = literal_column("0")
         untold: ColumnElement[Any] = literal_column("'untold'")
-        pruned: ColumnElement[Any] = literal_column("'forgotten'")
         behind = select(o.position, o.time, o.correlationid, o.change).where(o.position > bindparam("after"))
         self.records = dialect.page(behind.order_by(o.position))
         last = func.coalesce(func.max(o.position), zero)
@@ -35,12 +36,9 @@ class OutboxStatements:
         self.put_untold = dialect.text(one.on_conflict_do_update(index_elements=[c.name], set_=added))
         record: dict[str, Any] = {name: bindparam(name) for name in ("time", "correlationid", "change")}
         self.append = dialect.text(dialect.insert(OUTBOX).values(record))
-        self.pruned = dialect.text(select(c.value).where(c.name == pruned))
+        self.pruned = dialect.text(select(c.value).where(c.name == literal_column(f"'{_PRUNED}'")))
         self.prune = dialect.text(delete(OUTBOX).where(o.position <= bindparam("position")))
-        put = dialect.insert(COUNTERS).values(name=pruned, value=bindparam("position"))
-        self.put_pruned = dialect.text(
-            put.on_conflict_do_update(index_elements=[c.name], set_={"value": put.excluded.value})
-        )
+        self.put_counter = dialect.upsert(COUNTERS, "name")
 
 
 class SqlOutboxReader:
@@ -85,11 +83,12 @@ class SqlOutboxWriter(SqlOutboxReader):
         """Remove the changes up to ``position``."""
         if position > self.pruned():  # others may have come further
             self._writing.run(self._sql.prune, {"position": position})
-            self._writing.run(self._sql.put_pruned, {"position": position})
+            self._writing.run(self._sql.put_counter, {"name": _PRUNED, "value": position})
 
     def finish(self) -> None:
         """Write what is pending: last work before the commit."""
         pending = self._writing.pending
         self._writing.run_many(self._sql.append, pending.changes)
+        # ``generation`` is the last position: a write without events has to be seen by it too.
         if pending.touched and not pending.changes:
             self._writing.run(self._sql.put_untold, {})

@@ -27,9 +27,7 @@ class ReportStatements:
         self.pipeline = dialect.text(pipelines.where(named))
         self.pipelines = dialect.page(pipelines.where(p.name > bindparam("after")).order_by(p.name))
         self.count = dialect.text(select(func.count()).select_from(PIPELINES))
-        put = dialect.insert(PIPELINES).values({c.name: bindparam(c.name) for c in p})
-        changed = {name: put.excluded[name] for name in ("newest", "time", "gist")}
-        self.put_pipeline = dialect.text(put.on_conflict_do_update(index_elements=[p.name], set_=changed))
+        self.put_pipeline = dialect.upsert(PIPELINES, "name")
         self.drop_pipeline = dialect.text(delete(PIPELINES).where(named))
         older = (own, r.number < bindparam("before"))
         self.sizes = dialect.page(select(r.number, r.size).where(*older).order_by(desc(r.number)))

@@ -61,43 +61,22 @@ ENTITIES: Final = Table(
     Column("uri", _BY_CODE_POINT),
     UniqueConstraint("parent", "type", "folded"),
 )
-Index(
-    "entities_by_xref",
-    ENTITIES.c.xref,
-    sqlite_where=ENTITIES.c.xref.is_not(None),
-    postgresql_where=ENTITIES.c.xref.is_not(None),
-)
+
+
+def _index(name: str, column: Column[Any], *columns: Column[Any]) -> Index:
+    """An index over ``columns`` of the rows that have a value in the first column named: few of all rows do."""
+    given = column.is_not(None)
+    return Index(name, *columns, sqlite_where=given, postgresql_where=given)
+
+
+_C: Final = ENTITIES.c
+_index("entities_by_xref", _C.xref, _C.xref)
 # Which rows hold a document, and which of a Resource's Versions do, however many others do as well.
-Index(
-    "entities_by_document",
-    ENTITIES.c.document,
-    ENTITIES.c.parent,
-    sqlite_where=ENTITIES.c.document.is_not(None),
-    postgresql_where=ENTITIES.c.document.is_not(None),
-)
+_index("entities_by_document", _C.document, _C.document, _C.parent)
 # Of a Resource's Versions the newest ones, the neighbours of one and those derived from one, whatever their number.
-Index(
-    "entities_by_rank",
-    ENTITIES.c.parent,
-    ENTITIES.c.rank,
-    ENTITIES.c.folded,
-    sqlite_where=ENTITIES.c.rank.is_not(None),
-    postgresql_where=ENTITIES.c.rank.is_not(None),
-)
-Index(
-    "entities_by_ancestor",
-    ENTITIES.c.parent,
-    ENTITIES.c.ancestorid,
-    sqlite_where=ENTITIES.c.ancestorid.is_not(None),
-    postgresql_where=ENTITIES.c.ancestorid.is_not(None),
-)
-Index(
-    "entities_by_uri",
-    ENTITIES.c.uri,
-    ENTITIES.c.key,
-    sqlite_where=ENTITIES.c.uri.is_not(None),
-    postgresql_where=ENTITIES.c.uri.is_not(None),
-)
+_index("entities_by_rank", _C.rank, _C.parent, _C.rank, _C.folded)
+_index("entities_by_ancestor", _C.ancestorid, _C.parent, _C.ancestorid)
+_index("entities_by_uri", _C.uri, _C.uri, _C.key)
 
 # How many children of a type each entity has: kept with every insert and delete, so that no one counts a million rows.
 MEMBERS: Final = Table(

@@ -26,10 +26,7 @@ class SettingsStatements:
         changed = {"value": config.excluded.value, "epoch": c.epoch + literal_column("1")}
         self.put_config = dialect.text(config.on_conflict_do_update(index_elements=[c.name], set_=changed))
         self.get = dialect.text(select(k.value).where(k.name == bindparam("name")))
-        value = dialect.insert(KEY_VALUES).values(name=bindparam("name"), value=bindparam("value"))
-        self.put = dialect.text(
-            value.on_conflict_do_update(index_elements=[k.name], set_={"value": value.excluded.value})
-        )
+        self.put = dialect.upsert(KEY_VALUES, "name")
         self.drop = dialect.text(delete(KEY_VALUES).where(k.name == bindparam("name")))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -100,23 +101,41 @@ class SqlReadTransaction:
     """``base.ReadTransaction``."""
 
     def __init__(self, transaction: SqlTransaction, sql: Statements) -> None:
+        self._reading, self._sql = transaction, sql
         self.entities = SqlEntityReader(transaction, sql.entities)
         self.outbox = SqlOutboxReader(transaction, sql.outbox)
         self.settings = SqlSettingsReader(transaction, sql.settings)
-        self.reports = SqlReportReader(transaction, sql.reports)
-        self.subscriptions = SqlSubscriptionReader(transaction, sql.subscriptions)
+
+    # Requests about the registry, by far the most, have nothing to do with these two.
+    @cached_property
+    def reports(self) -> SqlReportReader:
+        """Reports of pipelines."""
+        return SqlReportReader(self._reading, self._sql.reports)
+
+    @cached_property
+    def subscriptions(self) -> SqlSubscriptionReader:
+        """Subscriptions and their deliveries."""
+        return SqlSubscriptionReader(self._reading, self._sql.subscriptions)
 
 
 class SqlWriteTransaction:
     """``base.WriteTransaction``."""
 
     def __init__(self, transaction: SqlWriting, sql: Statements) -> None:
-        self._transaction = transaction
+        self._transaction, self._sql = transaction, sql
         self.entities = SqlEntityWriter(transaction, sql.entities)
         self.outbox = SqlOutboxWriter(transaction, sql.outbox)
         self.settings = SqlSettingsWriter(transaction, sql.settings)
-        self.reports = SqlReportWriter(transaction, sql.reports)
-        self.subscriptions = SqlSubscriptionWriter(transaction, sql.subscriptions)
+
+    @cached_property
+    def reports(self) -> SqlReportWriter:
+        """Reports of pipelines."""
+        return SqlReportWriter(self._transaction, self._sql.reports)
+
+    @cached_property
+    def subscriptions(self) -> SqlSubscriptionWriter:
+        """Subscriptions and their deliveries."""
+        return SqlSubscriptionWriter(self._transaction, self._sql.subscriptions)
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone."""
@@ -144,6 +163,7 @@ class SqlStore:
             max_overflow=-1 if dialect.connections < 0 else dialect.connections - _KEPT,
             timeout=timeout,
             use_lifo=True,
+            # ``_give_back`` rolls back itself, and sees whether that still works.
             reset_on_return=None,
         )
 

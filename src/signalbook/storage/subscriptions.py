@@ -27,26 +27,20 @@ class SubscriptionStatements:
         named = s.id == bindparam("id")
         self.get = dialect.text(select(*SUBSCRIPTIONS.c).where(named))
         self.page = dialect.page(select(*SUBSCRIPTIONS.c).where(s.id > bindparam("after")).order_by(s.id))
-        self.put = dialect.text(_upsert(dialect, SUBSCRIPTIONS, "id"))
+        self.put = dialect.upsert(SUBSCRIPTIONS, "id")
         self.remove = dialect.text(delete(SUBSCRIPTIONS).where(named))
         states = select(d.subscription, *(d[name] for name in _DELIVERY))
         self.delivery = dialect.text(states.where(d.subscription == bindparam("id")))
         between = (d.subscription > bindparam("after"), d.subscription <= bindparam("through"))
         self.deliveries = dialect.text(states.where(*between).order_by(d.subscription))
         self.least_position = dialect.text(select(func.min(d.position)))
-        self.put_delivery = dialect.text(_upsert(dialect, DELIVERIES, "subscription"))
+        self.put_delivery = dialect.upsert(DELIVERIES, "subscription")
         self.remove_delivery = dialect.text(delete(DELIVERIES).where(d.subscription == bindparam("id")))
         self.consent = dialect.text(select(a.sink, a.rate).where(a.subscription == bindparam("id")))
-        self.put_consent = dialect.text(_upsert(dialect, CONSENTS, "subscription"))
+        self.put_consent = dialect.upsert(CONSENTS, "subscription")
         self.remove_consent = dialect.text(delete(CONSENTS).where(a.subscription == bindparam("id")))
         self.counter = dialect.text(select(c.value).where(c.name == bindparam("name")))
-        self.put_counter = dialect.text(_upsert(dialect, COUNTERS, "name"))
-
-
-def _upsert(dialect: Dialect, table: Any, key: str) -> Any:
-    put = dialect.insert(table).values({column.name: bindparam(column.name) for column in table.c})
-    changed = {column.name: put.excluded[column.name] for column in table.c if column.name != key}
-    return put.on_conflict_do_update(index_elements=[table.c[key]], set_=changed)
+        self.put_counter = dialect.upsert(COUNTERS, "name")
 
 
 class SqlSubscriptionReader:

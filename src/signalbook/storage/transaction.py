@@ -85,6 +85,7 @@ class SqlTransaction:
     def _failed(self, error: Exception) -> StorageError:
         """What ``error`` means. The database may have given up the transaction: nothing more happens in it."""
         explained = self._dialect.explain(error)
+        # The first failure is the cause; those after it only follow from it.
         self._over = self._over or f"an earlier failure ended this transaction: {explained}"
         return explained
 
@@ -112,6 +113,7 @@ class Pending:
         """Go on from where ``part`` ended, which came after this."""
         self.rows.update(part.rows)
         self.documents.update(part.documents)
+        # Counts are differences and add up; rows are states, of which the later one holds.
         for parent, gained in part.members.items():
             add_counts(self.members.setdefault(parent, {}), gained)
         self.changes += part.changes

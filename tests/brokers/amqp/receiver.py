@@ -7,7 +7,19 @@ from types import TracebackType
 from typing import Any
 
 from signalbook.brokers.amqp.connection import ATTACH, DETACH, DISPOSITION, FLOW, TRANSFER, WINDOW, AMQPConnection
-from signalbook.brokers.amqp.messages import AMQPMessage, Described, Ubyte, Uint, Ulong, from_bytes
+from signalbook.brokers.amqp.messages import AMQPMessage, Described, Ubyte, Uint, Ulong, sections, split_body
+
+
+def from_bytes(data: bytes) -> AMQPMessage:
+    """The message that ``data`` holds, read as sources do; annotations and footers are passed over."""
+    around, body = split_body(data)
+    found = sections(around)
+    return AMQPMessage(
+        body=body,
+        properties=found.get("properties", {}),
+        application_properties=found.get("application-properties", {}),
+        durable=bool(found.get("header", {}).get("durable")),
+    )
 
 
 class SocketStream:

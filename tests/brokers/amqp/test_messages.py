@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.brokers.amqp.receiver import from_bytes
 
 from signalbook.brokers.amqp.messages import (
     AMQPError,
@@ -13,7 +14,6 @@ from signalbook.brokers.amqp.messages import (
     Symbol,
     Ulong,
     encode,
-    from_bytes,
     sections,
     split_body,
     to_bytes,

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from tests.brokers.amqp.receiver import SocketStream
+from tests.brokers.amqp.receiver import SocketStream, from_bytes
 from tests.brokers.amqp.test_connection import HEARTBEAT, OPENED, Scripted, frame
 from tests.brokers.amqp.test_sender import performatives
 from tests.brokers.program import Broker
@@ -33,7 +33,6 @@ from signalbook.brokers.amqp.messages import (
     Symbol,
     Uint,
     Ulong,
-    from_bytes,
     to_bytes,
 )
 

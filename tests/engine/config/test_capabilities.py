@@ -81,7 +81,7 @@ def test_patch_keeps_the_rest(registry: Registry) -> None:
         ({"available": {"model": {"mutable": True}}}, "capability_value", {"field": "available.model.mutable"}),
         ({"available": {"model": 5}}, "capability_value", {"field": "available.model"}),
         ({"compatibilities": {"avro": ["backward"]}}, "capability_error", {}),
-        ({"compatibilities": {"XSD/1.0": ["backward"], "Avro/*": ["full"]}}, "capability_error", {}),
+        ({"compatibilities": {"Nope/1.0": ["backward"], "Avro/*": ["full"]}}, "capability_error", {}),
         ({"compatibilities": {"avro*": ["*", "full"]}}, "capability_wildcard", {"field": "compatibilities.avro*"}),
         ({"compatibilities": {"avro*": ["sideways"]}}, "capability_value", {"field": "compatibilities.avro*"}),
         ({"compatibilities": {"avro*": "full"}}, "capability_value", {"field": "compatibilities.avro*"}),

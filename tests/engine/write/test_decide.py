@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.engine.conftest import model_of
 
-from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.config.capabilities import everything
+from signalbook.engine.write.commands import Command, Method, read_intent
+from signalbook.engine.write.decide import CommandDecision
+from signalbook.engine.write.workingcopies import Context, OwnerCopy, References, WorkingTree
 from signalbook.errors import RegistryError
+from signalbook.model import compile_model
 from signalbook.values import JSON, JSONObject
-from signalbook.xid import Xid
+from signalbook.xid import ROOT, Xid
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Make, Registry
 
 F1 = "/dirs/d1/files/f1"
+
+
+def test_a_decision_has_no_store() -> None:
+    """It is made of what was loaded, and says what else it needs."""
+    model = compile_model(model_of(hasdocument=False))
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    command = Command(method=Method.PUT, target=Xid.parse(f"{F1}/versions/v1"), body={"name": "x"})
+    context = Context(model=model, capabilities=everything(), flags=command.flags, target=command.target, now=now)
+    root = OwnerCopy(xid=ROOT, createdat=now, modifiedat=now, attributes={"registryid": "r"})
+    decision = CommandDecision(command, WorkingTree(registry=root), context)
+    assert list(decision.add(read_intent(command, model))) == [References()]
+    version = decision.tree.resources[Xid.parse(F1)].versions["v1"]
+    assert (version.attributes, version.ancestorid) == ({"name": "x"}, "v1")
 
 
 @pytest.mark.parametrize("path", ["/nope", "/nope/x", "/dirs/d1/nope", "/dirs/d1/nope/x"])

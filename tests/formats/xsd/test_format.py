@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from signalbook.formats import Anything, Field, ListOf, PayloadError, Scalar, SchemaError, Struct
-from signalbook.formats.compatibility import comparing
 from signalbook.formats.xsd import FORMAT
 from signalbook.formats.xsd.schema import XsdSchema
 from signalbook.values import JSON
@@ -429,11 +428,6 @@ def test_a_registry_without_xml_schema_does_not_load_the_library() -> None:
         "import sys, signalbook.formats as f; f.supported(); f.find('XSD/1.1'); assert 'xmlschema' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
-
-
-def test_xml_schemas_are_not_compared() -> None:
-    """G-30: not advertised."""
-    assert comparing("XSD/1.1") is None
 
 
 @given(st.binary(max_size=60) | st.text("<>/ab= &'\"!?[]", max_size=40).map(str.encode))

@@ -16,9 +16,9 @@ from tests.pipeline.fastpath.payloads import check
 
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.formats.jsonschema.pattern import translate
-from signalbook.pipeline.fastpath import json, native
-from signalbook.pipeline.fastpath.json import program
+from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import NoPlan
+from signalbook.pipeline.fastpath.payloads import json_decoder, program
 from signalbook.values import MAX_DEPTH, dump_json, parse_json
 
 FRAGMENTS = st.sampled_from(
@@ -41,7 +41,7 @@ def parse(document: Any) -> JsonSchema:
 
 def taken(schema: JsonSchema, payloads: list[bytes]) -> list[int]:
     """The numbers of payloads that are taken natively, none of which the validator refuses."""
-    decode = json.decoder(schema)
+    decode = json_decoder(schema)
     _, refused = decode(pa.array(payloads, pa.binary()))
     numbers = sorted({*range(len(payloads))} - {*refused})
     assert [schema.validate(parse_json(payloads[number])) for number in numbers] == [[]] * len(numbers)
@@ -221,14 +221,14 @@ def test_what_no_plan_can_say_is_checked_afterwards(
     """As little of a payload as possible, or all of it."""
     told = Mock()
     monkeypatch.setattr(native, "module", lambda: told)
-    json.decoder(parse(document))
+    json_decoder(parse(document))
     (described,) = told.JsonDecoder.call_args.args
     assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
 
 def test_names_that_json_escapes_have_no_plan() -> None:
     with pytest.raises(NoPlan):
-        json.decoder(parse({"type": "object", "properties": {'a"b': {"type": "string"}}}))
+        json_decoder(parse({"type": "object", "properties": {'a"b': {"type": "string"}}}))
 
 
 def test_payloads_that_are_checked_as_a_whole() -> None:

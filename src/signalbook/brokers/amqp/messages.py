@@ -357,23 +357,6 @@ def to_bytes(message: AMQPMessage) -> bytes:
     return b"".join(encode(Described(Ulong(code), value)) for code, value in sections)
 
 
-def from_bytes(data: bytes) -> AMQPMessage:
-    """The message that ``data`` holds; annotations and footers are passed over. Raises ``AMQPError``."""
-    sections: dict[int, list[Any]] = {}
-    for section in decode(data):
-        if not isinstance(section, Described) or not isinstance(section.descriptor, int):
-            raise AMQPError("a section of an AMQP message does not say what it is")
-        sections.setdefault(section.descriptor, []).append(section.value)
-    header = _first(sections, _HEADER, list)
-    properties = dict(zip(_NAMES, _first(sections, _PROPERTIES, list), strict=False))
-    return AMQPMessage(
-        body=_body(sections),
-        properties={name: value for name, value in properties.items() if value is not None},
-        application_properties=_first(sections, _APPLICATION_PROPERTIES, dict),
-        durable=bool(header and header[0]),
-    )
-
-
 def split_body(data: bytes) -> tuple[bytes, Any]:
     """All sections of a message but its body, as they were sent, and the body as ``AMQPMessage`` has it.
 
@@ -416,13 +399,6 @@ def trimmed(fields: list[Any]) -> list[Any]:
 
 def _property(name: str, value: Any) -> Any:
     return Symbol(value) if name in _SYMBOLS and value is not None else value
-
-
-def _first(sections: Mapping[int, list[Any]], code: int, kind: type[Any]) -> Any:
-    found = sections.get(code, [kind()])[0]
-    if not isinstance(found, kind):
-        raise AMQPError(f"section 0x{code:02x} of an AMQP message is no {kind.__name__}")
-    return found
 
 
 def _body(sections: Mapping[int, list[Any]]) -> Any:

@@ -18,7 +18,15 @@ from signalbook.engine.write.lineage import ORDERED
 from signalbook.engine.write.load import WriteLoader, load_versions
 from signalbook.engine.write.merge import VALIDATION, GroupConstraints
 from signalbook.engine.write.resources import resettle_resource
-from signalbook.engine.write.workingcopies import Context, OwnerCopy, ResourceCopy, Stored, WorkingCopy, WorkingTree
+from signalbook.engine.write.workingcopies import (
+    Context,
+    OwnerCopy,
+    ResourceCopy,
+    Stored,
+    WorkingCopy,
+    WorkingTree,
+    batches,
+)
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row, Writer
@@ -51,7 +59,7 @@ def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
     if root is None:
         return
     yield from _attributes(root, model.attributes)
-    for groups in _batches(reader.children([root.key])):
+    for groups in batches(reader.children([root.key]), _BATCH):
         known = [row for row in groups if row.xid.group_type in model.groups]
         yield from _unknown(groups, known, "there is no such Group type")
         for row in known:
@@ -61,7 +69,7 @@ def _findings(reader: Reader, model: Model) -> Iterator[Finding]:
 
 def _resources(reader: Reader, groups: list[Row], model: Model) -> Iterator[Finding]:
     owners = {row.key: row for row in groups}
-    for resources in _batches(reader.children(owners)) if owners else ():
+    for resources in batches(reader.children(owners), _BATCH) if owners else ():
         known = [row for row in resources if row.xid.resource_type in model.groups[row.xid.group_type].resources]
         yield from _unknown(resources, known, "there is no such Resource type")
         for row, versions in _with_versions(reader, known):
@@ -161,12 +169,6 @@ def _unknown(rows: list[Row], known: list[Row], message: str) -> Iterator[Findin
 
 def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
     return Finding(path=f"{xid}#{path}" if path else str(xid), rule=rule, message=message)
-
-
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    stream = iter(rows)
-    while batch := list(islice(stream, _BATCH)):
-        yield batch
 
 
 def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:

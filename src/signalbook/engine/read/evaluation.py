@@ -134,7 +134,7 @@ class PathMember:
         return self._node
 
     def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
-        """As ``Lookup.values``; of a stored attribute without the rest of the row."""
+        """As ``AttributeLookup.values``; of a stored attribute without the rest of the row."""
         lookup, part = self._walk.lookup, self._walk.part(self._level, steps)
         if part is None:
             return lookup.values(self.node, steps, timestamp=timestamp)
@@ -182,6 +182,7 @@ class PathWalk:
         members: list[PathMember] = []
         for hits in self._hits(after):
             same = 0
+            # Steps that are those of the path before are the same objects: what was found out about them still holds.
             while same < len(members) and members[same].hit is hits[same]:
                 same += 1
             del members[same:]
@@ -195,6 +196,7 @@ class PathWalk:
     def passing(self, level: int, member: PathMember, among: frozenset[int]) -> frozenset[int]:
         """Those alternatives whose expressions about the entities at ``level`` this one passes."""
         tests = self._tests[level]
+        # Where nothing is asked nothing is fetched: most levels of a deep filter are passed through.
         if not among or not self._asked[level]:
             return among
         passed = [
@@ -236,11 +238,11 @@ class PathWalk:
             resource=resource,
             rows=frozenset(rows),
             attributes=frozenset(level for level, steps in enumerate(self._asked) if steps),
-            alternatives=tuple(self._sieve(alternative) for alternative in self._alternatives.values()),
+            alternatives=tuple(self._conditions(alternative) for alternative in self._alternatives.values()),
             after=None if after is None else after.lower(),
         )
 
-    def _sieve(self, alternative: Alternative) -> tuple[Condition, ...]:
+    def _conditions(self, alternative: Alternative) -> tuple[Condition, ...]:
         below = [each for each in alternative if each.types]
         found = (test for each in below for test in store_conditions(each, self.lookup.model, self._types + each.types))
         return tuple(map(self._settled, found))
@@ -288,7 +290,7 @@ def _owner(hit: Hit) -> int:
 
 
 class FilterEvaluation:
-    """A filter at work. ``Kept`` objects it makes hold the members of collections named in ``inline``."""
+    """A filter at work. A ``Remainder`` that it makes holds the members of collections named in ``inline``."""
 
     def __init__(self, reader: Reader, filter: Filter, lookup: AttributeLookup) -> None:
         self._reader = reader

@@ -232,6 +232,7 @@ class NodeLoader:
     def _owners(self, nodes: Sequence[EntityNode], plurals: Iterable[str], inline: Inline) -> None:
         """The Registry or Groups: counts of all their collections in one query, each inlined collection in another."""
         by_key = {node.row.key: node for node in nodes}
+        # Empty collections are shown too, and counts has no entry for them.
         counts = self._reader.counts(by_key)
         for plural in plurals:
             for key, node in by_key.items():
@@ -290,6 +291,7 @@ class NodeLoader:
             node.counts["versions"] = _count(node, "versions", counts.get((_key(node.shown), "versions"), 0))
 
     def _defaults(self, nodes: Sequence[EntityNode]) -> None:
+        # Where all Versions are inlined the default one is among them.
         wanted = {_default_xid(node.shown) for node in nodes if not _lists_all(node) and node.shown}
         rows = self._reader.get_many(wanted) if wanted else {}
         for node in nodes:

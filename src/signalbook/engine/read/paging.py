@@ -78,7 +78,7 @@ class Member(Identified, Protocol):
     """One whose attributes can be asked for."""
 
     def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
-        """As ``Lookup.values``."""
+        """As ``AttributeLookup.values``."""
 
 
 M = TypeVar("M", bound=Member)

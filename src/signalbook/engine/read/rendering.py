@@ -209,7 +209,7 @@ def pointer(*steps: str) -> ResponsePath:
 
 _TOGETHER: Final = 64
 _PIECE: Final = 600_000
-"""What is fetched at once, as a ``Budget`` counts: 2000 entities without their documents."""
+"""What is fetched at once, as a ``ResponseBudget`` counts: 2000 entities without their documents."""
 _UNLIMITED: Final = 1 << 62
 
 Piece = Iterator[bytes]
@@ -274,6 +274,7 @@ class StreamedRendering:
         self._loader(_UNLIMITED).fill([node], Inline(names=own))
         plurals = tuple(plural for plural in self._plurals(node) if plural in inline)
         node.collections = {plural: {} for plural in plurals}
+        # Versions come later, one by one, but the meta that comes before them names the default one by its place.
         if node.shown is not None and "versions" in plurals:
             self._name_default(node)
         return plurals

@@ -141,6 +141,7 @@ class View:
         Raises what these raise, before the first piece, but for ``too_large``: ``max_bytes`` is not looked at.
         """
         _check_collections(xid, options)
+        # No generator itself: what is wrong has to be known before the first byte of a response is sent.
         pieces = StreamedRendering(self.reader, self.model, self._renderer(options), doc=options.doc)
         if xid.is_collection:
             return pieces.members((listed or self.listed(xid, options, PageRequest())).members, options.inline)
@@ -301,6 +302,7 @@ class View:
     def _listed_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
         """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
         key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
+        # One more than the page holds tells whether another page follows.
         rows = self.reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
         total = self.reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
         return by_id((member_node(owner, row, plural) for row in rows), page, total)

@@ -1,4 +1,8 @@
-"""What a command does to the store, as values, and their application, which dispatches on the type of an update."""
+"""What a decided tree does to the store, as updates applied by dispatch on their type, and what changed by it.
+
+Changes are found per subject and attribute by comparing each working copy with its stored row, and are what events
+report (core/events.md, R293-R308).
+"""
 
 from __future__ import annotations
 
@@ -120,6 +124,7 @@ def _rows(tree: WorkingTree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row
     copies: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_versions(tree)]
     fresh = [copy for copy in copies if copy.before is None]
     new_keys = iter(writer.reserve(len(fresh)) if fresh else ())
+    # Keys are known before anything is inserted, so that a whole level goes in one statement.
     keys = {copy.xid: copy.before.key if copy.before else next(new_keys) for copy in copies}
     inserted, replaced = [], []
     for copy in copies:
@@ -127,6 +132,7 @@ def _rows(tree: WorkingTree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row
             inserted.append(copy.row(keys[copy.xid], keys[copy.xid.owner]))
         else:
             row = copy.row(copy.before.key, copy.before.parent)
+            # Loaded is not changed: only what differs is written, and only that is an event.
             if row != copy.before:
                 replaced.append(row)
     return tuple(inserted), tuple(replaced)
@@ -272,7 +278,7 @@ def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
     pairs = (
         ("xref", before.xref, copy.xref),
         ("defaultversionid", before.defaultversionid, copy.defaultversionid),
-        ("defaultversionsticky", before.defaultversionsticky, copy.sticky),
+        ("defaultversionsticky", before.defaultversionsticky, copy.defaultversionsticky),
     )
     changed += [f"meta.{name}" for name, old, new in pairs if old != new]
     if copy.removed or any(version.before is None for version in copy.versions.values()):
@@ -287,6 +293,7 @@ def _default_version(copy: ResourceCopy, singular: str) -> list[str]:
     """Changed attributes of the default Version; all it has, old and new, when the pointer moved (R299, R305)."""
     old_id = copy.before.defaultversionid if copy.before else None
     if old_id == copy.defaultversionid:
+        # A Resource shows the attributes of its default Version as its own: they change with it.
         current = copy.versions.get(old_id or "")
         return _version_changes(current, singular) if current else []
     both = [copy.versions.get(old_id or "") or copy.removed.get(old_id or "")]
@@ -343,7 +350,7 @@ class WriteResult:
     ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
     ``created`` is whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
     collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
-    Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domain``.
+    Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domainrules``.
     """
 
     target: Xid

@@ -193,7 +193,7 @@ class GroupIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """The whole write. ``body`` None leaves the Registry's own attributes alone; ``processed`` as in ``Result``."""
+    """The whole write. ``body`` None leaves the Registry's own attributes alone; ``processed`` as in a result."""
 
     mode: WriteMode
     body: JSONObject | None = None

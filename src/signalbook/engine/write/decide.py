@@ -164,6 +164,7 @@ class CommandDecision:
 
     def _finish(self) -> Steps[None]:
         for some in batches(self._unfinished, FINISHED_AT_ONCE):
+            # A single one asks for its documents itself, and often needs none.
             if len(some) > 1:
                 yield from load_compared_documents(some, self._context)
             for copy, kind in some:
@@ -194,6 +195,7 @@ class CommandDecision:
             explicit=True,
         )
         self._locked(intent)
+        # There is no Resource without Versions: with the last one it goes, and nothing is left to settle.
         if copy.before is not None and rows and len(rows) == copy.size:
             del self.tree.resources[xid]
             remove(self.tree, (copy.before,), rows, self._context)
@@ -258,6 +260,7 @@ def writable_rows(
     """
     if context.admin:
         return rows
+    # An explicit target may not be passed over in silence, an entry of a collection may.
     deleted = {row.xid for row in rows}
     locked = {row.xid for row in rows if row.attributes.get("readonly")}
     inner = (row for row in beneath if row.xid.kind is Kind.RESOURCE and row.attributes.get("readonly"))

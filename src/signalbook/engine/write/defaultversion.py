@@ -59,16 +59,16 @@ def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, c
         wanted = newest(resource.versions, type.versionmode, resource.inner).id
     elif wanted not in resource.versions:
         raise RegistryError("unknown_id", subject=str(resource.xid), singular="version", id=wanted)
-    if (resource.defaultversionid, resource.sticky) != (wanted, choice.sticky):
-        resource.defaultversionid, resource.sticky = wanted, choice.sticky
+    if (resource.defaultversionid, resource.defaultversionsticky) != (wanted, choice.sticky):
+        resource.defaultversionid, resource.defaultversionsticky = wanted, choice.sticky
         resource.touch(context.now)
 
 
 def kept_choice(resource: ResourceCopy, type: ResourceType) -> Choice:
     """The choice that leaves the default as it is; one that was deleted gives way to the newest (R174)."""
-    if resource.sticky and resource.defaultversionid in resource.versions:
+    if resource.defaultversionsticky and resource.defaultversionid in resource.versions:
         return Choice(sticky=True, wanted=resource.defaultversionid)
-    return Choice(sticky=resource.sticky and default_sticky(type))
+    return Choice(sticky=resource.defaultversionsticky and default_sticky(type))
 
 
 def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, context: Context) -> Choice:
@@ -80,7 +80,7 @@ def flagged(choice: Choice, resource: ResourceCopy, intent: ResourceIntent, cont
     if flag is None:
         return choice
     if flag == "request":
-        flag = next(iter(resource.created), None)  # there is one at most: see writing._check_default_flag
+        flag = next(iter(resource.created), None)  # there is one at most: see commands.check_command
         if flag is None:
             raise RegistryError("defaultversionid_request", subject=str(resource.xid))
     chosen = Choice(sticky=False) if flag == "null" else Choice(sticky=True, wanted=flag)

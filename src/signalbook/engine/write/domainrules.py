@@ -56,6 +56,7 @@ def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Findi
 
 def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
     """``invalid_attribute`` with every finding that is an error, None if none is."""
+    # Warnings come with the result of the write; only a broken MUST is a reason to refuse it.
     errors = [finding for finding in findings if finding.severity == "error"]
     if not errors:
         return None

@@ -80,6 +80,7 @@ def newest(versions: Versions, mode: str, inner: Collection[str] = ()) -> Versio
         return max(versions.values(), key=ORDERED[mode])
     ancestors = {v.ancestorid for v in versions.values() if v.ancestorid != v.id}.union(inner)
     leaves = [v for v in versions.values() if v.id not in ancestors]
+    # Without a leaf they are on a circle, which ``cycle`` reports next: until then any of them will do.
     return max(leaves or versions.values(), key=_by_createdat)
 
 
@@ -155,6 +156,7 @@ def cycle(versions: Versions) -> tuple[str, ...]:
             if here in trail:
                 ids = list(trail)
                 return tuple(ids[ids.index(here) :])
+        # What led to no circle once does not have to be walked again from another Version.
         done.update(trail)
     return ()
 
@@ -178,6 +180,7 @@ def _reroot_orphans(versions: Versions, open: Collection[str] | None) -> None:
 
 
 def _assign_to_newest(versions: Versions, inner: Collection[str]) -> None:
+    # By id, and not as the request has them: JSON objects have no order that a client could rely on.
     pending = sorted((v for v in versions.values() if v.ancestorid is None), key=_by_id)
     named = {v.ancestorid for v in versions.values()}
     settled = {vid: v for vid, v in versions.items() if v.ancestorid is not None}

@@ -129,24 +129,25 @@ class WriteLoader:
                 self._context.stored.members = list(rows)
 
     def _look_up(self, need: Lookup) -> None:
-        known = self._context.stored.entities
-        found = self._reader.get_many(need.entities) if need.entities else {}
-        known.update({xid: found.get(xid) for xid in need.entities})
-        # What a Resource shows is asked for next, as a rule: it comes along, and costs two queries for all of them.
-        shown = found.values() if need.defaults else ()
-        targets = {row.xref for row in shown if row.xref is not None} - known.keys()
-        if targets:
-            found |= (more := self._reader.get_many(targets))
-            known.update({xid: more.get(xid) for xid in targets})
-        shown = found.values() if need.defaults else ()
-        versions = {default_version(row) for row in shown if row.defaultversionid} - known.keys()
-        if versions:
-            found |= (more := self._reader.get_many(versions))
-            known.update({xid: more.get(xid) for xid in versions})
-        documents = self._context.documents
+        known, documents = self._context.stored.entities, self._context.documents
+        found = self._fetch(need.entities)
+        if need.defaults:
+            # What a Resource shows is asked for next, as a rule: it comes along, in two queries for all of them.
+            found |= self._fetch({row.xref for row in found.values() if row.xref is not None} - known.keys())
+            found |= self._fetch(
+                {default_version(row) for row in found.values() if row.defaultversionid} - known.keys()
+            )
         contents = (row.document for row in found.values()) if need.contents else ()
         if wanted := need.documents | documents.absent(contents):
-            documents.loaded |= self._reader.documents(wanted)
+            stored = self._reader.documents(wanted)
+            # By name, so that one which the store has lost is an error here: a decision would go on asking for it.
+            documents.loaded |= {name: stored[name] for name in wanted}
+
+    def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+        """These entities, as far as they exist, which from now on are known; so are those that do not exist."""
+        found = self._reader.get_many(xids) if xids else {}
+        self._context.stored.entities.update({xid: found.get(xid) for xid in xids})
+        return found
 
     def _load_other_resources(self, groups: Collection[OwnerCopy]) -> None:
         keys = [group.before.key for group in groups if group.before is not None]
@@ -230,6 +231,7 @@ class WriteLoader:
 
     def _load_all(self, resource: ResourceCopy) -> None:
         resource.add(_copies(self._reader.children([resource.key], "versions")))
+        # Nothing is left out now: every ancestor may be set anew, and is here to be looked at.
         resource.stored_count, resource.open, resource.inner = None, None, ()
         resource.arrange()
 
@@ -256,6 +258,7 @@ class WriteLoader:
             sides = (_copies(rows) for rows in self._reader.neighbours(resource.key, *place, 2))
             before, behind = ([version for version in side if version.id not in moving] for side in sides)
             resource.add((*before[:1], *behind[:1]))
+            # Its ancestor is the one before it: that is another one when something comes, or goes, in between.
             resource.open |= {version.id for version in behind[:1]}
         # Of the two newest one is the newest, whatever becomes of a single Version.
         resource.add(_copies(self._reader.newest(resource.key, 2)))
@@ -300,6 +303,7 @@ class WriteLoader:
         owners = [row.key for row in rows if row.xid.kind is not Kind.VERSION]
         below = list(self._reader.children(owners)) if owners else []
         yield from below
+        # Three levels at most: Groups, Resources, Versions.
         if below:
             yield from self._beneath(below)
 
@@ -319,6 +323,7 @@ def load_entities(
 def load_versions(reader: Reader, resources: Collection[ResourceCopy], is_partial: IsPartial | None = None) -> None:
     """Give each stored Resource its Versions, in one query, but for those that ``is_partial`` says need some only."""
     by_key = {copy.key: copy for copy in resources if copy.before is not None and copy.xref is None}
+    # Counting first is one more query: it spares those with thousands of Versions the reading of them all.
     counts = reader.counts(by_key) if is_partial and by_key else {}
     for (key, _), count in counts.items():
         row = by_key[key].before

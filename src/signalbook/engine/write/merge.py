@@ -57,6 +57,7 @@ def update(copy: WorkingCopy, body: JSONObject, context: Context) -> None:
     if "createdat" in body:
         copy.createdat = _timestamp(body, "createdat", subject) or context.now
     given = _timestamp(body, "modifiedat", subject)
+    # Clients send back what they have read: the stored time is no wish to keep it (R41).
     if given is not None and (copy.before is None or given != copy.before.modifiedat):
         copy.modifiedat = given
         copy.stamped = True
@@ -309,6 +310,7 @@ def _take_attributes(
     if type.hasdocument:
         handled |= {type.singular, f"{type.singular}base64"}
     # A document-form write merges attributes; a PUT of metadata lists them all.
+    # Outcomes of checks are set after this: merged, those of another document would stay.
     stored = {name: value for name, value in version.attributes.items() if name not in VALIDATION}
     values = merge_attributes(stored, given, intent.mode, handled)
     version.attributes = checked(limits.fill(type.plural, values), type.attributes, version.xid)

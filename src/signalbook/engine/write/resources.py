@@ -49,7 +49,7 @@ def refer(resource: ResourceCopy, intent: ResourceIntent, target: Xid, context: 
     resource.xref = target
     resource.attributes = {}
     resource.defaultversionid = None
-    resource.sticky = False
+    resource.defaultversionsticky = False
     resource.touch(context.now)
 
 
@@ -57,6 +57,7 @@ def dissolve(resource: ResourceCopy) -> None:
     """Take the reference away: nothing of the past returns but the creation time and a growing epoch (R269)."""
     own = resource.before.epoch if resource.before else 0
     resource.xref = None
+    # Clients saw the target's epoch under this xid: one that fell would look like a stale answer to them.
     resource.floor = max(own, resource.target_epoch)
     resource.touched = True
 
@@ -140,6 +141,7 @@ def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context
         yield Compared(resource=resource, changed=changed)
     yield from check_compatibility(resource, type, context, changed)
     _prune(resource, type, context)
+    # Last of the checks: pruning may have made other Versions roots.
     check_roots(resource, type)
     _mark(resource, type, moved=_touch_moved(resource, context))
 

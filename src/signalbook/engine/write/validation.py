@@ -120,6 +120,7 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
         if rule and len(names) < MAX_LOADED:
             found = pending(resource, rule, changed_schemas(resource, kind, context))
             names += _documents(islice(found, _LOADED_AT_ONCE), rule)
+    names = names[:MAX_LOADED]
     context.documents.forget()
     yield from _load_documents(names, context)
     xids = _mentioned(names, context)
@@ -167,6 +168,7 @@ def pending(
     versions = resource.versions
     if is_transitive(rule):
         stirred = _stirred(versions, changed)
+        # Most Versions have nothing new above them: without ``_stirred`` each of them would be walked up to the root.
         found = ((v, _moved_ancestors(v, versions, changed)) for v in versions.values() if v.id in stirred)
     else:
         found = ((v, _nearest(v, versions, changed)) for v in versions.values())
@@ -316,6 +318,7 @@ def _pair(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str |
 
 
 def _remember(pair: tuple[str | None, ...]) -> None:
+    # The oldest goes. Another thread may be quicker to take it: hence the default of ``pop``.
     while len(_compatible_pairs) >= _MAX_KNOWN:
         _compatible_pairs.pop(next(iter(_compatible_pairs)), None)
     _compatible_pairs[pair] = None

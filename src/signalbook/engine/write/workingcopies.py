@@ -1,13 +1,17 @@
-"""Working copies: entities as one command leaves them, before they are rows again."""
+"""What the steps of a write work on: working copies of entities, what else was loaded, and what they may ask for.
+
+Working copies are entities as one command leaves them, before they are rows again.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from itertools import islice
-from typing import Final, Self, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 
 from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
@@ -36,14 +40,9 @@ class WorkingCopy:
 
     @classmethod
     def of(cls, row: Row) -> Self:
-        """The copy of a stored entity, unchanged."""
-        return cls(
-            xid=row.xid,
-            before=row,
-            attributes=row.attributes,
-            createdat=row.createdat,
-            modifiedat=row.modifiedat,
-        )
+        """The copy of a stored entity, unchanged; a Resource's Versions are for the caller to add."""
+        names, values = _COLUMNS[cls].loaded
+        return cls(before=row, **dict(zip(names, values(row), strict=True)))
 
     def touch(self, now: datetime) -> None:
         """Count as updated in this request: the epoch will rise once (R34), ``modifiedat`` is now (R41)."""
@@ -63,15 +62,8 @@ class WorkingCopy:
 
     def row(self, key: int, parent: int) -> Row:
         """This copy as the row to store."""
-        return Row(
-            key=key,
-            parent=parent,
-            xid=self.xid,
-            epoch=self.epoch,
-            createdat=self.createdat,
-            modifiedat=self.modifiedat,
-            attributes=self.attributes,
-        )
+        names, values = _COLUMNS[type(self)].stored
+        return Row(key=key, parent=parent, **dict(zip(names, values(self), strict=True)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -94,20 +86,6 @@ class VersionCopy(WorkingCopy):
     document: str | None = None
     rank: str | None = None
 
-    @classmethod
-    def of(cls, row: Row) -> Self:
-        """The copy of a stored Version, unchanged."""
-        return cls(
-            xid=row.xid,
-            before=row,
-            attributes=row.attributes,
-            createdat=row.createdat,
-            modifiedat=row.modifiedat,
-            ancestorid=row.ancestorid,
-            document=row.document,
-            rank=row.rank,
-        )
-
     @property
     def id(self) -> str:
         """The ``versionid``."""
@@ -118,21 +96,10 @@ class VersionCopy(WorkingCopy):
         """Whether it has another ancestor than it had, or is new."""
         return self.before is None or self.before.ancestorid != self.ancestorid
 
-    def row(self, key: int, parent: int) -> Row:
-        """This copy as the row to store."""
-        return Row(
-            key=key,
-            parent=parent,
-            xid=self.xid,
-            epoch=self.epoch,
-            createdat=self.createdat,
-            modifiedat=self.modifiedat,
-            attributes=self.attributes,
-            ancestorid=self.ancestorid,
-            document=self.document,
-            rank=self.rank,
-            uri=uri_digest(self.xid.group_type, self.attributes),
-        )
+    @property
+    def uri(self) -> str | None:
+        """The digest by which the Version is found from anywhere."""
+        return uri_digest(self.xid.group_type, self.attributes)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -149,7 +116,7 @@ class ResourceCopy(WorkingCopy):
     """
 
     defaultversionid: str | None = None
-    sticky: bool = False
+    defaultversionsticky: bool = False
     versioncounter: int = 0
     xref: Xid | None = None
     versions: dict[str, VersionCopy] = field(default_factory=dict)
@@ -160,22 +127,6 @@ class ResourceCopy(WorkingCopy):
     target_epoch: int = 0
     open: set[str] | None = None
     inner: Collection[str] = ()
-
-    @classmethod
-    def of(cls, row: Row) -> Self:
-        """The copy of a stored Resource, unchanged; the caller adds its Versions."""
-        return cls(
-            xid=row.xid,
-            before=row,
-            attributes=row.attributes,
-            createdat=row.createdat,
-            modifiedat=row.modifiedat,
-            defaultversionid=row.defaultversionid,
-            sticky=row.defaultversionsticky,
-            versioncounter=row.versioncounter,
-            xref=row.xref,
-            settled=row.settled,
-        )
 
     @property
     def epoch(self) -> int:
@@ -222,22 +173,27 @@ class ResourceCopy(WorkingCopy):
         if version.before is not None:
             self.removed[versionid] = version
 
-    def row(self, key: int, parent: int) -> Row:
-        """This copy as the row to store."""
-        return Row(
-            key=key,
-            parent=parent,
-            xid=self.xid,
-            epoch=self.epoch,
-            createdat=self.createdat,
-            modifiedat=self.modifiedat,
-            attributes=self.attributes,
-            defaultversionid=self.defaultversionid,
-            defaultversionsticky=self.sticky,
-            versioncounter=self.versioncounter,
-            xref=self.xref,
-            settled=self.settled,
-        )
+
+_Names: TypeAlias = tuple[tuple[str, ...], Callable[[object], tuple[Any, ...]]]
+
+
+class _Columns(NamedTuple):
+    """The columns of a row that a copy is made of, and those that a row is made of again: computed ones, too."""
+
+    loaded: _Names
+    stored: _Names
+
+
+def _columns(copy: type[WorkingCopy]) -> _Columns:
+    columns = [column.name for column in fields(Row) if column.name not in ("key", "parent")]
+    own = {each.name for each in fields(copy)}
+    loaded, stored = [n for n in columns if n in own], [n for n in columns if hasattr(copy, n)]
+    return _Columns((tuple(loaded), attrgetter(*loaded)), (tuple(stored), attrgetter(*stored)))
+
+
+_COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
+    copy: _columns(copy) for copy in (OwnerCopy, VersionCopy, ResourceCopy)
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -303,7 +259,7 @@ def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
 # Enough to repair a document by; a hostile one does not get to fill memory with complaints.
 MAX_ERRORS: Final = 100
 MAX_LOADED: Final = 100
-"""Stored documents in memory beyond those of one comparison."""
+"""Stored documents loaded together for several Resources, and as many again that those refer to."""
 
 
 class Problems:
@@ -394,7 +350,7 @@ class Documents:
 
     def forget(self) -> None:
         """Give up stored documents once there are many: a Resource may have more of them than memory holds."""
-        if len(self.loaded) > MAX_LOADED:
+        if len(self.loaded) > 2 * MAX_LOADED:
             self.loaded.clear()
 
 
@@ -418,11 +374,10 @@ def schema_text(content: bytes, format: str = "") -> bytes:
 class Stored:
     """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
 
-    ``written`` are the Resources of that tree. ``entities`` has None for what is not there; ``others`` are by Group
-    its Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references
-    ``references``, ``messages`` the messages in Groups, ``members`` the last page of
-    a Group. ``base_url`` is the
-    URL of the registry's root as clients know it: what begins with it is here.
+    ``written`` are the Resources of that tree. ``entities`` has None for what is not there; ``others`` are by Group its
+    Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references ``references``,
+    ``messages`` the messages in Groups, ``members`` the last page of a Group. ``base_url`` is the URL of the registry's
+    root as clients know it: what begins with it is here.
     """
 
     def __init__(self, base_url: str = "") -> None:
@@ -436,10 +391,13 @@ class Stored:
         self.messages: dict[Xid, list[Xid]] = {}
         self.members: list[Row] = []
         self.missing: set[Xid] = set()
+        self._named: dict[str, Xid | None] = {}
 
     def named(self, uri: str) -> Xid | None:
         """The Resource or Version that ``uri`` names."""
-        return named(uri, self.base_url)
+        if uri not in self._named:  # what is looked up is asked for at least twice: to load it, and then to see it
+            self._named[uri] = named(uri, self.base_url)
+        return self._named[uri]
 
     def entity(self, xid: Xid) -> Row | None:
         """An entity as it is stored; one that was not loaded is noted in ``missing``: see ``Context.missing``."""

@@ -29,6 +29,7 @@ def shape_of(document: JsonSchemaDocument, node: NormalForm) -> Shape:
 def _shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     if node.kinds == 0 and node.null:
         return Scalar(kind="string", nullable=True)
+    # Several types have no column in common but text.
     if node.kinds != 1:
         return Anything(nullable=node.null)
     if node.booleans:
@@ -69,6 +70,7 @@ def _fields(document: JsonSchemaDocument, part: Objects) -> tuple[Field, ...]:
 def _attributes(names: Iterable[str]) -> list[tuple[str, str]]:
     """Each JSON name with a Python attribute for it: itself where it can be one, else by its position."""
     names = list(names)
+    # Guards are classes whose attributes these are: names that Python or the class itself has a use for are none.
     plain = {name for name in names if name.isidentifier() and not keyword.iskeyword(name) and name[0] != "_"}
     found, used = [], set(plain)
     for index, name in enumerate(names):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from signalbook.formats.base import Resolve
+from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.values import Finding
 
 if TYPE_CHECKING:
@@ -43,6 +44,21 @@ class XsdFormat:
 
         name = self.canonical(format) or self.name
         return schema.parse(document, self._version(format), format=name, link=link, resolve=resolve)
+
+    def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
+        """Why not every document that ``writer`` allows is one that ``reader`` accepts.
+
+        Raises ``SchemaError`` for a document that cannot be used.
+        """
+        from signalbook.formats.xsd import comparison, documents, paths
+
+        if reader.document == writer.document and reader.resolve is writer.resolve is None:
+            return []
+        new, old = (
+            documents.build(self._version(side.format), documents.gather(side.document, side.resolve)).schema
+            for side in (reader, writer)
+        )
+        return comparison.differences(new, old, paths.roots)
 
     def _version(self, format: str) -> str:
         return "1.0" if self.canonical(format) == "XSD/1.0" else "1.1"

@@ -36,7 +36,6 @@ from signalbook.values import JSON, Finding, JSONObject
 Pairs = Iterable[tuple[str, str]]
 
 _PREFIX: Final = "headers.ce-"
-_CONTENT_TYPE: Final = "headers.content-type"
 _RULES: Final = {
     "method": outgoing.method, "path": outgoing.path, "status": outgoing.status, "headers.": outgoing.header,
     "query.": outgoing.parameter,
@@ -157,6 +156,7 @@ class HttpBinding(Binding):
         sections: dict[str, Any] = {
             name: found.get(name, kept.get(name)) for name in ("method", "path", "status") if name in (*found, *kept)
         }
+        # What has a status is a response, which has neither method nor path.
         if "status" in found:
             sections = {"status": found["status"]}
         else:

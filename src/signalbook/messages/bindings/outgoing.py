@@ -54,6 +54,7 @@ def refuse(values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
 
 
 def _faults(name: str, value: Any, rules: Mapping[str, Rule]) -> Iterator[Finding]:
+    # Names of members may have dots of their own; those of sections have none.
     section, dot, member = name.partition(".")
     rule = rules.get(name) or (rules.get(section + dot) if member else None)
     if rule is None:
@@ -132,6 +133,7 @@ def regrouped(
     """The pairs with ``values``, by property name, in place of those with the same name: the reverse of ``grouped``."""
     named = {key[len(prefix) :]: value for key, value in values.items() if key.startswith(prefix)}
     taken = {name.lower() if fold else name for name in named}
+    # All pairs of a name give way to a new value, or a header would go out with the old one beside it.
     kept = [(name, value) for name, value in pairs if (name.lower() if fold else name) not in taken]
     added = [(name, one) for name, value in named.items() for one in (value if isinstance(value, tuple) else (value,))]
     return (*kept, *added)

@@ -337,6 +337,7 @@ def _names(endpoint: Mapping[str, JSON]) -> Iterator[Finding]:
     deprecated = endpoint.get("deprecated")
     deprecated = deprecated if isinstance(deprecated, dict) else {}
     links = [deprecated[name] for name in ("docs", "documentation") if name in deprecated]
+    # The specification has one name, its model the other (H-21).
     if links and links[0] != links[-1]:
         yield finding("deprecated.docs", "alias", "docs and documentation mean the same, but differ")
     for name in _MISPLACED:
@@ -436,6 +437,7 @@ def _templates(options: JSONObject) -> Iterator[Finding]:
 
 def _texts(path: str, value: Any, left: list[int]) -> Iterator[tuple[str, str]]:
     """Strings in ``value``, keys of maps too; a bounded number of them."""
+    # One counter for the whole tree: hostile options may be as wide as they are deep.
     left[0] -= 1
     if left[0] < 0:
         return

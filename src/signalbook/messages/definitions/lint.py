@@ -109,6 +109,7 @@ def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Findi
         entry = (definition.get("envelopemetadata") or {}).get("type")
         value = entry.get("value") if isinstance(entry, dict) else None
         if isinstance(value, str) and not is_template(value):
+            # One type by two protocols is no doubt: a message comes by one of them.
             by_type.setdefault((value, str(definition.get("protocol") or "")), []).append(xid)
     found: dict[str, list[Finding]] = {}
     for (value, _), xids in by_type.items():
@@ -175,6 +176,7 @@ def _by_protocol(definition: JSONObject, stated: JSON) -> Iterator[Finding]:
 
 
 def _agree(outer: str, inner: str) -> bool:
+    # The envelope's own type says nothing of the payload.
     if media_type(outer).startswith(MEDIA_TYPE):
         return True
     return same_content_type(outer, inner) and same_content_type(inner, outer)

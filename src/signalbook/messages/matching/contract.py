@@ -218,6 +218,7 @@ class Contract:
     def _by_protocol(self, outlines: Iterable[Outline]) -> Mapping[str, DefinitionIndex]:
         found: dict[str, list[Outline]] = defaultdict(list)
         for each in outlines:
+            # Those without one have nothing in a message to be filed by but its payload (``_payload_only``).
             if each.protocol:
                 found[each.protocol].append(each)
         return Deferred(found, self._over_options)

@@ -85,6 +85,7 @@ class Payload:
         use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
         if use.schema is None:
             return _without_schema(use)
+        # The event format has decoded it already, or an earlier definition has.
         if use.of_values and self.value is not UNSET:
             return self._check_value(use.schema)
         # Decoded for an earlier definition and found broken: it does not become JSON for this one.

@@ -150,6 +150,7 @@ def build(
     """
     properties = declared_properties(definition)
     given, findings = by_path(properties, overrides or {}, definition)
+    # After ``by_path``, which refuses what the message cannot have: the rest may be sent though nobody declared it.
     properties += undeclared(properties, given)
     valuation = Valuation(context or {}, partial(_default, definition, surroundings))
     found = valuation.of_all(properties, given)

@@ -123,6 +123,7 @@ def _encoded(outbound: Outbound, binding: Binding, endpoint: Mapping[str, JSON],
     except EventError as error:
         raise OutboundError(xid, error.findings) from None
     message = carry(binding, message, values, xid)
+    # Read as a consumer would: headers that were given beside the event may make another mode of it.
     found = binding.mode(message, binding.values(message))
     if found is not mode and (_said(outbound, endpoint, "mode") or found is Mode.NONE):
         text = f"an event cannot be sent in {mode} mode like this; it would be read as {found}"

@@ -69,6 +69,7 @@ class Valuation:
             advice = "; the definition says so: leave it out" if constant else ""
             self.report(entry.path, "constant" if constant else finding.rule, f"{finding.message}{advice}")
             return None
+        # Only once the value is known to be right: others must not be expanded with what a wrong one captured.
         self.context.update(captured)
         return value
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -43,7 +43,6 @@ from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
 from signalbook.pipeline.tables.reading import standing
 from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
 
-Change = Literal["broken", "mended"]
 _EXAMPLES: Final = 5
 _SHOWN: Final = 20
 _LONGEST: Final = 300
@@ -196,7 +195,6 @@ def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[
     return tuple((found.path, found.rule, found.message[:_LONGEST]) for found in findings[:_SHOWN])
 
 
-RESULT: Final = "result string"
 _BUCKETS: Final = 1 << 20
 # Columns of tables that dead letters have, without the underscore.
 _SHARED: Final = frozenset({"_address", "_batch", "_protocol", "_source"})

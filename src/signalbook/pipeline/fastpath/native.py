@@ -1,6 +1,6 @@
 """The native module: how it is found, and Arrow arrays of the buffers that its decoders of payloads fill.
 
-A decoder is made once for a schema, from a plan (``json.py``, ``payloads.py``), and reads the payloads of
+A decoder is made once for a schema, from a plan (``payloads.py``), and reads the payloads of
 a batch into one column, of records where the schema has members. It may refuse any payload, and refuses whatever is
 doubtful; it never takes one that ``Schema.decode`` refuses, and what it takes becomes the values that gives.
 """

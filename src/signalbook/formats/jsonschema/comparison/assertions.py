@@ -24,6 +24,7 @@ def _type(_: Proof, facts: Facts, term: Term) -> list[Difference]:
     accepted = {"number" if name == "integer" else name for name in said}
     missing = facts.types - accepted
     if "number" in facts.types and "integer" in said and "number" not in said and not _whole(facts, term):
+        # The writer's numbers may have fractions, unless something else that is known of them rules these out.
         missing.add("number")
     if not missing:
         return []
@@ -55,6 +56,7 @@ def _const(_: Proof, facts: Facts, term: Term) -> list[Difference]:
 def _listed(facts: Facts, term: Term, keyword: str, listed: tuple[JSON, ...]) -> list[Difference]:
     if facts.values is None:
         return [difference("enum_added", term, keyword)]
+    # By identity as JSON has it: to Python 1 and true are equal, to JSON 1 and 1.0 are.
     accepted = {identity(value) for value in listed}
     missing = [value for key, value in facts.values.items() if key not in accepted]
     old = list(facts.values.values())
@@ -64,6 +66,7 @@ def _listed(facts: Facts, term: Term, keyword: str, listed: tuple[JSON, ...]) ->
 def _lower(keyword: str, *, open: bool = False) -> Rule:
     def rule(_: Proof, facts: Facts, term: Term) -> list[Difference]:
         asked, known = term.says[keyword], facts.number
+        # Pairs, since of two equal bounds the open one is the stricter, and True sorts behind False.
         if known.low is not None and (known.low, known.low_open) >= (asked, open):
             return []
         kind = "minimum_added" if known.low is None else "minimum_increased"

@@ -75,6 +75,7 @@ def _any_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
 
 def _one_of(proof: Proof, facts: Facts, term: Term) -> list[Difference]:
     chosen, found = _chosen(proof, facts, term, "oneOf")
+    # Unlike ``anyOf`` it is broken by a second alternative that fits, so that each of the others has to be ruled out.
     others = (item for item in term.says["oneOf"] if item is not chosen)
     if not found and not all(_apart(proof, facts, item) for item in others):
         return [undecided(term, "values may match more than one alternative", "oneOf")]
@@ -100,12 +101,14 @@ def _chosen(proof: Proof, facts: Facts, term: Term, keyword: str) -> tuple[Term 
     if not proof.spend(len(items) // _ITEMS_A_STEP):
         return None, [undecided(term, "there are too many alternatives", keyword)]
     alike = _alike(facts, items)
+    # The alternative at the same place first: mostly nothing changed there, and no other need be looked at.
     partner = alike[0] if alike else None
     if partner is not None and proof.proves(facts.known, partner):
         return partner, []
     if partner is not None and len(items) > _MANY and target(partner) is not partner:
         return None, _meant(proof, facts, term, keyword, partner)
     for item in items:
+        # Each proof may use up what work is left: better no answer than one that takes minutes.
         if not proof.spend(0):
             return None, [undecided(term, "there are too many alternatives", keyword)]
         if item is not partner and proof.proves(facts.known, item):

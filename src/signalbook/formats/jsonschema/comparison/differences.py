@@ -87,6 +87,7 @@ def undecided(term: Term, why: str, keyword: str = "") -> Difference:
 
 def brief(value: JSON) -> JSON:
     """A value small enough to be shown; of a large one, what it is made of."""
+    # Measured without writing it: an enum may have megabytes, of which nobody reads more than a line.
     if not isinstance(value, (dict, list, str)) or _measure(value, _MAX_SHOWN) >= 0:
         return value
     if isinstance(value, str):

@@ -194,6 +194,7 @@ class _Gatherer:
 
     def __init__(self, known: Known) -> None:
         self.facts = Facts(known=known)
+        # Sorted, so that the same schemas always give the same differences, whatever order a set has.
         self.waiting: list[Literal] = sorted(known, key=lambda literal: (literal[0].path, not literal[1]))
         self.choices: list[Options] = []
         self.doubts: list[Options] = []
@@ -211,6 +212,7 @@ class _Gatherer:
         if term in known:
             return
         known[term] = None
+        # It holds and does not hold: there is no such value.
         if term in (self.facts.refused if holds else self.facts.terms):
             self.facts.types.clear()
         if term.circular:
@@ -245,6 +247,7 @@ class _Gatherer:
         """Settle each either-or by what is known already, or keep it."""
         facts = self.facts
         held = {*((term, True) for term in facts.terms), *((term, False) for term in facts.refused)}
+        # What contradicts what is known rules an option out; what is left alone follows, and may settle others.
         against = {(term, not holds) for term, holds in held} | {(has(name), True) for name in facts.absent}
         if facts.types <= {"object"}:
             against |= {(has(name), False) for name in facts.required}
@@ -286,6 +289,7 @@ def _settle(facts: Facts) -> None:
         never = [i for i, term in enumerate((*part.prefix, part.rest)) if term is not None and "never" in term.says]
         if never:
             facts.size.lower_to(never[0])
+    # No object can be like that; the value may still be of another type.
     if facts.required & facts.absent or facts.count.empty:
         facts.types.discard("object")
     for name, size in (("number", facts.number), ("string", facts.length), ("array", facts.size)):

@@ -1,0 +1,452 @@
+"""Content models as regular expressions with occurrence ranges, and whether one allows no more than another.
+
+An expression is taken apart by partial derivatives: what may come first, and what is left after it. Both models are
+walked together from their starts; every pair of what is left is met once. Expressions are numbers in a table, so that
+equal ones are the same; the steps are counted, since ranges and nested groups multiply.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from xmlschema.validators import XsdAnyElement, XsdGroup
+
+from signalbook.formats.inclusion import TooMuch
+
+Spend = Callable[[int], None]
+_MAX_NESTING: Final = 100
+# Particles of an all-group that are put into every order; 2 ** 8 sets are left.
+_MAX_ORDERED: Final = 8
+_EMPTY: Final = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The names that a wildcard allows: those of ``namespaces``, or if ``negated`` of all others."""
+
+    negated: bool
+    namespaces: frozenset[str]
+    excluded: frozenset[str] = frozenset()
+    is_exact: bool = True
+
+    def allows(self, name: str) -> bool:
+        """Whether an expanded name is one of them; with ``##defined`` that depends on more than the name."""
+        return self.has_namespace(name[1:].partition("}")[0] if name[:1] == "{" else "") and name not in self.excluded
+
+    def has_namespace(self, namespace: str) -> bool:
+        return (namespace in self.namespaces) is not self.negated
+
+    def overlaps(self, other: Names) -> bool:
+        """Whether some namespace is in both."""
+        if self.negated and other.negated:
+            return True
+        named, rest = (other, self) if self.negated else (self, other)
+        return any(map(rest.has_namespace, named.namespaces))
+
+    def within(self, others: Iterable[Names], but: Iterable[str] = ()) -> bool:
+        """Whether every name is one of the others', or of ``but``."""
+        negated, namespaces = False, frozenset[str]()
+        apart = {*but, *self.excluded}
+        for other in others:
+            if not other.is_exact or not {name for name in other.excluded if self.allows(name)} <= apart:
+                return False
+            match negated, other.negated:
+                case True, True:
+                    namespaces &= other.namespaces
+                case True, False:
+                    namespaces -= other.namespaces
+                case False, True:
+                    negated, namespaces = True, other.namespaces - namespaces
+                case _:
+                    namespaces |= other.namespaces
+        if self.negated:
+            return negated and namespaces <= self.namespaces
+        return all((namespace in namespaces) is not negated for namespace in self.namespaces)
+
+
+def names_of(wildcard: Any) -> Names:
+    """What ``xs:any`` or ``xs:anyAttribute`` allows."""
+    excluded = frozenset(name for name in wildcard.not_qname if not name.startswith("##"))
+    is_exact = len(excluded) == len(wildcard.not_qname)
+    if wildcard.not_namespace:
+        negated, namespaces = True, frozenset(wildcard.not_namespace)
+    elif "##any" in wildcard.namespace:
+        negated, namespaces = True, frozenset()
+    elif "##other" in wildcard.namespace:
+        negated, namespaces = True, frozenset({wildcard.target_namespace, ""})
+    else:
+        negated, namespaces = False, frozenset(wildcard.namespace)
+    return Names(negated=negated, namespaces=namespaces, excluded=excluded, is_exact=is_exact)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """An element of some name, or a wildcard."""
+
+    component: Any
+    name: str
+    names: Names | None = None
+
+
+class Pair(NamedTuple):
+    """What the one may hold has to be what the other holds."""
+
+    writer: Leaf
+    reader: Leaf
+
+
+class Unexpected(NamedTuple):
+    """The writer may have this where the reader does not: it expects something else, or has had enough of it."""
+
+    writer: Leaf
+    expected: tuple[Leaf, ...]
+    repeated: bool
+
+
+class Incomplete(NamedTuple):
+    """The writer may end where the reader needs one of these."""
+
+    expected: tuple[Leaf, ...]
+
+
+Outcome = Pair | Unexpected | Incomplete
+Step = tuple[Leaf, int]
+_States = frozenset[int]
+
+
+@dataclass(eq=False)
+class Model:
+    """The expressions of one content model; ``start`` is the whole."""
+
+    spend: Spend
+    strict: bool
+    _nodes: list[tuple[Any, ...]] = field(default_factory=lambda: [("empty",)])
+    _nullable: list[bool] = field(default_factory=lambda: [True])
+    _known: dict[tuple[Any, ...], int] = field(default_factory=lambda: {("empty",): _EMPTY})
+    _steps: dict[int, tuple[Step, ...]] = field(default_factory=dict)
+    leaves: list[Leaf] = field(default_factory=list)
+    start: int = _EMPTY
+    is_partial: bool = False
+
+    def nullable(self, node: int) -> bool:
+        return self._nullable[node]
+
+    def parts(self, node: int) -> tuple[Any, ...]:
+        return self._nodes[node]
+
+    def _node(self, parts: tuple[Any, ...], nullable: bool) -> int:
+        if parts not in self._known:
+            self.spend(1)
+            self._known[parts] = len(self._nodes)
+            self._nodes.append(parts)
+            self._nullable.append(nullable)
+        return self._known[parts]
+
+    def of(self, particle: Any, depth: int = 0) -> int:
+        """The expression of a group or of one particle."""
+        if depth > _MAX_NESTING:
+            raise TooMuch
+        least, most = particle.min_occurs, particle.max_occurs
+        if most == 0:
+            return _EMPTY
+        if not isinstance(particle, XsdGroup):
+            return self.repeat(self._leaf(particle), least, most)
+        if particle.model == "all":
+            return self.repeat(self._all(particle), least, most)
+        inner = [self.of(part, depth + 1) for part in particle]
+        if particle.model == "choice":
+            return self.repeat(self.choice(inner), least, most)
+        node = _EMPTY
+        for part in reversed(inner):
+            node = self.sequence(part, node)
+        return self.repeat(node, least, most)
+
+    def _leaf(self, particle: Any) -> int:
+        if isinstance(particle, XsdAnyElement):
+            return self._add(Leaf(particle, "", names_of(particle)))
+        return self.choice(
+            [self._add(Leaf(element, str(element.name))) for element in meant(particle, strict=self.strict)]
+        )
+
+    def _add(self, leaf: Leaf) -> int:
+        self.leaves.append(leaf)
+        return self._node(("leaf", leaf), nullable=False)
+
+    def _all(self, group: Any) -> int:
+        parts = [(self._leaf(part), part.min_occurs, part.max_occurs) for part in group if part.max_occurs != 0]
+        return self.all(tuple(parts))
+
+    def all(self, parts: tuple[tuple[int, int, int | None], ...]) -> int:
+        """Particles in any order, each between its least and most times."""
+        return self._node(("all", *parts), all(least == 0 for _, least, _ in parts)) if parts else _EMPTY
+
+    def choice(self, nodes: Iterable[int]) -> int:
+        several = tuple(sorted(set(nodes)))
+        if len(several) == 1:
+            return several[0]
+        return self._node(("choice", *several), any(map(self.nullable, several)))
+
+    def sequence(self, first: int, second: int) -> int:
+        """One after the other; the first part of a sequence is never a sequence itself."""
+        if second == _EMPTY or first == _EMPTY:
+            return first or second
+        heads = []
+        while self._nodes[first][0] == "sequence":
+            _, head, first = self._nodes[first]
+            heads.append(head)
+        self.spend(len(heads))
+        for head in (first, *reversed(heads)):
+            second = self._node(("sequence", head, second), self.nullable(head) and self.nullable(second))
+        return second
+
+    def repeat(self, node: int, least: int, most: int | None) -> int:
+        if most == 0 or node == _EMPTY:
+            return _EMPTY
+        if (least, most) == (1, 1):
+            return node
+        least = 0 if self.nullable(node) else least
+        return self._node(("repeat", node, least, most), least == 0)
+
+    def steps(self, node: int) -> tuple[Step, ...]:
+        """What may come first, each with what is left after it."""
+        if node not in self._steps:
+            self._steps[node] = tuple(self._first(node))
+            self.spend(1 + len(self._steps[node]))
+        return self._steps[node]
+
+    def _first(self, node: int) -> Iterator[Step]:
+        while self._nodes[node][0] == "sequence":
+            _, head, rest = self._nodes[node]
+            for leaf, left in self.steps(head):
+                yield leaf, self.sequence(left, rest)
+            if not self.nullable(head):
+                return
+            node = rest
+        kind, *parts = self._nodes[node]
+        if kind == "leaf":
+            yield parts[0], _EMPTY
+        elif kind == "choice":
+            for part in parts:
+                yield from self.steps(part)
+        elif kind == "repeat":
+            inner, least, most = parts
+            again = self.repeat(inner, max(least - 1, 0), None if most is None else most - 1)
+            for leaf, left in self.steps(inner):
+                yield leaf, self.sequence(left, again)
+        elif kind == "all":
+            for at, (inner, least, most) in enumerate(parts):
+                left_over = (inner, max(least - 1, 0), None if most is None else most - 1)
+                rest_of = [*parts[:at], *([] if left_over[2] == 0 else [left_over]), *parts[at + 1 :]]
+                for leaf, left in self.steps(inner):
+                    yield leaf, self.sequence(left, self.all(tuple(rest_of)))
+
+    def whole_all(self, writer: Model) -> tuple[Any, ...] | None:
+        """The particles of an all-group that is the whole model; one that may be left out if a writer's may not."""
+        kind, *parts = self._nodes[self.start]
+        if _is_optional_all(self) and (
+            self.nullable(parts[0]) or _is_optional_all(writer) or not writer.nullable(writer.start)
+        ):
+            kind, *parts = self._nodes[parts[0]]
+        return tuple(parts) if kind == "all" else None
+
+    def within(self, node: int) -> frozenset[Leaf]:
+        """The leaves of a particle of an all-group: one, or those of a substitution group."""
+        kind, *parts = self._nodes[node]
+        if kind == "leaf":
+            return frozenset(parts)
+        return frozenset(leaf for part in parts for leaf in self.within(part))
+
+    def loosened(self) -> Model:
+        """The same with all-groups of many particles as anything of them: a model that allows more."""
+        kind, *parts = self._nodes[self.start]
+        if kind != "all" or len(parts) <= _MAX_ORDERED:
+            return self
+        start = self.repeat(self.choice([inner for inner, _, _ in parts]), 0, None)
+        return Model(
+            self.spend, self.strict, self._nodes, self._nullable, self._known, self._steps, self.leaves, start, True
+        )
+
+    def count(self, node: int, weigh: Callable[[Leaf], tuple[int, int]]) -> tuple[int, float]:
+        """How often, at least and at most, the leaves come that ``weigh`` counts as once."""
+        self.spend(1)
+        kind, *parts = self._nodes[node]
+        if kind == "leaf":
+            return weigh(parts[0])
+        if kind == "choice":
+            counts = [self.count(part, weigh) for part in parts] or [(0, 0.0)]
+            return min(least for least, _ in counts), max(most for _, most in counts)
+        if kind == "repeat":
+            return _times(self.count(parts[0], weigh), parts[1], parts[2])
+        if kind == "all":
+            found = [_times(self.count(inner, weigh), least, most) for inner, least, most in parts]
+            return sum(least for least, _ in found), sum(most for _, most in found)
+        total: tuple[int, float] = (0, 0)
+        while kind == "sequence":
+            least, most = self.count(parts[0], weigh)
+            total = (total[0] + least, total[1] + most)
+            node = parts[1]
+            kind, *parts = self._nodes[node]
+        if node == _EMPTY:
+            return total
+        least, most = self.count(node, weigh)
+        return total[0] + least, total[1] + most
+
+
+def _times(once: tuple[int, float], least: int, most: int | None) -> tuple[int, float]:
+    many = float("inf") if most is None else most
+    return once[0] * least, once[1] * many if once[1] else 0
+
+
+def model(group: Any, spend: Spend, *, strict: bool) -> Model:
+    """The model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooMuch``."""
+    found = Model(spend, strict)
+    found.start = found.of(group)
+    return found
+
+
+def meant(particle: Any, *, strict: bool) -> list[Any]:
+    """The elements that a particle stands for: what is declared, and what may be substituted for it."""
+    declared = particle.ref if particle.ref is not None else particle
+    found = [] if declared.abstract else [declared]
+    block = declared.block
+    if (particle.ref is None and declared.parent is not None) or "substitution" in block:
+        return found
+    for other in particle.iter_substitutes():
+        if not other.abstract and not (strict and block and other.type is not declared.type):
+            found.append(other)
+    return found
+
+
+def compared(writer: Model, reader: Model) -> Iterator[Outcome]:
+    """What has to hold, and what does not, for all that the writer's model allows to be allowed by the reader's."""
+    if reader.whole_all(writer) is not None:
+        yield from _counted(writer, reader)
+        return
+    writer = writer.loosened()
+    start = (frozenset({writer.start}), frozenset({reader.start}))
+    waiting: deque[tuple[_States, _States, str]] = deque([(*start, "")])
+    met = {start}
+    while waiting:
+        old, new, before = waiting.popleft()
+        expected = [step for node in new for step in reader.steps(node)]
+        written = [step for node in old for step in writer.steps(node)]
+        writer.spend(1 + len(expected) + len(written))
+        if any(map(writer.nullable, old)) and not any(map(reader.nullable, new)):
+            yield Incomplete(tuple(leaf for leaf, _ in expected))
+        own = {leaf.name for leaf, _ in written}
+        for steps in _alike(written):
+            leaf = steps[0][0]
+            fits = list(_fitting(leaf, expected, own))
+            if not fits or (leaf.names is not None and not _covered(leaf.names, fits, own)):
+                yield Unexpected(leaf, tuple(other for other, _ in expected), leaf.name == before != "")
+            for one in dict.fromkeys(one for one, _ in steps):
+                yield from (Pair(one, other) for other in dict.fromkeys(other for other, _ in fits))
+            for pair in _left(writer, reader, (old, steps), (new, fits)):
+                if pair not in met:
+                    met.add(pair)
+                    waiting.append((*pair, leaf.name))
+
+
+def _alike(steps: list[Step]) -> Iterable[list[Step]]:
+    """Steps by name, and by wildcard: what comes after one of them, nobody knows which, may be what is after any."""
+    found: dict[object, list[Step]] = {}
+    for step in steps:
+        found.setdefault(step[0].name or step[0], []).append(step)
+    return found.values()
+
+
+def _fitting(leaf: Leaf, expected: list[Step], own: set[str]) -> Iterator[Step]:
+    """Elements of that name before wildcards; for a wildcard all that it may be, but for the writer's own names."""
+    if leaf.names is None:
+        named = [step for step in expected if step[0].names is None and step[0].name == leaf.name]
+        allowing = (step for step in expected if step[0].names is not None and step[0].names.allows(leaf.name))
+        yield from named or allowing
+        return
+    for step in expected:
+        other = step[0]
+        if other.names is None:
+            if leaf.names.allows(other.name) and other.name not in own:
+                yield step
+        elif leaf.names.overlaps(other.names):
+            yield step
+
+
+def _covered(names: Names, fits: list[Step], own: set[str]) -> bool:
+    elements = {leaf.name for leaf, _ in fits if leaf.names is None}
+    return names.within((leaf.names for leaf, _ in fits if leaf.names is not None), elements | own)
+
+
+def _left(
+    writer: Model, reader: Model, old: tuple[_States, list[Step]], new: tuple[_States, list[Step]]
+) -> Iterator[tuple[_States, _States]]:
+    """What is left on both sides."""
+    (states, steps), (others, fits) = old, new
+    left = frozenset(rest for _, rest in steps)
+    if steps[0][0].names is not None:
+        for alike in _alike(fits):
+            yield left, frozenset(rest for _, rest in alike)
+    elif fits:
+        mine = _ahead(writer, next(iter(states)), steps[0][0]) if len(states) == len(steps) == 1 else None
+        theirs = _ahead(reader, next(iter(others)), fits[0][0]) if len(others) == len(fits) == 1 else None
+        if mine is None or theirs is None:
+            yield left, frozenset(rest for _, rest in fits)
+            return
+        # Two counters that run down together: nothing happens until one of them gets to its end.
+        jump = max(1, min((bound for bound in (*mine[:2], *theirs[:2]) if bound), default=1) - 1)
+        yield frozenset({_after(writer, mine, jump)}), frozenset({_after(reader, theirs, jump)})
+
+
+Counter = tuple[int, int | None, int, int]
+
+
+def _ahead(model: Model, node: int, leaf: Leaf) -> Counter | None:
+    """Least, most, what is repeated, what follows: if an expression starts with one repeated leaf."""
+    kind, *parts = model.parts(node)
+    head, rest = parts if kind == "sequence" else (node, _EMPTY)
+    kind, *parts = model.parts(head)
+    if kind != "repeat" or model.parts(parts[0]) != ("leaf", leaf):
+        return None
+    return parts[1], parts[2], parts[0], rest
+
+
+def _after(model: Model, counter: Counter, jump: int) -> int:
+    least, most, inner, rest = counter
+    return model.sequence(model.repeat(inner, max(least - jump, 0), None if most is None else most - jump), rest)
+
+
+def _counted(writer: Model, reader: Model) -> Iterator[Outcome]:
+    """Of an all-group only the numbers matter: how often each of its particles may come."""
+    particles = [(reader.within(node), least, most) for node, least, most in reader.whole_all(writer) or ()]
+    steps: list[Step] = [(leaf, _EMPTY) for leaves, _, _ in particles for leaf in leaves]
+    # If both may be left out, what is in them counts only where they are not.
+    both_optional = reader.parts(reader.start)[0] == "repeat" and writer.parts(writer.start)[0] == "repeat"
+    start = writer.parts(writer.start)[1] if both_optional and _is_optional_all(writer) else writer.start
+    fits: dict[Leaf, frozenset[Leaf]] = {}
+    own = {leaf.name for leaf in writer.leaves} - {""}
+    for leaf in writer.leaves:
+        writer.spend(len(steps))
+        found = list(_fitting(leaf, steps, own))
+        fits[leaf] = frozenset(other for other, _ in found)
+        if not found or (leaf.names is not None and not _covered(leaf.names, found, own)):
+            yield Unexpected(leaf, tuple(other for other, _ in steps), repeated=False)
+        yield from (Pair(leaf, other) for other, _ in found)
+    for leaves, least, most in particles:
+        sure = {other for other, found in fits.items() if found and found <= leaves}
+        maybe = [other for other, found in fits.items() if found & leaves]
+        low, high = writer.count(start, _weigher(sure, {*maybe}))
+        if low < least:
+            yield Incomplete(tuple(leaves))
+        if most is not None and high > most:
+            yield Unexpected(maybe[0], tuple(leaves), repeated=True)
+
+
+def _is_optional_all(model: Model) -> bool:
+    kind, *parts = model.parts(model.start)
+    return kind == "repeat" and (parts[1], parts[2]) == (0, 1) and model.parts(parts[0])[0] == "all"
+
+
+def _weigher(sure: set[Leaf], maybe: set[Leaf]) -> Callable[[Leaf], tuple[int, int]]:
+    return lambda leaf: (int(leaf in sure), int(leaf in maybe))

@@ -1,0 +1,416 @@
+"""Which texts of one simple type are texts of another: built-in types, facets, lists and unions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from xmlschema import names
+from xmlschema.validators import XsdList, XsdUnion
+from xmlschema.validators.simple_types import XsdAtomicBuiltin
+
+from signalbook.formats.xsd.limits import XS, local
+
+_MAX_NESTING: Final = 16
+_MAX_SHOWN: Final = 5
+_XSD: Final = XS
+_ANYTHING: Final = frozenset({f"{XS}anySimpleType", f"{XS}anyAtomicType"})
+_SPACES: Final = ("preserve", "replace", "collapse")
+_TEXTS: Final = frozenset({names.XSD_STRING, names.XSD_ANY_URI})
+# Values that are told apart, or found again, in the whole document.
+_IDENTITIES: Final = frozenset({f"{XS}ID", f"{XS}IDREF", f"{XS}ENTITY"})
+_NAMESPACED: Final = frozenset({f"{XS}QName", f"{XS}NOTATION"})
+# Names are made of the characters of tokens.
+_WITHIN: Final = {f"{XS}Name": f"{XS}NMTOKEN", f"{XS}NCName": f"{XS}NMTOKEN", f"{XS}language": f"{XS}NMTOKEN"}
+# Integers that have an exact float, by its type.
+_EXACT: Final = {names.XSD_FLOAT: 2**24, names.XSD_DOUBLE: 2**53}
+_LENGTHS: Final = (names.XSD_LENGTH, names.XSD_MIN_LENGTH, names.XSD_MAX_LENGTH)
+
+
+class Problem(NamedTuple):
+    """Why some text may not fit: a rule, both sides, and the reason in words."""
+
+    rule: str
+    old: str
+    new: str
+    message: str
+
+
+class _Facets:
+    """What the restrictions of a type come to."""
+
+    def __init__(self, xsd: Any) -> None:
+        self.xsd = xsd
+        self.chain = list(_chain(xsd))
+
+    @cached_property
+    def builtin(self) -> Any:
+        """The nearest built-in type above, or the list or union that is restricted."""
+        return self.chain[-1]
+
+    @property
+    def primitive(self) -> str:
+        return str(self.builtin.primitive_type.name) if isinstance(self.builtin, XsdAtomicBuiltin) else ""
+
+    @property
+    def spaces(self) -> int:
+        found = self.xsd.white_space
+        return _SPACES.index(found) if found in _SPACES else 0
+
+    def facet(self, tag: str) -> Any:
+        """The nearest facet of a kind, that of a built-in type, too."""
+        return next((part.facets[tag] for part in self.chain if tag in part.facets), None) or _inherited(
+            self.builtin, tag
+        )
+
+    def value(self, tag: str) -> Any:
+        return getattr(self.facet(tag), "value", None)
+
+    @cached_property
+    def patterns(self) -> list[frozenset[str]]:
+        """For each restriction its patterns, of which one has to match; those of built-in types aside."""
+        own = (part for part in self.chain if not isinstance(part, XsdAtomicBuiltin))
+        return [frozenset(part.facets[names.XSD_PATTERN].regexps) for part in own if names.XSD_PATTERN in part.facets]
+
+    @cached_property
+    def assertions(self) -> frozenset[str]:
+        found: list[str] = []
+        for part in self.chain:
+            tests = part.facets.get(names.XSD_ASSERTION, [])
+            found += [test.path for test in (tests if isinstance(tests, list) else [tests])]
+        return frozenset(found)
+
+    @cached_property
+    def enumeration(self) -> list[str] | None:
+        """The texts that are listed."""
+        for part in self.chain:
+            if names.XSD_ENUMERATION in part.facets:
+                return [element.get("value", "") for element in part.facets[names.XSD_ENUMERATION]]
+        return None
+
+    @cached_property
+    def lengths(self) -> tuple[int, float]:
+        length, least, most = (self.value(tag) for tag in _LENGTHS)
+        if length is not None:
+            return length, length
+        return least or 0, float("inf") if most is None else most
+
+    @property
+    def is_integer(self) -> bool:
+        return isinstance(self.builtin, XsdAtomicBuiltin) and issubclass(self.builtin.python_type, int)
+
+    @cached_property
+    def digits(self) -> tuple[float, float]:
+        """The most digits of a decimal, and of its fraction, as its facets and bounds have it."""
+        total, fraction = self.asked_digits
+        (low, _), (high, _) = self.bounds
+        if self.is_integer and low is not None and high is not None:
+            total = min(total, max(len(str(abs(int(bound)))) for bound in (low, high)))
+        return total, 0 if self.is_integer else min(fraction, total)
+
+    @property
+    def asked_digits(self) -> tuple[float, float]:
+        """What the facets alone say."""
+        total, fraction = self.value(names.XSD_TOTAL_DIGITS), self.value(names.XSD_FRACTION_DIGITS)
+        endless = float("inf")
+        return endless if total is None else total, endless if fraction is None else fraction
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[Any, bool], tuple[Any, bool]]:
+        """The least and the greatest value, None for none, each with whether it is one itself."""
+        found = []
+        tags = ((names.XSD_MIN_INCLUSIVE, names.XSD_MIN_EXCLUSIVE), (names.XSD_MAX_INCLUSIVE, names.XSD_MAX_EXCLUSIVE))
+        for side, (inclusive, exclusive) in enumerate(tags):
+            inside, outside = self.value(inclusive), self.value(exclusive)
+            if outside is not None and self.is_integer:
+                near = int(outside) + (-1 if side else 1)
+                inside = near if inside is None else (min if side else max)(inside, near)
+                outside = None
+            if inside is not None and outside is not None:
+                takes_inside = inside < outside if side else inside > outside
+                inside, outside = (inside, None) if takes_inside else (None, outside)
+            found.append((outside, False) if inside is None else (inside, True))
+        return found[0], found[1]
+
+
+def _chain(xsd: Any) -> Iterator[Any]:
+    """A type and those it restricts, up to a built-in type, a list or a union."""
+    while True:
+        if not xsd.is_simple():
+            xsd = xsd.content
+        yield xsd
+        if isinstance(xsd, (XsdAtomicBuiltin, XsdList, XsdUnion)) or xsd.base_type is None:
+            return
+        xsd = xsd.base_type
+
+
+def _inherited(builtin: Any, tag: str) -> Any:
+    while builtin is not None:
+        if tag in builtin.facets:
+            return builtin.facets[tag]
+        builtin = getattr(builtin, "base_type", None)
+    return None
+
+
+def problems(writer: Any, reader: Any, spend: Callable[[int], None], depth: int = 0) -> list[Problem]:
+    """Why a text that ``writer`` accepts may not be one that ``reader`` accepts and reads alike; none if all are."""
+    spend(1)
+    if writer is reader or (writer.name == reader.name and isinstance(reader, XsdAtomicBuiltin)):
+        return []
+    if reader.name in _ANYTHING:
+        return []
+    if depth > _MAX_NESTING:
+        return [_undecided(writer, reader, "the types are nested too deep")]
+    old, new = _Facets(writer), _Facets(reader)
+    spend(len(old.chain) + len(new.chain))
+    if isinstance(new.builtin, XsdUnion):
+        return _of_union(old, new, spend, depth)
+    if isinstance(old.builtin, XsdUnion) and old.enumeration is None:
+        return [part for member in old.builtin.member_types for part in problems(member, reader, spend, depth + 1)]
+    if old.enumeration is not None and (found := _listed(old, new, spend)) is not None:
+        return found
+    return _by_variety(old, new, spend, depth)
+
+
+def _by_variety(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[Problem]:
+    spaced = isinstance(old.builtin, XsdList)
+    if isinstance(new.builtin, XsdList):
+        if not spaced and not _is_one_item(old):
+            return [_changed(old.xsd, new.xsd, "texts with spaces would be read as lists")]
+        items = old.builtin.item_type if spaced else old.xsd
+        found = problems(items, new.builtin.item_type, spend, depth + 1)
+        lengths = old.lengths if spaced else (1, 1)
+        return found or [*_ranges(lengths, new.lengths, "items"), *_texts(old, new), *_values(old, new, same=spaced)]
+    if spaced:
+        if new.primitive != names.XSD_STRING or new.builtin.name != names.XSD_STRING:
+            return [_changed(old.xsd, new.xsd, "a list need not be such a text")]
+        return _as_text(old, new)
+    return _atomic(old, new)
+
+
+def _is_one_item(facets: _Facets) -> bool:
+    """Whether no text of an atomic type is empty or has spaces in it."""
+    if facets.primitive == names.XSD_STRING:
+        return _is_derived(facets.builtin, f"{XS}NMTOKEN") or facets.builtin.name in _WITHIN or _is_derived(
+            facets.builtin, f"{XS}Name"
+        )  # fmt: skip
+    return facets.primitive not in ("", names.XSD_ANY_URI, names.XSD_BASE64_BINARY, names.XSD_HEX_BINARY)
+
+
+def _of_union(old: _Facets, new: _Facets, spend: Callable[[int], None], depth: int) -> list[Problem]:
+    if old.xsd is new.xsd or (old.builtin is new.builtin and not _own(new)):
+        return []
+    if old.enumeration is not None and (found := _listed(old, new, spend)) is not None:
+        return found
+    if _own(new) and not (
+        _own(old) and old.patterns == new.patterns and new.enumeration is None and not new.assertions
+    ):
+        return [_undecided(old.xsd, new.xsd, "the union is restricted")]
+    members = old.builtin.member_types if isinstance(old.builtin, XsdUnion) else [old.xsd]
+    found = []
+    for member in members:
+        tried = [problems(member, other, spend, depth + 1) for other in new.builtin.member_types]
+        if all(tried):
+            near = [reasons for reasons in tried if not any(reason.rule == "type_changed" for reason in reasons)]
+            found += (
+                near[0] if len(near) == 1 else [_changed(member, new.xsd, "no member of the union takes all of it")]
+            )
+    return found
+
+
+def _own(facets: _Facets) -> bool:
+    """Whether a union, or a list, is restricted."""
+    return any(set(part.facets) - {names.XSD_WHITE_SPACE} for part in facets.chain)
+
+
+def _listed(old: _Facets, new: _Facets, spend: Callable[[int], None]) -> list[Problem] | None:
+    """Listed texts are tried; None where a value has other texts that are not tried, and the types do not tell."""
+    texts = old.enumeration or []
+    if old.primitive in _NAMESPACED or new.primitive in _NAMESPACED | _IDENTITIES:
+        return None
+    if any(_is_derived(facets.builtin, name) for facets in (old, new) for name in _IDENTITIES):
+        return None
+    spend(len(texts) * (1 + len(new.enumeration or ()) // 50))
+    refused = [text for text in texts if old.xsd.text_is_valid(text) and not new.xsd.text_is_valid(text)]
+    if refused:
+        shown = ", ".join(text[:50] for text in refused[:_MAX_SHOWN])
+        rule = "enumeration_narrowed" if new.enumeration is not None else "value_refused"
+        message = f"{shown} may be written, but is not accepted here"
+        return [Problem(rule, shown, _text(new.xsd), message)]
+    exact = old.primitive == names.XSD_STRING and old.spaces <= new.spaces
+    by_value = old.primitive == new.primitive not in ("", names.XSD_STRING) and old.is_integer >= new.is_integer
+    if exact or (by_value and new.patterns == []):
+        return []
+    if new.enumeration is None or set(texts) <= set(new.enumeration):
+        return None
+    return [_undecided(old.xsd, new.xsd, "a listed value may have other texts")]
+
+
+def _atomic(old: _Facets, new: _Facets) -> list[Problem]:
+    if new.primitive in _EXACT and old.primitive != new.primitive:
+        return _floats(old, new)
+    if new.primitive == names.XSD_STRING and old.primitive != names.XSD_STRING:
+        if new.builtin.name not in (names.XSD_STRING, f"{XS}normalizedString", f"{XS}token"):
+            return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be such a text")]
+        return _as_text(old, new)
+    if old.primitive != new.primitive:
+        return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a {_text(new.xsd)}")]
+    if old.primitive == names.XSD_DECIMAL:
+        if new.is_integer and not old.is_integer:
+            return [_narrowed(old.xsd, new.xsd, "decimals may have a point, integers may not")]
+    elif not _is_within(old.builtin, new.builtin):
+        return [_narrowed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a {_text(new.xsd)}")]
+    elif _identity(old.builtin) != _identity(new.builtin):
+        why = "identifiers and references to them are checked in the whole document"
+        return [_undecided(old.xsd, new.xsd, why)]
+    if old.spaces < new.spaces:
+        return [Problem("whitespace_changed", *_both(old, new), "white space is written that is not kept here")]
+    constrained = new.patterns or new.enumeration is not None or new.lengths != (0, float("inf"))
+    if old.spaces > new.spaces and constrained:
+        return [Problem("whitespace_changed", *_both(old, new), "white space counts here, but does not for the writer")]
+    return [*_ranges(old.lengths, new.lengths, "characters"), *_texts(old, new), *_values(old, new, same=True)]
+
+
+def _floats(old: _Facets, new: _Facets) -> list[Problem]:
+    if old.primitive == names.XSD_FLOAT:
+        return _texts(old, new) + _values(old, new, same=False)
+    if old.primitive not in (names.XSD_DECIMAL, names.XSD_DOUBLE):
+        return [_changed(old.xsd, new.xsd, f"a {_text(old.xsd)} need not be a number")]
+    exact = _EXACT[new.primitive]
+    (low, _), (high, _) = old.bounds
+    if not old.is_integer or low is None or high is None or low < -exact or high > exact:
+        return [_narrowed(old.xsd, new.xsd, f"a {_text(old.xsd)} may have more digits than a {local(new.primitive)}")]
+    return _texts(old, new) + _values(old, new, same=False)
+
+
+def _as_text(old: _Facets, new: _Facets) -> list[Problem]:
+    """Values of any kind as texts: fine, unless more is asked of the texts."""
+    if new.patterns or new.enumeration is not None or new.assertions or new.lengths != (0, float("inf")):
+        return [_changed(old.xsd, new.xsd, f"the text of a {_text(old.xsd)} need not be one that is accepted here")]
+    return []
+
+
+def _is_derived(builtin: Any, name: str) -> bool:
+    while builtin is not None:
+        if builtin.name == name:
+            return True
+        builtin = getattr(builtin, "base_type", None)
+    return False
+
+
+def _is_within(old: Any, new: Any) -> bool:
+    return _is_derived(old, new.name) or any(
+        _is_derived(old, name) and _is_derived(wider_type(old, wider), new.name) for name, wider in _WITHIN.items()
+    )
+
+
+def wider_type(builtin: Any, name: str) -> Any:
+    """Another built-in type."""
+    return builtin.maps.types[name]
+
+
+def _identity(builtin: Any) -> str:
+    return next((name for name in _IDENTITIES if _is_derived(builtin, name)), "")
+
+
+def _ranges(old: tuple[float, float], new: tuple[float, float], what: str) -> list[Problem]:
+    found = []
+    if old[0] < new[0]:
+        message = f"texts of {old[0]} {what} may be written, but at least {new[0]} are needed here"
+        found.append(Problem("min_length_increased", str(old[0]), str(new[0]), message))
+    if old[1] > new[1]:
+        rule = "max_length_added" if old[1] == float("inf") else "max_length_decreased"
+        shown = "any number of" if old[1] == float("inf") else str(old[1])
+        message = f"texts of {shown} {what} may be written, but at most {new[1]} are accepted here"
+        found.append(Problem(rule, shown, str(new[1]), message))
+    return found
+
+
+def _texts(old: _Facets, new: _Facets) -> list[Problem]:
+    """Patterns and assertions are not looked into: the same ones, or more of them for the writer."""
+    found = []
+    for wanted in new.patterns:
+        if not any(given <= wanted for given in old.patterns) and ".*" not in wanted:
+            shown = " or ".join(sorted(wanted))
+            rule = "pattern_changed" if old.patterns else "pattern_added"
+            before = " or ".join(sorted(old.patterns[0])) if old.patterns else "any text"
+            message = f"texts may be written that need not match {shown}; patterns are not compared with each other"
+            found.append(Problem(rule, before, shown, message))
+    for test in sorted(new.assertions - old.assertions):
+        found.append(_undecided(old.xsd, new.xsd, f"the assertion {test} is not proven"))
+    return found
+
+
+def _values(old: _Facets, new: _Facets, *, same: bool) -> list[Problem]:
+    found = []
+    if new.enumeration is not None and (old.enumeration is None or not same or old.primitive in _NAMESPACED):
+        message = "only listed values are accepted here, but others may be written"
+        if old.enumeration is None or set(old.enumeration) - set(new.enumeration) or old.primitive in _NAMESPACED:
+            found.append(Problem("enumeration_added", *_both(old, new), message))
+    for side, word in enumerate(("min", "max")):
+        if not _is_inside(old, new, side):
+            (before, _), (after, _) = old.bounds[side], new.bounds[side]
+            rule = f"{word}imum_added" if before is None else f"{word}imum_{'decreased' if side else 'increased'}"
+            message = f"values {'above' if side else 'below'} {after} may be written, but are not accepted here"
+            found.append(Problem(rule, str(before), str(after), message))
+    if new.primitive == names.XSD_DECIMAL:
+        for before, after, what in zip(old.digits, new.asked_digits, ("total", "fraction"), strict=True):
+            if before > after:
+                message = f"numbers of more than {after} {what} digits may be written"
+                found.append(Problem(f"{what}_digits_decreased", str(before), str(after), message))
+    zone = new.value(names.XSD_EXPLICIT_TIMEZONE)
+    if zone in ("required", "prohibited") and old.value(names.XSD_EXPLICIT_TIMEZONE) != zone:
+        message = f"a time zone is {zone} here, but not for the writer"
+        found.append(Problem("timezone_changed", *_both(old, new), message))
+    return found
+
+
+def _is_inside(old: _Facets, new: _Facets, side: int) -> bool:
+    wanted, takes_it = new.bounds[side]
+    if wanted is None:
+        return True
+    given, has_it = old.bounds[side]
+    if given is None and old.primitive == names.XSD_DECIMAL and old.asked_digits[0] != float("inf"):
+        most = Decimal(10) ** int(old.asked_digits[0])
+        given, has_it = (most if side else -most), False
+        if old.is_integer:
+            given, has_it = int(given) + (-1 if side else 1), True
+    if given is None:
+        return False
+    try:
+        if old.primitive != names.XSD_DECIMAL and getattr(given, "tzinfo", None) != getattr(wanted, "tzinfo", None):
+            return False
+        if given == wanted:
+            return takes_it or not has_it
+        return bool(given < wanted if side else given > wanted)
+    except TypeError:
+        return False
+
+
+def _both(old: _Facets, new: _Facets) -> tuple[str, str]:
+    return _text(old.xsd), _text(new.xsd)
+
+
+def _changed(old: Any, new: Any, why: str) -> Problem:
+    return Problem("type_changed", _text(old), _text(new), why)
+
+
+def _narrowed(old: Any, new: Any, why: str) -> Problem:
+    return Problem("type_narrowed", _text(old), _text(new), why)
+
+
+def _undecided(old: Any, new: Any, why: str) -> Problem:
+    message = f"it could not be shown that all that may be written is accepted: {why}"
+    return Problem("undecided", _text(old), _text(new), message)
+
+
+def _text(xsd: Any) -> str:
+    """A type as people write it."""
+    if xsd.local_name:
+        return str(xsd.local_name)
+    top = list(_chain(xsd))[-1]
+    if isinstance(top, XsdUnion):
+        return "union"
+    return f"list of {_text(top.item_type)}" if isinstance(top, XsdList) else f"restricted {top.local_name}"
