@@ -149,7 +149,7 @@ def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | No
         raise SignalbookError(f"{schema.name}: the file does not show its format; name it with --format: {known}")
     body = {**_attributes(schema, schema.format), "schemabase64": base64.b64encode(schema.content).decode("ascii")}
     if rule is not None:
-        body["meta"] = {"compatibility": rule.value}
+        body["meta"] = {"compatibility": rule}
     try:
         registry.patch(target.owner, {"schemas": {target.id: body}})
     except RegistryError as error:
