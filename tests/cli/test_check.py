@@ -65,7 +65,7 @@ def test_two_files_as_json(cli: Cli) -> None:
     ],
 )
 def test_formats_by_name_and_words(name: str, content: str, format: str) -> None:
-    from signalbook.cli.check import guess_format
+    from signalbook.cli.files import guess_format
 
     assert guess_format(name, content.encode()) == format
 

@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import output
-from signalbook.cli.files import read_file
+from signalbook.cli.files import guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSONObject, dump_json
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from signalbook.documents import SourceDocument
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
-_DIALECTS = {
-    "draft-04/schema": "JsonSchema/draft-04",
-    "draft-06/schema": "JsonSchema/draft-06",
-    "draft-07/schema": "JsonSchema/draft-07",
-    "draft/2019-09/schema": "JsonSchema/draft/2019-09",
-    "draft/2020-12/schema": "JsonSchema/draft/2020-12",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,26 +279,3 @@ def _violation(schema: SchemaFile) -> RegistryError | None:
     if not faults:
         return None
     return RegistryError("format_violation", subject=schema.name, format=schema.format, faults=faults)
-
-
-def guess_format(name: str, content: bytes) -> str:
-    """The format that the name or the content of a file shows, ``""`` if neither does."""
-    from signalbook.values import JSONError, parse_json
-
-    lowered = name.lower()
-    if lowered.endswith(".avsc"):
-        return "Avro/1.12.0"
-    if lowered.endswith(".proto"):
-        return "Protobuf/2" if b'"proto2"' in content else "Protobuf/3"
-    if lowered.endswith(".xsd"):
-        return "XSD/1.1"
-    try:
-        document = parse_json(content)
-    except JSONError:
-        return ""
-    if not isinstance(document, dict):
-        return ""
-    if document.get("type") in ("record", "enum", "fixed") and "name" in document:
-        return "Avro/1.12.0"
-    stated = document.get("$schema")
-    return _DIALECTS.get(str(stated).rstrip("#").rpartition("json-schema.org/")[2], "")

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.check import guess_format
 from signalbook.cli.console import console, say
-from signalbook.cli.files import STANDARD_INPUT, read_file
+from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, dump_json
