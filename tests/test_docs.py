@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.serving import BIN, serving
@@ -103,7 +104,7 @@ def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
 
 
 def test_every_choice_is_explained() -> None:
-    for choice in (*sources.source_names(), *TableFormat):
+    for choice in (*sources.source_names(), *get_args(TableFormat)):
         assert f"`{choice}`" in text("docs/cli.md")
 
 

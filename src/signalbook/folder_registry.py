@@ -68,6 +68,7 @@ class FolderSnapshot:
 
 def read_snapshot(folder: Path) -> FolderSnapshot:
     """Read every document of ``folder`` leniently. Raises ``DocumentError``."""
+    # Before reading: whatever changes meanwhile makes another mark.
     before = folder_mark(folder)
     sources = read_folder(folder, lenient=True)
     for source in sources:
@@ -265,6 +266,7 @@ class FolderWatch:
         found = folder_mark(self._folder)
         if found == self._seen:
             return
+        # Seen, whatever comes of it: what cannot be read is not tried again until it changes.
         self._seen, self._error = found, None
         if found == (KeyValueStore(self._engine.store).get(STATE_KEY) or {}).get("mark"):
             return

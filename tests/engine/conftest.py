@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -12,7 +12,6 @@ from signalbook.engine.write.apply import Change, WriteResult
 from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage import open_store
 from signalbook.storage.base import Row, Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Xid
@@ -124,20 +123,16 @@ Make = Callable[..., Registry]
 
 
 @pytest.fixture
-def make() -> Iterator[Make]:
+def make(sqlite_store: Callable[[], Store]) -> Make:
     """Makes registries with ``/dirs/files``: ``make(group={...}, hasdocument=False, ...)``."""
-    stores: list[Store] = []
 
     def made(group: JSONObject | None = None, **resource: JSON) -> Registry:
-        store = open_store("sqlite://")
-        stores.append(store)
+        store = sqlite_store()
         registry = Registry(Engine(store, settings=Settings(model="empty", registry_id="test")), store)
         registry.configure("modelsource", model_of(group, **resource))
         return registry
 
-    yield made
-    for store in stores:
-        store.close()
+    return made
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typer import Option
 
 from signalbook import __version__, settings
 from signalbook.cli import check, conform, export, get, importing, message, pipeline, replicate, subscriptions
-from signalbook.cli.console import fail
+from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
 
@@ -23,20 +23,7 @@ _MISUSED: Final = 2
 # Typer exports but one of its usage errors; the others share this base.
 _UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 _PIPELINE: Final = frozenset({"numpy", "pandas", "py4j", "pyarrow", "pyiceberg", "pyspark"})
-
-_SERVE: Final = (
-    "Run the registry server.\n\n"
-    "Every option is also a variable in the environment (--base-url: SIGNALBOOK_BASE_URL) and a line in "
-    'signalbook.toml (base_url = "...").'
-)
-_DEMO: Final = (
-    "Show the main job on real input.\n\n"
-    "Starts a registry, loads definitions of real and made-up messages, replays deliveries with a known number of "
-    "seeded faults, runs the pipeline, and checks that those faults and only those became dead letters. Then starts a "
-    "Kafka and a stream from it, changes a definition meanwhile, and replays dead letters."
-)
-
-app: Final = typer.Typer(
+app: Final = CommandGroup(
     name="signalbook",
     help="One registry for message definitions, payload schemas and endpoints, and a Spark pipeline that holds live "
     "event streams to it.",
@@ -67,7 +54,11 @@ def _common(
 
 
 def serve(**given: Any) -> None:
-    """Serve with the settings in ``given``, the environment and the configuration file."""
+    """Run the registry server.
+
+    Every option is also a variable in the environment (--base-url: SIGNALBOOK_BASE_URL) and a line in signalbook.toml
+    (base_url = "...").
+    """
     from signalbook.server import run
 
     config: Path | None = given.pop("config", None)
@@ -102,20 +93,20 @@ serve.__signature__ = inspect.Signature(_serve_parameters())  # type: ignore[att
 serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _serve_parameters()}
 
 
-app.command("serve", help=_SERVE)(serve)
-app.command("import", help=importing.HELP)(importing.run)
-app.command("export", help=export.HELP)(export.run)
-app.command("get", help=get.HELP)(get.run)
-app.command("replicate", help=replicate.HELP)(replicate.run)
-app.command("subscribe", help=subscriptions.SUBSCRIBE)(subscriptions.subscribe)
+app.command("serve")(serve)
+app.command("import")(importing.run)
+app.command("export")(export.run)
+app.command("get")(get.run)
+app.command("replicate")(replicate.run)
+app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
-app.command("check", help=check.HELP)(check.run)
+app.command("check")(check.run)
 app.add_typer(message.app, name="message")
-app.command("conform", help=conform.HELP)(conform.run)
+app.command("conform")(conform.run)
 app.add_typer(pipeline.app, name="pipeline")
 
 
-@app.command("demo", help=_DEMO)
+@app.command("demo")
 def demo(
     folder: Annotated[Path, Option("--folder", metavar="DIR", help="Where everything goes.")] = Path("signalbook-demo"),
     count: Annotated[int, Option("--count", min=1000, help="Deliveries to replay.")] = 200_000,
@@ -125,7 +116,12 @@ def demo(
         bool, Option("--live/--no-live", help="Show the live side, with the Kafka that tools/setup fetched.")
     ] = True,
 ) -> None:
-    """Run it all; raises what goes wrong on the way."""
+    """Show the main job on real input.
+
+    Starts a registry, loads definitions of real and made-up messages, replays deliveries with a known number of seeded
+    faults, runs the pipeline, and checks that those faults and only those became dead letters. Then starts a Kafka and
+    a stream from it, changes a definition meanwhile, and replays dead letters.
+    """
     from signalbook.demo import run
 
     run(folder, count=count, master=master, with_github=github, with_live=live)
@@ -138,6 +134,7 @@ def main() -> None:
         app(["--help"], prog_name=str(app.info.name), standalone_mode=False)
         sys.exit(_MISUSED)
     try:
+        # Not standalone: Typer would show errors in its own way, and exit.
         code = app(prog_name=str(app.info.name), standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(_INTERRUPTED)

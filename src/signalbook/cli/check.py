@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from typer import Argument, Option
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 
     from signalbook.client.registry import WriteChecks
     from signalbook.documents import SourceDocument
-HELP: Final = (
-    "Check whether something would be accepted, and if not, why; nothing is changed.\n\n"
-    "SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With "
-    "--against it is a schema, to be the next version of a schema in a registry, or of one in a file. The exit code is "
-    "0 if all is accepted, else 1."
-)
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
 _DIALECTS = {
@@ -60,15 +53,7 @@ class CheckedSource:
         return {"source": self.name, **self.verdict.to_json(), **files}
 
 
-class Rule(StrEnum):
-    """The six rules."""
-
-    BACKWARD = "backward"
-    BACKWARD_TRANSITIVE = "backward_transitive"
-    FORWARD = "forward"
-    FORWARD_TRANSITIVE = "forward_transitive"
-    FULL = "full"
-    FULL_TRANSITIVE = "full_transitive"
+Rule = Literal["backward", "backward_transitive", "forward", "forward_transitive", "full", "full_transitive"]
 
 
 def run(
@@ -110,18 +95,22 @@ def run(
     strict: Annotated[bool, Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print the verdicts as one JSON object.")] = False,
 ) -> None:
-    """Check every source, and report all that is found."""
+    """Check whether something would be accepted, and if not, why; nothing is changed.
+
+    SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With
+    --against it is a schema, to be the next version of a schema in a registry, or of one in a file. The exit code is 0
+    if all is accepted, else 1.
+    """
 
     if against is not None and _is_file(against):
-        verdict = _between_files(source, Path(against), format, compatibility or Rule.BACKWARD)
+        verdict = _between_files(source, Path(against), format, compatibility or "backward")
         checked = [CheckedSource(name=source, verdict=verdict)]
     elif against is not None:
         xid = _resource(against)
         with open_checks(server, db, offline=offline) as checks:
             schema = _schema(source, format)
             name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
-            rule = None if compatibility is None else compatibility.value
-            verdict = checks.version(xid, schema.content, name, rule)
+            verdict = checks.version(xid, schema.content, name, compatibility)
             checked = [CheckedSource(name=source, verdict=verdict)]
     else:
         if compatibility is not None or format:
@@ -172,7 +161,7 @@ def _between_files(source: str, old: Path, format: str, rule: Rule) -> Verdict:
 
     earlier = _schema(str(old), format)
     later = _schema(source, format or (earlier.format if Path(source).suffix == old.suffix else ""))
-    return compare(later, earlier, rule.value)
+    return compare(later, earlier, rule)
 
 
 def _schema(source: str, format: str) -> SchemaFile:
@@ -266,6 +255,7 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
         if comparing(schema.format) is None:
             known = ", ".join(name for name in supported() if comparing(name) is not None)
             raise SignalbookError(f"schemas of format {schema.format!r} cannot be compared; those of {known} can")
+    # What is no schema of its format cannot be compared.
     broken = [_violation(schema) for schema in (new, old)]
     if any(broken):
         return Verdict.refused(*(error for error in broken if error is not None))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from typer import Argument, Option
@@ -21,25 +20,13 @@ if TYPE_CHECKING:
     from signalbook.conformance.reports import Summary
     from signalbook.conformance.running import CaseResult, ConformanceSession
 
-HELP: Final = (
-    "Check the xRegistry server at URL against the specification, 1.0-rc4.\n\n"
-    "By default nothing is written. With --tier write every case makes Groups of its own, and deletes them when it is "
-    "done; with --allow-model-changes the server's model gets types to test with for the time of the run, and its "
-    "model and capabilities are changed and put back. Ends with 1 if the server fails what the specification demands "
-    "(MUST)."
-)
 
-
-class Tier(StrEnum):
-    """What a run may do to the server."""
-
-    READ = "read"
-    WRITE = "write"
+Tier = Literal["read", "write"]
 
 
 def run(
     url: Annotated[str, Argument(metavar="URL", help="The root of the registry.")] = "",
-    tier: Annotated[Tier, Option("--tier", help="Only read, or write too.")] = Tier.READ,
+    tier: Annotated[Tier, Option("--tier", help="Only read, or write too.")] = "read",
     allow_model_changes: Annotated[
         bool, Option("--allow-model-changes", help="Change model and capabilities meanwhile; implies --tier write.")
     ] = False,
@@ -62,7 +49,12 @@ def run(
     ] = None,
     list_cases: Annotated[bool, Option("--list", help="List the cases and stop.")] = False,
 ) -> None:
-    """Run the cases one after the other, report, exit."""
+    """Check the xRegistry server at URL against the specification, 1.0-rc4.
+
+    By default nothing is written. With --tier write every case makes Groups of its own, and deletes them when it is
+    done; with --allow-model-changes the server's model gets types to test with for the time of the run, and its model
+    and capabilities are changed and put back. Ends with 1 if the server fails what the specification demands (MUST).
+    """
     from signalbook.conformance.reports import Summary, read_known
     from signalbook.conformance.running import ConformanceSession, Options
     from signalbook.conformance.wire import Wire
@@ -70,13 +62,13 @@ def run(
     cases = _selected(only)
     if list_cases:
         for case in cases:
-            needed = Tier.READ if case.reads else Tier.WRITE
+            needed: Tier = "read" if case.reads else "write"
             typer.echo(f"{case.id}  {case.level} {needed}  {' '.join(case.requirements)}  {case.says}")
         return
     if not url:
         raise typer.BadParameter("name the URL of a server", param_hint="URL")
     expected = {} if known is None else read_known(known.read_bytes(), name=known.name)
-    writes = tier is Tier.WRITE or allow_model_changes
+    writes = tier == "write" or allow_model_changes
     options = Options(writes=writes, configures=allow_model_changes, exact_titles=exact_titles)
     wire = Wire(url, timeout=timeout, headers=dict(map(_header, header or ())))
     with wire, ConformanceSession(wire, options) as session:

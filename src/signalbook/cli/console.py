@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import typer
 
 from signalbook.values import JSON, dump_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+
+class CommandGroup(typer.Typer):
+    """Commands whose help is their docstring. Its lines are joined: the terminal wraps them anew."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """As Typer's."""
+
+        def add(function: Any) -> Any:
+            paragraphs = inspect.cleandoc(function.__doc__).split("\n\n")
+            text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+            return super(CommandGroup, self).command(name, help=text, **settings)(function)
+
+        return add
 
 
 def console() -> Console:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from typer import Argument, Option
 
@@ -20,23 +19,10 @@ if TYPE_CHECKING:
     from signalbook.client.registry import Registry
     from signalbook.documents import FolderFile
 
-HELP: Final = (
-    "Write a registry, or the part of it at XID, as a document or folder that import reads.\n\n"
-    "It goes to standard output as JSON, or with --out to a file, as YAML if its name ends in .yaml or .yml. A folder "
-    "(a name that ends in /, or a folder that is there) gets a document for each Group and Resource, with the "
-    "documents of Versions as files beside it. What was there before is replaced only when all is written."
-)
-
 
 _DEEPEST: Final = 128
 _PAGE: Final = 100
-
-
-class DocumentFormat(StrEnum):
-    """The languages of documents."""
-
-    JSON = "json"
-    YAML = "yaml"
+DocumentFormat = Literal["json", "yaml"]
 
 
 def run(
@@ -46,9 +32,14 @@ def run(
     out: Annotated[str | None, Option("--out", "-o", metavar="FILE|DIR", help="Write to this file or folder.")] = None,
     format: Annotated[DocumentFormat | None, Option("--format", help="json or yaml, whatever the name says.")] = None,
 ) -> None:
-    """Fetch the document piece by piece, and write it as it comes."""
+    """Write a registry, or the part of it at XID, as a document or folder that import reads.
+
+    It goes to standard output as JSON, or with --out to a file, as YAML if its name ends in .yaml or .yml. A folder (a
+    name that ends in /, or a folder that is there) gets a document for each Group and Resource, with the documents of
+    Versions as files beside it. What was there before is replaced only when all is written.
+    """
     target = read_xid(xid, "XID")
-    yaml = format is DocumentFormat.YAML if format else (out or "").lower().endswith((".yaml", ".yml"))
+    yaml = format == "yaml" if format else (out or "").lower().endswith((".yaml", ".yml"))
     with open_registry(server, db, create=False) as registry, working("exporting"):
         if out is not None and (out.endswith("/") or Path(out).is_dir()):
             files = _files(registry, target, ".xreg.yaml" if yaml else ".xreg.json")
@@ -78,7 +69,10 @@ def _stale(registry: Registry, target: Xid) -> list[PurePath]:
 
     tops = [ROOT, *(ROOT / plural for plural in registry.model()["groups"])] if target == ROOT else [target]
     places = [place(xid) for xid in tops]
-    return [*places, *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in DocumentFormat)]
+    return [
+        *places,
+        *(path.with_name(f"{path.name}.xreg.{form}") for path in places for form in ("json", "yaml")),
+    ]
 
 
 def _files(registry: Registry, target: Xid, suffix: str) -> Iterator[FolderFile]:

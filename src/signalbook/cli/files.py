@@ -51,6 +51,7 @@ def write_folder(path: Path, files: Iterable[FolderFile], *, instead: Iterable[P
     count, beside = 0, None
     try:
         path.mkdir(parents=True, exist_ok=True)
+        # Beside the folder, so on the same disk: its files can be moved into place.
         beside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.resolve().parent))
         for file in files:
             target = beside / file.path
@@ -73,6 +74,7 @@ def write_folder(path: Path, files: Iterable[FolderFile], *, instead: Iterable[P
 
 def _take_place(beside: Path, path: Path, instead: Iterable[PurePath]) -> None:
     for stale in (path / name for name in instead):
+        # Of a link, the link goes, never what it leads to.
         if stale.is_dir() and not stale.is_symlink():
             shutil.rmtree(stale)
         else:

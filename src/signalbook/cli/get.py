@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -12,12 +12,6 @@ from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_
 
 if TYPE_CHECKING:
     from signalbook.client import ReadFlags
-
-HELP: Final = (
-    "Show an entity as JSON, or the members of a collection, a line each: id, last change, name.\n\n"
-    "A filter such as 'labels.stage=dev,name=order*' keeps to what matches; of several filters one has to match. "
-    "They may go through what is beneath: 'schemas.versions.format=avro*'."
-)
 
 
 def run(
@@ -32,7 +26,11 @@ def run(
     server: ServerOption = None,
     db: DbOption = None,
 ) -> None:
-    """Read, and print to standard output."""
+    """Show an entity as JSON, or the members of a collection, a line each: id, last change, name.
+
+    A filter such as 'labels.stage=dev,name=order*' keeps to what matches; of several filters one has to match. They may
+    go through what is beneath: 'schemas.versions.format=avro*'.
+    """
     target = read_xid(xid, "XID")
     flags: ReadFlags = {"filter": filter or (), "inline": (inline,) if inline else ()}
     if sort is not None:

@@ -22,14 +22,6 @@ from signalbook.xid import ROOT, Kind, Xid
 if TYPE_CHECKING:
     from signalbook.client.registry import Registry
     from signalbook.documents import ImportPlan, SourceDocument, Upload
-HELP: Final = (
-    "Bring registry documents into a registry.\n\n"
-    "PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the "
-    "registry's own change events. Of a folder the files named *.xreg.json, "
-    "*.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so. "
-    "What a document names is created or changed; what it does not name stays as it is. A document is imported whole "
-    "or not at all, and so is a folder; several one after the other, models first."
-)
 _LENIENT: Final = (
     "Repair damaged JSON, and names and values of older drafts, and report each repair: what, where and why."
 )
@@ -66,7 +58,14 @@ def run(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print what was imported as one JSON object.")] = False,
 ) -> None:
-    """Read everything first, so that a broken file stops the import before it begins."""
+    """Bring registry documents into a registry.
+
+    PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the registry's
+    own change events. Of a folder the files named *.xreg.json, *.xreg.yaml and *.cereg are read, wherever they lie in
+    it, or every .json and .yaml file if none is named so. What a document names is created or changed; what it does not
+    name stays as it is. A document is imported whole or not at all, and so is a folder; several one after the other,
+    models first.
+    """
 
     target = None if to is None else read_xid(to, "--to")
     sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)

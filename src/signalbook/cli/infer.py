@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from signalbook.client.registry import Registry
     from signalbook.pipeline import InferredDefinitions
 
-HELP: Final = (
-    "Infer message definitions and schemas from messages nobody has defined yet.\n\n"
-    "The result is a registry document, to review and then import. It goes to standard output, with --out to a file, "
-    "as YAML if its name ends in .yaml or .yml, and with --server or --db into a registry: its groups are labelled "
-    "stage=draft, and replace none. Half of the messages are held back from a first inference, which is tried on them; "
-    "if it accepts less than --accept of them, less is demanded: fewer required members, no enums. Messages of types "
-    "that the other half has none of cannot be tried, and are counted apart."
-)
 _SHOWN: Final = 20
 
 
@@ -61,7 +53,14 @@ def run(
         bool, Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else.")
     ] = False,
 ) -> None:
-    """Infer; the report goes to standard error, or with --json to standard output."""
+    """Infer message definitions and schemas from messages nobody has defined yet.
+
+    The result is a registry document, to review and then import. It goes to standard output, with --out to a file, as
+    YAML if its name ends in .yaml or .yml, and with --server or --db into a registry: its groups are labelled
+    stage=draft, and replace none. Half of the messages are held back from a first inference, which is tried on them; if
+    it accepts less than --accept of them, less is demanded: fewer required members, no enums. Messages of types that
+    the other half has none of cannot be tried, and are counted apart.
+    """
     from signalbook import pipeline
 
     job = pipeline.InferenceJob(

@@ -4,55 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from typer import Argument, Option
 
-from signalbook.cli.console import plain
+from signalbook.cli.console import CommandGroup, plain
 from signalbook.cli.files import read_file
 from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
     from signalbook.messages import Rejected
 
-INPUTS: Final = (
-    "Show what has to be given to make a message of a definition, and what may be, a line each: name, type, what it "
-    "is for, whether it is required."
-)
-BUILD: Final = (
-    "Make one message of a definition, and print it.\n\n"
-    "Everything that is wrong is reported, and then nothing is printed. The payload is written by the "
-    "definition's schema."
-)
-CHECK: Final = (
-    "Check whether messages may be sent: each matches a definition, and its payload conforms.\n\n"
-    "FILE has events as JSON, or messages as message build writes them, one a line or alone; - is standard input. The "
-    "exit code is 0 if all may be sent, else 1."
-)
 
-app: Final = typer.Typer(help="Make messages of definitions, and check them before they are sent.")
+app: Final = CommandGroup(help="Make messages of definitions, and check them before they are sent.")
 RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 NameArgument = Annotated[str, Argument(metavar="MESSAGE", help="Xid or id of a message definition.")]
 EndpointOption = Annotated[str, Option("--endpoint", metavar="XID", help="The endpoint it is for.")]
+MessageForm = Literal["event", "message", "http"]
 
 
-class MessageForm(StrEnum):
-    """What a message is printed as."""
-
-    EVENT = "event"
-    MESSAGE = "message"
-    HTTP = "http"
-
-
-@app.command("inputs", help=INPUTS)
+@app.command("inputs")
 def inputs(
     message: NameArgument,
     registry: RegistryOption,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Read, and print to standard output."""
+    """Show what has to be given to make a message of a definition, and what may be, a line each: name, type, what it is
+    for, whether it is required.
+    """
     from signalbook.cli.producing import KnownDefinitions, table
     from signalbook.messages import required_inputs
 
@@ -66,7 +46,7 @@ def inputs(
         typer.echo(plain(line))
 
 
-@app.command("build", help=BUILD)
+@app.command("build")
 def build(
     message: NameArgument,
     registry: RegistryOption,
@@ -91,7 +71,11 @@ def build(
         ),
     ] = None,
 ) -> None:
-    """Make, bind, print."""
+    """Make one message of a definition, and print it.
+
+    Everything that is wrong is reported, and then nothing is printed. The payload is written by the definition's
+    schema.
+    """
     from signalbook.cli.producing import AssignedInputs, KnownDefinitions, as_event, as_record, as_request, data_in
     from signalbook.messages import bind
     from signalbook.messages import build as build_message
@@ -108,15 +92,15 @@ def build(
     settings = AssignedInputs.sort(given, definition, target)
     content = read_file(payload) if payload else data_in(read_file(data), definition) if data else UNSET
     outbound = build_message(definition, settings.context, content, settings.overrides)
-    chosen = form or (MessageForm.EVENT if outbound.event is not None and not target else MessageForm.MESSAGE)
-    if chosen is MessageForm.EVENT:
+    chosen = form or ("event" if outbound.event is not None and not target else "message")
+    if chosen == "event":
         _write(as_event(outbound) + b"\n")
         return
     bound = bind(outbound, target, settings.more)
-    _write(as_request(bound, target) if chosen is MessageForm.HTTP else as_record(bound) + b"\n")
+    _write(as_request(bound, target) if chosen == "http" else as_record(bound) + b"\n")
 
 
-@app.command("check", help=CHECK)
+@app.command("check")
 def check(
     files: Annotated[list[str], Argument(metavar="FILE...", help="Files with messages, or -.")],
     registry: RegistryOption,
@@ -126,7 +110,11 @@ def check(
     endpoint: EndpointOption = "",
     as_json: Annotated[bool, Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Check every message against the definitions and report what is refused."""
+    """Check whether messages may be sent: each matches a definition, and its payload conforms.
+
+    FILE has events as JSON, or messages as message build writes them, one a line or alone; - is standard input. The
+    exit code is 0 if all may be sent, else 1.
+    """
     from signalbook.cli.producing import KnownDefinitions, messages_in
     from signalbook.messages import validate_outbound
 

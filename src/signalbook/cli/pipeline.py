@@ -6,51 +6,25 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 from typer import Option
 
 from signalbook.cli import infer, replay, tables
-from signalbook.cli.console import console, counts_table, output, plain, table
+from signalbook.cli.console import CommandGroup, console, counts_table, output, plain, table
 from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from signalbook.pipeline import Progress, Report, ReportOptions
-RUN: Final = (
-    "Check messages against their definitions and land them as tables.\n\n"
-    "Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A "
-    "second run of the same input with the same batch id changes nothing."
-)
-STREAM: Final = (
-    "Land messages as they come, batch after batch.\n\n"
-    "Every message is landed once, however often the stream is stopped or killed: under the same name it goes on where "
-    "it ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work."
-)
 _SHOWN: Final = 40
 _SHOWN_VIOLATIONS: Final = 10
-
-
-class TableFormat(StrEnum):
-    """How tables are kept."""
-
-    ICEBERG = "iceberg"
-    PARQUET = "parquet"
-    DELTA = "delta"
-
-
-class Partition(StrEnum):
-    """How new tables are divided."""
-
-    DAY = "day"
-    NONE = "none"
-
-
+TableFormat = Literal["iceberg", "parquet", "delta"]
+Partition = Literal["day", "none"]
 JobOption = Annotated[
     Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
@@ -120,7 +94,7 @@ MetricsHostOption = Annotated[
     str | None,
     Option("--metrics-host", metavar="ADDRESS", help="Serve them at this address.", show_default="127.0.0.1"),
 ]
-app: Final = typer.Typer(
+app: Final = CommandGroup(
     help="Check streams of messages against their definitions and land them, on Spark.", no_args_is_help=True
 )
 
@@ -159,9 +133,8 @@ def job_settings(
     for name, option in (("registry", "--registry"), ("inputs", "--input"), ("output", "--output")):
         if job is None and not given[name]:
             raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
-    plain = {name: value.value if isinstance(value, StrEnum) else value for name, value in given.items()}
     return {
-        **plain,
+        **given,
         "options": None if options is None else dict(map(_option, options)),
         "policy": None if policy is None else flag_settings(policy),
     }
@@ -212,7 +185,11 @@ def run_stream(
     metrics_host: MetricsHostOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the result of each batch as one JSON object.")] = False,
 ) -> None:
-    """Land a stream; what people should know goes to standard error, the result of each batch to standard output."""
+    """Land messages as they come, batch after batch.
+
+    Every message is landed once, however often the stream is stopped or killed: under the same name it goes on where it
+    ended. New definitions are followed between batches. SIGINT or SIGTERM ends it after the batch at work.
+    """
     from signalbook import pipeline
 
     given = job_settings(
@@ -277,34 +254,18 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             signal.signal(each, handler)
 
 
-app.command("infer", help=infer.HELP)(infer.run)
+app.command("infer")(infer.run)
+app.command("stream")(run_stream)
+app.command("replay")(replay.replay)
+app.command("backtest")(replay.backtest)
+app.command("status")(tables.status)
+app.command("profile")(tables.profile)
+app.command("metrics")(tables.metrics)
+app.command("compact")(tables.compact)
+app.command("views")(tables.views)
 
 
-app.command("stream", help=STREAM)(run_stream)
-
-
-app.command("replay", help=replay.REPLAY)(replay.replay)
-
-
-app.command("backtest", help=replay.BACKTEST)(replay.backtest)
-
-
-app.command("status", help=tables.STATUS)(tables.status)
-
-
-app.command("profile", help=tables.PROFILE)(tables.profile)
-
-
-app.command("metrics", help=tables.METRICS)(tables.metrics)
-
-
-app.command("compact", help=tables.COMPACT)(tables.compact)
-
-
-app.command("views", help=tables.VIEWS)(tables.views)
-
-
-@app.command("run", help=RUN)
+@app.command("run")
 def run(
     job: JobOption = None,
     registry: RegistryOption = None,
@@ -334,7 +295,11 @@ def run(
     metrics_file: MetricsFileOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
-    """Run one batch; progress goes to standard error, the result to standard output."""
+    """Check messages against their definitions and land them as tables.
+
+    Every message ends in the table of its definition or, untouched and with the reasons, among the dead letters. A
+    second run of the same input with the same batch id changes nothing.
+    """
     from signalbook import pipeline
 
     given = job_settings(

@@ -187,6 +187,7 @@ def _message(place: str, text: bytes, found: JSON) -> Message:
         return Message(content_type=JSON_BATCH_FORMAT, body=text)
     if not isinstance(found, dict):
         raise SignalbookError(f"{place}: neither an event nor a message")
+    # A message as a record names its protocol; an event may have an extension of that name.
     if "protocol" not in found or "specversion" in found:
         return Message(content_type=JSON_FORMAT, body=text)
     try:

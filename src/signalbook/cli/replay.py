@@ -16,16 +16,6 @@ from signalbook.values import dump_json
 if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay
 
-REPLAY: Final = (
-    "Replay dead letters by the definitions of today.\n\n"
-    "What conforms by now is moved to its table, each message once however often this is killed; the rest stays, with "
-    "its new reason if that changed."
-)
-BACKTEST: Final = (
-    "Judge landed messages and dead letters by a candidate, before it is in force.\n\n"
-    "Reports how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if "
-    "more than --allow messages would be rejected. Nothing is written."
-)
 RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 OutputArgument = Annotated[Path, Argument(metavar="OUTPUT", help="The output folder.")]
 GroupOption = Annotated[
@@ -74,7 +64,11 @@ def replay(
     master: MasterOption = "local[*]",
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
-    """Replay dead letters; progress goes to standard error, the result to standard output."""
+    """Replay dead letters by the definitions of today.
+
+    What conforms by now is moved to its table, each message once however often this is killed; the rest stays, with its
+    new reason if that changed.
+    """
     from signalbook import pipeline
     from signalbook.messages import parse_flags
 
@@ -82,6 +76,7 @@ def replay(
         reasons=tuple(reason or ()),
         definitions=tuple(definition or ()),
         batches=tuple(batch or ()),
+        # Times on the command line have no zone: they are in UTC.
         since=None if since is None else since.replace(tzinfo=UTC),
     )
     job = pipeline.ReplayJob(
@@ -125,7 +120,11 @@ def backtest(
     markdown: Annotated[bool, Option("--markdown", help="Print the result for a pull request.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
-    """Compare; progress goes to standard error, the result to standard output."""
+    """Judge landed messages and dead letters by a candidate, before it is in force.
+
+    Reports how many would be rejected and how many would land after all, by producer and by rule. Ends with 1 if more
+    than --allow messages would be rejected. Nothing is written.
+    """
     from signalbook import pipeline
     from signalbook.messages import parse_flags
 

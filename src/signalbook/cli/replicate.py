@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import CopyReport
 
-HELP: Final = (
-    "Copy a registry, or a part of it, into another, and keep the copy up to date.\n\n"
-    "SOURCE and TARGET are URLs of registries (http://...) or of databases (sqlite:///FILE, postgresql://...). What is "
-    "the same at the target already is not written again. Copies say where they came from: what the source deletes "
-    "is deleted at the target only if it came from there, and what the target has of its own stays as it is."
-)
 _SHOWN: Final = 20
 
 
@@ -72,7 +66,12 @@ def run(
     ] = None,
     as_json: Annotated[bool, Option("--json", help="Print what was done as one JSON object.")] = False,
 ) -> int:
-    """Open both, link them, copy."""
+    """Copy a registry, or a part of it, into another, and keep the copy up to date.
+
+    SOURCE and TARGET are URLs of registries (http://...) or of databases (sqlite:///FILE, postgresql://...). What is
+    the same at the target already is not written again. Copies say where they came from: what the source deletes is
+    deleted at the target only if it came from there, and what the target has of its own stays as it is.
+    """
     from signalbook.replication.opening import copying, link
     from signalbook.replication.replicating import Replication, StateFile, StateInMemory
     from signalbook.replication.report import CopyReport

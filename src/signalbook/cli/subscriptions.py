@@ -13,17 +13,13 @@ import typer
 from typer import Argument, Option
 
 from signalbook import settings
-from signalbook.cli.console import plain, print_json
+from signalbook.cli.console import CommandGroup, plain, print_json
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
 if TYPE_CHECKING:
     from signalbook.client.client import Subscriptions
 
-SUBSCRIBE: Final = (
-    "Have a server deliver change events to SINK as they are committed, and print the subscription's id.\n\n"
-    "SINK is the URI of a web hook, or of a topic or queue at a broker. The scheme, or --protocol, says which."
-)
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that are also here
 _BY_SCHEME: Final = {
     **dict.fromkeys(("http", "https"), "HTTP"),
@@ -45,7 +41,7 @@ ServerOption = Annotated[
 IdArgument = Annotated[str, Argument(metavar="ID", help="The subscription's id.")]
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
-app: Final = typer.Typer(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
+app: Final = CommandGroup(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
 
 
 def subscribe(
@@ -77,7 +73,10 @@ def subscribe(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Create a subscription."""
+    """Have a server deliver change events to SINK as they are committed, and print the subscription's id.
+
+    SINK is the URI of a web hook, or of a topic or queue at a broker. The scheme, or --protocol, says which.
+    """
     filters = [_filter(text) for text in filter or ()] + ([{"prefix": {"subject": subject}}] if subject else [])
     wanted = {
         "sink": sink,
@@ -131,6 +130,7 @@ def create(
 def resume(id: IdArgument, server: ServerOption = None) -> None:
     """Deliver again what was given up, from where it stopped."""
     with _open(server) as subscriptions:
+        # Deliveries that were given up begin again when a subscription is replaced, be it by itself.
         subscriptions.replace(id, subscriptions.get(id))
 
 

@@ -19,27 +19,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from signalbook.pipeline import Compaction, Profile, Progress, StreamState
-STATUS: Final = (
-    "List the streams and the batches that were committed to an output folder: what was read, landed and "
-    "dead-lettered, and why."
-)
-PROFILE: Final = (
-    "Show what is in the landed tables: how often each column is empty, its least and its greatest value, how many "
-    "different ones there are, and what its definition declares and no message ever had."
-)
-COMPACT: Final = (
-    "Make few large files of the many small ones that batches leave, table by table. A batch that is "
-    "landed in the same output is waited for, a minute at most; killed, it is completed or forgotten by whatever works "
-    "there next."
-)
-VIEWS: Final = (
-    "Print the SQL of a view for each message definition, over all of its tables: a definition has several once its "
-    "columns changed in a way that no table can follow."
-)
-METRICS: Final = (
-    "Print the metrics of all batches that were committed to an output folder, in Prometheus' text format.\n\n"
-    "To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port."
-)
 _MIB: Final = 1024 * 1024
 OutputOption = Annotated[Path, Option("--output", metavar="DIR", help="The output folder.")]
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON object a line.")]
@@ -65,7 +44,9 @@ def status(
     name: Annotated[str | None, Option("--pipeline", metavar="NAME", help="There, all reports of this one.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the batches."""
+    """List the streams and the batches that were committed to an output folder: what was read, landed and
+    dead-lettered, and why.
+    """
     if registry is not None and output is None:
         _history(registry, name, as_json=as_json)
     elif output is not None and registry is None and name is None:
@@ -130,7 +111,9 @@ def profile(
     master: MasterOption = "local[*]",
     as_json: JsonOption = False,
 ) -> None:
-    """Profile the tables."""
+    """Show what is in the landed tables: how often each column is empty, its least and its greatest value, how many
+    different ones there are, and what its definition declares and no message ever had.
+    """
     from signalbook import pipeline
 
     with working("reading") as progress:
@@ -173,7 +156,9 @@ def compact(
     ] = 256,
     as_json: JsonOption = False,
 ) -> None:
-    """Compact tables."""
+    """Make few large files of the many small ones that batches leave, table by table. A batch that is landed in the
+    same output is waited for, a minute at most; killed, it is completed or forgotten by whatever works there next.
+    """
     from signalbook import pipeline
 
     with working("looking for small files") as shown:
@@ -209,7 +194,9 @@ def views(
     ] = "default",
     as_json: JsonOption = False,
 ) -> None:
-    """Print statements that make views."""
+    """Print the SQL of a view for each message definition, over all of its tables: a definition has several once its
+    columns changed in a way that no table can follow.
+    """
     from signalbook import pipeline
 
     for view in pipeline.views(output, tuple(definition or ()), catalog):
@@ -219,7 +206,10 @@ def views(
 def metrics(
     output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")], pipeline: PipelineOption = None
 ) -> None:
-    """Print metrics."""
+    """Print the metrics of all batches that were committed to an output folder, in Prometheus' text format.
+
+    To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port.
+    """
     from signalbook.pipeline import exposition
 
     sys.stdout.buffer.write(exposition(output, pipeline or ""))

@@ -314,6 +314,7 @@ class Client:
         )
         try:
             with closing(lines):
+                # Comments only keep the connection alive.
                 return any(line.startswith("data:") for line in _until(deadline, lines))
         except httpx.ReadTimeout:
             return False

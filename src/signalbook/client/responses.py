@@ -78,6 +78,7 @@ def document(response: httpx.Response) -> Document:
 def checked(response: httpx.Response) -> httpx.Response:
     """``response`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``."""
     status = response.status_code
+    # 303 says where a document is that the registry does not keep (R157).
     if response.is_success or status == HTTPStatus.SEE_OTHER:
         return response
     if status < HTTPStatus.BAD_REQUEST:

@@ -231,6 +231,7 @@ class Transport:
             for url, parameters in _LINK.findall(link):
                 if _NEXT.search(parameters):
                     following: str = urljoin(str(response.url), url)
+                    # Links are followed with the credentials for this server.
                     if urlsplit(following)[:2] != urlsplit(self.base_url)[:2]:
                         raise BadResponse(f"{response.url}: its next page is on another server: {following}")
                     return following

@@ -18,8 +18,6 @@ from signalbook.xid import Kind, Xid, XidError
 
 _SAME_URI: Final = 100
 """Versions that are looked at if several say that a URI is theirs."""
-
-
 _NEAR: Final = 64
 """How far below the last number given out the highest one is looked for by id: most schemas lose no Versions."""
 _HOLDERS: Final = 1000

@@ -29,6 +29,7 @@ def judge(step: Step, response: WireResponse, variables: Variables, *, exact_tit
 
 
 def _success(step: Step, response: WireResponse, variables: Variables) -> Iterator[Mismatch]:
+    # After another status the rest would only be noise: one mismatch says it.
     if step.status and response.status not in step.status:
         yield _wrong_status(" or ".join(map(str, step.status)), response)
         return

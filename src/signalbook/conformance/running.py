@@ -137,6 +137,7 @@ class ConformanceSession:
     @contextmanager
     def _place(self, case: Case) -> Iterator[Variables]:
         """The variables of one case, with ids nobody else uses; cleans up what was made with them."""
+        # Other runs at the same time, and what broken ones left behind, do not get in the way.
         gid = f"kit-{self._token}-{next(self._numbers)}"
         variables = {**self._profile.variables, "gid": gid, "gid2": f"{gid}-b"}
         if "dirs" in variables:

@@ -67,6 +67,7 @@ class OutputFolder:
         return self._catalog().load_table(table).scan(wanted or AlwaysTrue(), columns, limit=most).to_arrow()
 
     def _catalog(self) -> SqlCatalog:
+        # Opened anew each time: a stream may commit to it meanwhile.
         return SqlCatalog(NAME, uri=f"sqlite:///{self.folder.absolute() / CATALOG}")
 
 

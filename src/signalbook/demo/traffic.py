@@ -36,6 +36,7 @@ REASONS: Final[dict[SeededFault | None, str]] = {
 def wrong_types(value: JSONObject) -> Iterator[JSONObject]:
     """Copies of ``value``, each with one top-level member turned into a number that nobody declares there."""
     for name, member in value.items():
+        # The action says which definition is meant.
         if name != "action" and isinstance(member, (dict, list, str)):
             yield {**value, name: -0.5}
 

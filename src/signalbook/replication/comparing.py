@@ -16,6 +16,7 @@ _OWN: Final = frozenset({"self", "shortself", "xid", "epoch"})
 _OF_VERSION: Final = _OWN | {
     "versionid",
     "isdefault",
+    # Each registry validates for itself.
     "formatvalidated",
     "formatvalidatedreason",
     "compatibilityvalidated",

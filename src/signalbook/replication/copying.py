@@ -140,6 +140,7 @@ class Copy:
             seen.add(xid.id)
             if self._has_type(xid):
                 self._group(xid, shown)
+        # The Group is gone at the source, and with it the one Resource that is copied.
         if self._link.scope.xid.kind is Kind.RESOURCE and not seen:
             self._one(self._link.scope.xid)
         if collection.group_type in self._there.groups():
@@ -216,6 +217,7 @@ class Copy:
             if current.get(f"{plural}count", 1):
                 for name, known in read_resources(self._target, there / plural, self._there):
                     self._remove(xid / plural / name, there / plural / name, known)
+        # What is to go has to be gone before it is asked what is left.
         self._writer.flush()
         left = self._target.find(there, deep=False)
         if left is None or not owned_by(left, self._link.source):

@@ -236,8 +236,6 @@ def _finish(links: Sequence[FollowedLink]) -> None:
 
 
 _REMEMBERED: Final = 10_000
-
-
 T = TypeVar("T", bound=Hashable)
 
 

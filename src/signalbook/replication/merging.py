@@ -130,6 +130,7 @@ class Merge:
 
     def _meta(self, admitted: bool) -> JSONObject:
         """What to write of the meta, ``admitted`` that a Version of the source may be there."""
+        # The meta speaks for all Versions: with some of the target's own among them it stays the target's.
         if not admitted or self.held or not self._whole or self.source.meta is None:
             return {}
         return difference(self._wanted_meta(), self._known_meta())

@@ -24,8 +24,6 @@ from signalbook.values import JSONObject
 
 HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
-
-
 CopyTarget = RemoteRegistry | LocalRegistry | CncfApi
 """What can be copied to."""
 
@@ -101,6 +99,7 @@ def link(
         source=known,
         target=target.url,
         scope=scope,
+        # Its APIs go with the URL that it is known by, not with the one it gives itself.
         bases={kind: known + base.removeprefix(source.url) for kind, base in source.bases().items()},
         authorities=tuple(authorities),
         partial=source.partial,

@@ -207,6 +207,7 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> 
                 failed(None)
                 replication.listen()
             pause = _FIRST_PAUSE
+        # Waiting does not help: there will be no feed later either.
         except NoHistory:
             raise
         except SignalbookError as error:

@@ -106,6 +106,7 @@ class CopyWriter:
             if len(pairs) == 1:
                 self._report.refuse(pairs[0][1], f"cannot be deleted: {reason}")
                 return
+            # Which of them is refused shows only one by one.
             for pair in pairs:
                 self._delete(collection, [pair])
             return
@@ -159,6 +160,7 @@ def _merge(place: JSONObject, body: JSONObject) -> None:
 
 
 def _weight(version: JSONObject) -> int:
+    # 200 for names, and values that are no text.
     return sum(len(value) for value in version.values() if isinstance(value, str)) + 200
 
 

@@ -97,6 +97,17 @@ class Statements:
         self.subscriptions = SubscriptionStatements(dialect)
 
 
+_COMPILED: Final[dict[type[Dialect], Statements]] = {}
+
+
+def _statements(dialect: Dialect) -> Statements:
+    """The statements in the words of this kind of database: to compile them takes longer than to open a store."""
+    kind = type(dialect)
+    if kind not in _COMPILED:
+        _COMPILED[kind] = Statements(dialect)
+    return _COMPILED[kind]
+
+
 class SqlReadTransaction:
     """``base.ReadTransaction``."""
 
@@ -154,7 +165,7 @@ class SqlStore:
     def __init__(self, dialect: Dialect, *, timeout: float) -> None:
         self._dialect = dialect
         self._timeout = timeout
-        self._statements = Statements(dialect)
+        self._statements = _statements(dialect)
         self._writing = threading.Lock()
         self._closed = False
         self._pool = QueuePool(

@@ -66,3 +66,23 @@ def test_the_file_of_a_subscription(place: Place, tmp_path: Path) -> None:
     place.until(lambda: place.state(wanted).delivered == 2)
     lines = (tmp_path / "a.jsonl").read_bytes().splitlines()
     assert [b'"subject":"/dirs/d%d"' % number in line for number, line in enumerate(lines, 1)] == [True, True]
+
+
+def test_a_file_goes_on_after_an_update(place: Place, tmp_path: Path) -> None:
+    """It belongs to one sink at a time: the one before is closed first"""
+    made = Deliveries(
+        place.engine, place.book, Head(place.engine.position), Settings(model="empty", sink_folder=str(tmp_path))
+    )
+    asked = Subscription(id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},))
+    with place.engine.writing() as session:
+        wanted = place.book.create(session, asked).subscription.id
+    made.start()
+    place.stack.callback(made.stop)
+    for number in range(3):
+        place.write(f"d{number}")
+        place.until(lambda number=number: place.state(wanted).delivered == number + 1)  # type: ignore[misc]
+        place.update(wanted, types=("io.xregistry.group.created",)[: number % 2])
+        made.changed(wanted)
+    place.write("e")
+    place.until(lambda: place.state(wanted).delivered == 4)
+    assert place.state(wanted).lasterror == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from queue import SimpleQueue
 
 import pytest
@@ -76,6 +77,8 @@ class RecordingSink:
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
         self.sent: list[JSONObject] = []
+        self.may_close = threading.Event()
+        self.may_close.set()
         self.closed = threading.Event()
 
     def send(self, events: Sequence[JSONObject]) -> None:
@@ -84,6 +87,7 @@ class RecordingSink:
             raise self.error
 
     def close(self) -> None:
+        self.may_close.wait(DEADLINE)
         self.closed.set()
 
 
@@ -146,6 +150,20 @@ class TestAttempts:
         self.made.close("s")
         assert self.sinks[0].closed.wait(DEADLINE)
         self.made.close("s")
+
+    def test_a_place_is_delivered_to_by_one_sink_at_a_time(self) -> None:
+        """Whichever subscription it is of; others do not wait for it"""
+        self.attempt()
+        slow = self.sinks[0]
+        slow.may_close.clear()
+        self.made.close("s")
+        self.made.send("t", Send(WANTED, NEW, ()))
+        self.made.send("u", Send(replace(WANTED, sink="file:b"), NEW, ()))
+        assert self.results.get(timeout=DEADLINE).id == "u"
+        assert not slow.closed.is_set()
+        slow.may_close.set()
+        assert self.results.get(timeout=DEADLINE).id == "t"
+        assert slow.closed.is_set()
 
     def test_only_so_many_stay_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(executor, "_MAX_OPEN", 2)

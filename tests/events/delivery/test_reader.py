@@ -43,6 +43,7 @@ class World:
         return self.outbox[after : after + limit]
 
     def commit(self, groups: str) -> None:
+        self.reader.committed()
         for group in groups:
             change = {"xid": f"/dirs/{group}", "entity": "group", "action": "updated", "changed": []}
             position = len(self.outbox) + 1

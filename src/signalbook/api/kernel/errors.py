@@ -25,8 +25,6 @@ _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
 # By default caches keep some errors, such as 404, for as long as they please (RFC9111 4.2.2).
 NO_STORE: Final[Header] = ("Cache-Control", "no-store")
-
-
 PROBLEM_TYPE: Final = "application/problem+json"
 _CONFLICTS: Final = frozenset({"compatibility_violation", "mismatched_version_attribute"})
 """What contradicts the versions there are (A-26), though xRegistry has no 409."""

@@ -343,8 +343,6 @@ def _has_uri(version: JSONObject, posted: Posted) -> bool:
 
 Read = Callable[[CatalogView, CatalogRequest], Response]
 Write = Callable[[CatalogWriter, CatalogRequest], Response]
-
-
 Routes = Mapping[str, CncfRoute[Read, Write]]
 
 

@@ -205,6 +205,7 @@ def _fits_metadata(name: str, template: JSONObject) -> bool:
     value = template.get("value")
     if name == SCHEMA and isinstance(value, str) and not is_uri_template(value):
         return False
+    # Messages of xRegistry are of CloudEvents 1.0 alone.
     if name == "specversion" and value not in (None, "", "1.0"):
         return False
     return _NAME.fullmatch(name) is not None and _short(template)
@@ -257,6 +258,7 @@ def _constant(field: MetaschemaField, template: JSONObject) -> JSON:
     if field.type in (STRING, BINARY):
         return value or None
     exact = typed(literal(template), field.type)
+    # Still a text: a template, where xRegistry wants a number or a truth value.
     return None if isinstance(exact, str) else exact
 
 
@@ -283,6 +285,7 @@ def _property_type(field: MetaschemaField, value: str, within: str) -> JSONObjec
     """The type to state with a ``value``, if it is not the model's default for it (J-13, J-17)."""
     if field.type in (TIMESTAMP, INTEGER) or field.place in _UNTYPED:
         return {}
+    # Some properties are templates unless they say otherwise: only what differs from that is stated.
     templated = field.place in _TEMPLATED - _STRINGS.get(within, frozenset())
     if is_simple(value):
         return {} if templated else {"type": "uritemplate"}

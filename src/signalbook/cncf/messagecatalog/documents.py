@@ -137,6 +137,7 @@ def document_findings(group: CatalogGroup, format: str, known: Collection[str]) 
         yield from definitions.definition_findings(format, posted)
         yield from definitions.relation_findings(posted, there)
         found = definitions.criteria(format, posted.definition)
+        # The first version decides what identifies the message.
         if fixed.setdefault(posted.id, found) != found:
             message = f"it is {found!r}, in another version {fixed[posted.id]!r}"
             yield posted.at(Finding(path="definition.attributes.type", rule="criteria", message=message))
@@ -211,6 +212,7 @@ def adopt_catalog_documents(sources: Sequence[SourceDocument]) -> list[SourceDoc
     registry's either are left out, which a repair tells. Raises ``DocumentError`` with every finding.
     """
     shapes = [shape_of(source.document) for source in sources]
+    # Without a catalog among them, it is not for this module to say what is no document.
     if not any(shapes):
         return list(sources)
     adopting = _Adoption()

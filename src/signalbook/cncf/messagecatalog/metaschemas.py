@@ -177,6 +177,7 @@ def mqtt_version(definition: dict[str, object]) -> str:
     """The version of MQTT that a definition (spelt as in 0.1) is for."""
     publish = definition.get("publish")
     stated = publish.get("mqttversion") if isinstance(publish, dict) else None
+    # Like the encoding, it may be written without an object around it.
     value = stated.get("value") if isinstance(stated, dict) else stated
     return value if isinstance(value, str) and value else MQTT_VERSION
 
@@ -198,6 +199,7 @@ _FAMILIES: Final = {AMQP.lower(): AMQP, MQTT.lower(): MQTT, NATS.lower(): NATS, 
 def format_of(group: Mapping[str, JSON]) -> str:
     """The format that a group of xRegistry has in the drafts: by its envelope, else its protocol, else its own word."""
     envelope, protocol, stated = (group.get(name) for name in ("envelope", "protocol", "format"))
+    # The envelope counts before the protocol: a CloudEvent over MQTT is a CloudEvent.
     if isinstance(envelope, str) and envelope:
         return CLOUDEVENTS if family(envelope) == CLOUDEVENTS.lower() else envelope
     if isinstance(protocol, str) and protocol:
@@ -264,6 +266,7 @@ def to_first_spelling(format: str, definition: JSONObject) -> JSONObject:
             for field, value in section.items()
             if value is not None and not _only_inline(field, value)
         }
+    # A section that lost all its fields goes, one that was empty before stays.
     return {name: section for name, section in flat.items() if section != {} or definition.get(name) == {}}
 
 

@@ -90,6 +90,7 @@ def render_content(format: str, id: str, number: int, message: JSONObject) -> Co
         return sent
     sections = sent_definition(format, message)
     document = sections
+    # Of an unknown format nothing is assumed, not even that its documents have an id.
     if format in KNOWN:
         document = {"id": id, "format": format, "version": number}
         if message.get("description"):

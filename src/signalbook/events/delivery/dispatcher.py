@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import Final, NamedTuple, Protocol
@@ -316,11 +317,13 @@ class Dispatcher:
         """Handle the messages there are, after waiting for the first one for so long at most."""
         try:
             message = self._inbox.get(timeout=seconds)
+        except Empty:
+            self._reader.committed()  # nobody says so here, but it costs little to look now and then
+            return
+        with suppress(Empty):
             while True:
                 self._handle(message)
                 message = self._inbox.get_nowait()
-        except Empty:
-            return
 
     def _handle(self, message: _Message) -> None:
         match message:
@@ -329,6 +332,7 @@ class Dispatcher:
                 self._give(message.id, message.event)
             case _Wake():
                 self._waking = False  # before reading: what is committed from here on wakes again
+                self._reader.committed()
             case _Hurry():
                 self._give(message.id, machine.Hurried())
             case _Changed():
@@ -410,6 +414,7 @@ class Dispatcher:
         self._term = term
         if term is not None:
             self._outdated = True
+            self._reader.committed()
             self._unlisten = self._head.listen(lambda _: self._wake())
 
     def _end_serving(self, event: Event) -> None:

@@ -69,6 +69,7 @@ POOLS: Final = {NEW: 8, QUICK: 16, SLOW: 16}
 _MAX_OPEN: Final = 200
 """Sinks that stay open: each may be a connection, of which a process may have only so many."""
 _CLOSING_THREADS: Final = 2
+_CLOSE_SECONDS: Final = 10.0
 
 OpenSink = Callable[[Subscription], Sink]
 
@@ -79,6 +80,13 @@ class AttemptResult(NamedTuple):
     id: str
     event: AttemptEnded | AttemptRefused
     sink: Sink | None
+
+
+class _IdleSink(NamedTuple):
+    """An open sink that is not in use, and the ``place`` that it delivers to."""
+
+    sink: Sink
+    place: str
 
 
 class AttemptExecutor:
@@ -94,10 +102,11 @@ class AttemptExecutor:
         self._ended = ended
         self._pools = {name: WorkerPool(name, threads) for name, threads in POOLS.items()}
         # Some sinks take seconds to close, which the dispatcher has no time for.
-        self._closing = WorkerPool("close", _CLOSING_THREADS)
-        self._under_way: dict[str, str] = {}
+        self._closers = WorkerPool("close", _CLOSING_THREADS)
+        self._closing: dict[str, threading.Event] = {}
+        self._under_way: dict[str, Send] = {}
         self._attempts: Counter[str] = Counter()
-        self._idle: OrderedDict[str, Sink] = OrderedDict()
+        self._idle: OrderedDict[str, _IdleSink] = OrderedDict()
 
     def has_room(self, pool: str) -> bool:
         """Whether a thread of ``pool`` has nothing to do."""
@@ -106,31 +115,42 @@ class AttemptExecutor:
     def send(self, id: str, attempt: Send) -> None:
         """Make an attempt for the subscription ``id``, which has none under way."""
         assert id not in self._under_way
-        self._under_way[id] = attempt.pool
+        self._under_way[id] = attempt
         self._attempts[attempt.pool] += 1
-        sink = self._idle.pop(id, None)
+        idle = self._idle.pop(id, None)
         self._close_surplus()
-        self._pools[attempt.pool].put(lambda: self._attempt(id, attempt, sink))
+        sink, closing = idle.sink if idle else None, self._closing.get(attempt.subscription.sink)
+        self._pools[attempt.pool].put(lambda: self._attempt(id, attempt, sink, closing))
 
     def take_back(self, result: AttemptResult) -> None:
         """An attempt has ended: its thread is free, and its sink stays open for the next one."""
-        self._attempts[self._under_way.pop(result.id)] -= 1
+        attempt = self._under_way.pop(result.id)
+        self._attempts[attempt.pool] -= 1
         if result.sink is not None:
-            self._idle[result.id] = result.sink
+            self._idle[result.id] = _IdleSink(result.sink, attempt.subscription.sink)
             self._close_surplus()
 
     def close(self, id: str) -> None:
         """Close the sink of a subscription, if it is open and not in use."""
-        sink = self._idle.pop(id, None)
-        if sink is not None:
-            self._closing.put(lambda: _close(sink))
+        idle = self._idle.pop(id, None)
+        if idle is None:
+            return
+        closed = threading.Event()
+        self._closing = {place: each for place, each in self._closing.items() if not each.is_set()}
+        self._closing[idle.place] = closed
+
+        def close() -> None:
+            _close(idle.sink)
+            closed.set()
+
+        self._closers.put(close)
 
     def finish(self) -> None:
         """End the threads, without waiting for attempts that are under way, and close the other sinks."""
-        for pool in (*self._pools.values(), self._closing):
+        for pool in (*self._pools.values(), self._closers):
             pool.close()
-        for sink in self._idle.values():
-            _close(sink)
+        for idle in self._idle.values():
+            _close(idle.sink)
         self._idle.clear()
 
     def _close_surplus(self) -> None:
@@ -138,7 +158,10 @@ class AttemptExecutor:
         while self._idle and len(self._idle) + len(self._under_way) > _MAX_OPEN:
             self.close(next(iter(self._idle)))
 
-    def _attempt(self, id: str, attempt: Send, sink: Sink | None) -> None:
+    def _attempt(self, id: str, attempt: Send, sink: Sink | None, closing: threading.Event | None) -> None:
+        if sink is None and closing is not None:
+            # A file, for one, belongs to one sink at a time: that of an update waits for the one before it.
+            closing.wait(_CLOSE_SECONDS)
         # Asked here again, as late as can be: the thread may have got no time for longer than the lease lasts.
         if not self._may():
             self._ended(AttemptResult(id, AttemptRefused(), sink))

@@ -33,6 +33,7 @@ class DeliveryReader:
     def __init__(self, outbox: ReadOutbox, deliveries: Mapping[str, Delivery]) -> None:
         self.cursor = 0
         self._outbox = outbox
+        self._unread = True
         self._deliveries = deliveries
         self._selections: dict[str, Selection] = {}
         self._indexes: dict[str, tuple[EventDialect, InterestIndex[str]]] = {}
@@ -41,6 +42,10 @@ class DeliveryReader:
         self._behind: dict[str, int] = {}
         # Those behind that may have room, as a set that keeps its order: thousands may wait for dead sinks.
         self._may_have_room: dict[str, None] = {}
+
+    def committed(self) -> None:
+        """There may be changes behind the cursor."""
+        self._unread = True
 
     def add(self, id: str, selection: Selection, position: int) -> None:
         """Read for a delivery, behind ``position``."""
@@ -79,7 +84,11 @@ class DeliveryReader:
 
     def read_current(self) -> dict[str, EventsRead] | None:
         """Read a window for the current deliveries; who gets something of it. None if there was nothing to read."""
-        records = self._outbox(self.cursor, WINDOW) if self._current else ()
+        # Each attempt that ends makes the dispatcher look here: without this it would cost two reads of the outbox.
+        if not self._unread or not self._current:
+            return None
+        records = self._outbox(self.cursor, WINDOW)
+        self._unread = bool(records)
         if not records:
             return None
         found, full = self._sort(records, self._current)

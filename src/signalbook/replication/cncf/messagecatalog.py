@@ -96,6 +96,7 @@ class MessageCatalog(_Catalog):
         if not isinstance(found, list) or not found:
             return
         reading = documents.CatalogReader()
+        # The last version says what is common to all. They are read as the one document that they make.
         shared = {name: value for name, value in found[-1].items() if name not in _SERVER}
         document = {
             "id": group,

@@ -322,6 +322,7 @@ class CncfCopy:
 
     def _resource(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
         uris: set[str] = set()
+        # The oldest first: the target counts versions as they come.
         for name, version in sorted(read_versions(self._source, xid, known, self._types), key=_age):
             copied = self._link.copy(version, xid / "versions" / name, named=True)
             uris.add(str(copied["globaluri"]))
@@ -333,6 +334,7 @@ class CncfCopy:
             self._report.skip(xid, reason)
         elif reason := self._link.bars(version, xid):
             self._report.refuse(xid, reason)
+        # By its URI: the number at the target is the target's own.
         elif self._target.holds(str(copied["globaluri"])):
             self._report.count(CopyOutcome.UNCHANGED, Kind.VERSION)
         else:
@@ -351,6 +353,7 @@ class CncfCopy:
     def _prune(self, there: Xid, uris: set[str]) -> None:
         """Delete versions under the source's authority that it does not have (D-9)."""
         group, member = draft_id(there.group_id), draft_id(there.resource_id)
+        # All of them first: deleting while they are listed might skip some.
         for number, version in list(self._target.versions(group, member)):
             path = str(API_PATHS[self._kind](there / "versions" / str(number)))
             named = str(version.get("globaluri") or path)

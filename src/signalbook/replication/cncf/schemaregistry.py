@@ -53,6 +53,7 @@ class SchemaRegistry(CncfApi):
             raise Refusal("its document is kept elsewhere, which the CNCF draft cannot express")
         said = {"Authority": version.get("authority"), "Id": version.get("globaluri")}
         values = {"Description": version.get("description"), "Format": self._format(group, version)}
+        # URIs go as they are, texts percent-encoded.
         headers = {f"Schema-{name}": str(value) for name, value in said.items() if value}
         headers |= {f"Schema-{name}": quote(str(value), safe=" /:;,") for name, value in values.items() if value}
         if version.get("contenttype"):
