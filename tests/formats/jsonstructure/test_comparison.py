@@ -10,7 +10,7 @@ import pytest
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import RULES, SchemaText, rules, violations
 from signalbook.formats.jsonstructure import FORMAT
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSON, JSONObject, dump_json, parse_json
 
 DRAFT = "JsonStructure/draft-04"
 HEAD = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/doc", "name": "Doc"}
@@ -272,6 +272,39 @@ def test_imports_are_not_followed() -> None:
     imported = text(type="string", **{"$import": "https://example.com/other"})
     with pytest.raises(SchemaError, match="imports"):
         FORMAT.differences(imported, text(type="string"))
+
+
+EDITS: list[tuple[list[str], JSON, str | None, str | None]] = [
+    # where, the new value there, what backward breaks, what forward breaks
+    (["properties", "id", "type"], "double", None, "type_narrowed"),
+    (["properties", "id", "type"], "int64", "type_changed", "type_changed"),
+    (["properties", "id", "description"], "a key", None, None),
+    (["properties", "more"], TEXT, None, "property_removed_from_closed_content_model"),
+    (["required"], [], None, "required_added"),
+    (["required"], ["id", "note"], "required_added", None),
+    (["additionalProperties"], True, None, "additional_properties_removed"),
+    (["properties", "note", "maxLength"], 10, "max_length_decreased", None),
+    (["properties", "kind", "enum"], ["a", "b", "c"], None, "enum_narrowed"),
+    (["properties", "lines", "items", "type"], ["int32", "null"], None, "type_changed"),
+    (["properties", "lines", "type"], "set", "unique_items_added", None),
+    (["properties", "pay", "choices", "app"], TEXT, None, "choice_removed"),
+]
+ORDER: JSONObject = closed(
+    ["id"], id=INT, note={"type": "string", "maxLength": 20}, kind={"type": "string", "enum": ["a", "b"]},
+    lines={"type": "array", "items": INT},
+    pay={"type": "choice", "choices": {"card": TEXT, "cash": {"type": "boolean"}}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "value", "backward", "forward"), EDITS)
+def test_single_edits(place: list[str], value: JSON, backward: str | None, forward: str | None) -> None:
+    after = parse_json(dump_json(ORDER))
+    inner = after
+    for name in place[:-1]:
+        inner = inner[name]
+    inner[place[-1]] = value
+    for broken, direction in ((backward, "backward"), (forward, "forward")):
+        assert [rule for _, rule in why(after, ORDER, direction)] == ([broken] if broken else [])
 
 
 def test_hostile_documents_end_soon() -> None:

@@ -333,6 +333,56 @@ def test_open_content() -> None:
     ]
 
 
+ORDER = """
+<xs:element name="order" type="Order"/>
+<xs:complexType name="Order"><xs:sequence>
+  <xs:element name="id" type="xs:int"/>
+  <xs:element name="note" type="xs:string" minOccurs="0"/>
+  <xs:element name="line" maxOccurs="unbounded"><xs:complexType>
+    <xs:sequence><xs:element name="sku" type="Sku"/><xs:element name="price" type="Price"/></xs:sequence>
+    <xs:attribute name="count" type="xs:short" use="required"/><xs:attribute name="unit" type="Unit" default="kg"/>
+  </xs:complexType></xs:element>
+  <xs:choice><xs:element name="card" type="xs:token"/><xs:element name="cash" type="xs:boolean"/></xs:choice>
+</xs:sequence></xs:complexType>
+<xs:simpleType name="Sku"><xs:restriction base="xs:token"><xs:pattern value="[A-Z]{3}"/>
+</xs:restriction></xs:simpleType>
+<xs:simpleType name="Price"><xs:restriction base="xs:decimal"><xs:fractionDigits value="2"/>
+</xs:restriction></xs:simpleType>
+<xs:simpleType name="Unit"><xs:restriction base="xs:token"><xs:enumeration value="kg"/><xs:enumeration value="m"/>
+</xs:restriction></xs:simpleType>
+"""
+EDITS: list[tuple[str, str, str | None, str | None]] = [
+    # what is replaced, by what, what backward breaks, what forward breaks
+    ('name="id" type="xs:int"', 'name="id" type="xs:long"', None, "minimum_increased"),
+    ('name="id" type="xs:int"', 'name="id" type="xs:string"', None, "type_changed"),
+    ('name="id" type="xs:int"', 'name="id" type="xs:int" nillable="true"', None, "nillable_removed"),
+    ('name="id" type="xs:int"', 'name="key" type="xs:int"', "element_removed", "element_removed"),
+    ('type="xs:string" minOccurs="0"', 'type="xs:string"', "element_unexpected", None),
+    ('type="xs:string" minOccurs="0"', 'type="xs:string" minOccurs="0" maxOccurs="2"', None, "max_occurs_decreased"),
+    ('name="line" maxOccurs="unbounded"', 'name="line" maxOccurs="99"', "max_occurs_decreased", None),
+    ("<xs:choice>", '<xs:choice minOccurs="0">', None, "min_occurs_increased"),
+    ("<xs:choice>", '<xs:choice><xs:element name="app" type="xs:token"/>', None, "element_removed"),
+    ("</xs:choice>", '</xs:choice><xs:element name="tip" type="xs:int" minOccurs="0"/>', None, "element_removed"),
+    ("</xs:choice>", '</xs:choice><xs:element name="tip" type="xs:int"/>', "element_required", "element_removed"),
+    ('type="xs:short" use="required"', 'type="xs:short"', None, "attribute_required"),
+    ('type="xs:short" use="required"', 'type="xs:byte" use="required"', "minimum_increased", None),
+    ('default="kg"', 'default="m"', "default_changed", "default_changed"),
+    ('default="kg"', "", "default_changed", None),
+    ('<xs:enumeration value="m"/>', '<xs:enumeration value="m"/><xs:enumeration value="l"/>', None, "enumeration_narrowed"),  # noqa: E501
+    ('<xs:enumeration value="m"/>', "", "enumeration_narrowed", None),
+    ('<xs:pattern value="[A-Z]{3}"/>', "", None, "pattern_added"),
+    ('<xs:fractionDigits value="2"/>', '<xs:fractionDigits value="3"/>', None, "fraction_digits_decreased"),
+    ('name="Order"><xs:sequence>', 'name="Order" mixed="true"><xs:sequence>', None, "mixed_removed"),
+    ("</xs:simpleType>", "</xs:simpleType><!-- more -->", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "backward", "forward"), EDITS)
+def test_single_edits(before: str, after: str, backward: str | None, forward: str | None) -> None:
+    assert before in ORDER
+    check(text(ORDER), text(ORDER.replace(before, after, 1)), backward, forward)
+
+
 def test_hostile_schemas_end_soon() -> None:
     """Ranges in ranges, many all-groups' orders, and many types in each other."""
     nested = A

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from signalbook.formats import inclusion
 from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.values import Finding
@@ -58,7 +59,11 @@ class XsdFormat:
             documents.build(self._version(side.format), documents.gather(side.document, side.resolve)).schema
             for side in (reader, writer)
         )
-        return comparison.differences(new, old, paths.roots)
+        try:
+            return comparison.differences(new, old, paths.roots)
+        except documents.FAILED as error:
+            # The library's objects may do anything with a schema that nobody thought of; a guess is never an answer.
+            return [inclusion.undecided("", f"comparing failed: {error or type(error).__name__}")]
 
     def _version(self, format: str) -> str:
         return "1.0" if self.canonical(format) == "XSD/1.0" else "1.1"
