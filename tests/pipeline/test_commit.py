@@ -9,7 +9,7 @@ from typing import cast
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.shelf import NOON, Shelf
+from tests.pipeline.lake import NOON, Lake
 
 from signalbook.messages import Policy
 from signalbook.pipeline.commit import Withdrawn, complete_unfinished, land
@@ -24,46 +24,46 @@ COLUMNS = {"a": pa.int32()}
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def lake(tmp_path: Path) -> Lake:
     """A row, and a dead letter."""
-    shelf = Shelf(tmp_path / "lake", "iceberg")
-    shelf.put([{"a": 1}], COLUMNS)
-    shelf.put([{"a": 2}], COLUMNS, DEAD_LETTERS)
-    return shelf
+    lake = Lake(tmp_path / "lake", "iceberg")
+    lake.put([{"a": 1}], COLUMNS)
+    lake.put([{"a": 2}], COLUMNS, DEAD_LETTERS)
+    return lake
 
 
-def replayed(shelf: Shelf) -> JournalEntry:
+def replayed(lake: Lake) -> JournalEntry:
     """A prepared batch that lands the letter."""
-    letters = tuple(shelf.journal.files()[DEAD_LETTERS])
-    batch = replace(shelf.prepared([{"a": 2}], COLUMNS), removed=letters)
-    shelf.journal.prepare(batch)
+    letters = tuple(lake.journal.files()[DEAD_LETTERS])
+    batch = replace(lake.prepared([{"a": 2}], COLUMNS), removed=letters)
+    lake.journal.prepare(batch)
     return batch
 
 
-def test_what_loses_files_comes_first(shelf: Shelf) -> None:
-    shelf.commit(replayed(shelf))
-    assert (shelf.rows(), shelf.rows(DEAD_LETTERS)) == ([{"a": 1}, {"a": 2}], [])
+def test_what_loses_files_comes_first(lake: Lake) -> None:
+    lake.commit(replayed(lake))
+    assert (lake.rows(), lake.rows(DEAD_LETTERS)) == ([{"a": 1}, {"a": 2}], [])
 
 
 @pytest.mark.parametrize("died", [False, True])
-def test_letters_that_someone_took_away_stop_nothing(shelf: Shelf, died: bool) -> None:
+def test_letters_that_someone_took_away_stop_nothing(lake: Lake, died: bool) -> None:
     """Before, the batch stayed prepared for ever, and nothing else could land."""
-    batch = replayed(shelf)
-    IcebergTables(shelf.output).catalog.drop_table(("signalbook", "dead_letters"))
+    batch = replayed(lake)
+    IcebergTables(lake.output).catalog.drop_table(("signalbook", "dead_letters"))
     if died:
-        complete_unfinished(shelf.journal, lambda _: None)
+        complete_unfinished(lake.journal, lambda _: None)
     else:
         with pytest.raises(Withdrawn, match=r"signalbook\.dead_letters was changed by someone else.*: run it again"):
-            shelf.commit(batch)
-    assert shelf.journal.unfinished() == []
-    shelf.put([{"a": 3}], COLUMNS)
-    assert shelf.rows() == [{"a": 1}, {"a": 3}]
+            lake.commit(batch)
+    assert lake.journal.unfinished() == []
+    lake.put([{"a": 3}], COLUMNS)
+    assert lake.rows() == [{"a": 1}, {"a": 3}]
 
 
-def test_tables_of_another_format_that_came_meanwhile(shelf: Shelf) -> None:
+def test_tables_of_another_format_that_came_meanwhile(lake: Lake) -> None:
     """A stream may have begun when there was nothing yet."""
     attempt = Attempt(
-        journal=shelf.journal,
+        journal=lake.journal,
         batch_id="b",
         intake=Intake(source="kafka", origin="o"),
         snapshot=Snapshot(messages={}, schemas={}, selected=()),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
-from tests.pipeline.shelf import KINDS, NOON, ORDER, XID, Shelf
+from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake
 
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
@@ -20,51 +20,51 @@ INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 SECOND = ORDER.numbered(2)
 
 
-def loaded(shelf: Shelf) -> Table:
-    tables = IcebergTables(shelf.output)
+def loaded(lake: Lake) -> Table:
+    tables = IcebergTables(lake.output)
     return tables.catalog.load_table(tables.identifier(ORDER))
 
 
 @pytest.fixture(params=KINDS)
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
-    return Shelf.of(request.param, tmp_path / "lake", request)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    return Lake.of(request.param, tmp_path / "lake", request)
 
 
 @pytest.fixture(params=["iceberg", "rest"])
-def iceberg(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
-    return Shelf.of(request.param, tmp_path / "lake", request)
+def iceberg(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    return Lake.of(request.param, tmp_path / "lake", request)
 
 
 @pytest.fixture
-def parquet(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "lake", "parquet")
+def parquet(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake", "parquet")
 
 
-def test_a_table_takes_new_columns_and_does_without_old_ones(shelf: Shelf) -> None:
-    assert shelf.put([{"a": 1, "b": "x"}], {"a": INT, "b": TEXT}) == ORDER
-    assert shelf.put([{"a": 2, "c": "y"}], {"a": INT, "c": TEXT}) == ORDER
-    assert shelf.rows() == [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": "y"}]
-    assert [name for name in shelf.tables.columns(ORDER).names if name != "_landed_at"] == ["a", "b", "c"]
+def test_a_table_takes_new_columns_and_does_without_old_ones(lake: Lake) -> None:
+    assert lake.put([{"a": 1, "b": "x"}], {"a": INT, "b": TEXT}) == ORDER
+    assert lake.put([{"a": 2, "c": "y"}], {"a": INT, "c": TEXT}) == ORDER
+    assert lake.rows() == [{"a": 1, "b": "x", "c": None}, {"a": 2, "b": None, "c": "y"}]
+    assert [name for name in lake.tables.columns(ORDER).names if name != "_landed_at"] == ["a", "b", "c"]
 
 
-def test_what_a_table_cannot_take_goes_to_the_next(shelf: Shelf) -> None:
+def test_what_a_table_cannot_take_goes_to_the_next(lake: Lake) -> None:
     """Once there, a definition that goes back to its old columns finds its old table."""
-    assert shelf.put([{"a": 1}], {"a": INT}) == ORDER
-    assert shelf.put([{"a": "x"}], {"a": TEXT}) == SECOND
-    assert shelf.put([{"a": "y", "b": 1}], {"a": TEXT, "b": INT}) == SECOND
-    assert shelf.put([{"a": 2}], {"a": INT}) == ORDER
-    assert shelf.put([{"a": 0.5}], {"a": pa.float64()}) == ORDER.numbered(3)
-    assert (len(shelf.rows()), len(shelf.rows(SECOND))) == (2, 2)
-    assert {definition_of(table) for table in shelf.tables.versions(ORDER)} == {XID}
+    assert lake.put([{"a": 1}], {"a": INT}) == ORDER
+    assert lake.put([{"a": "x"}], {"a": TEXT}) == SECOND
+    assert lake.put([{"a": "y", "b": 1}], {"a": TEXT, "b": INT}) == SECOND
+    assert lake.put([{"a": 2}], {"a": INT}) == ORDER
+    assert lake.put([{"a": 0.5}], {"a": pa.float64()}) == ORDER.numbered(3)
+    assert (len(lake.rows()), len(lake.rows(SECOND))) == (2, 2)
+    assert {definition_of(table) for table in lake.tables.versions(ORDER)} == {XID}
 
 
-def test_names_that_begin_alike_are_not_taken_for_versions(shelf: Shelf) -> None:
+def test_names_that_begin_alike_are_not_taken_for_versions(lake: Lake) -> None:
     for xid in (XID, f"{XID}@2", f"{XID}s", f"{XID}@v2"):
-        shelf.put([{"a": 1}], {"a": INT}, table_name(xid))
-    assert shelf.tables.versions(ORDER) == [ORDER]
+        lake.put([{"a": 1}], {"a": INT}, table_name(xid))
+    assert lake.tables.versions(ORDER) == [ORDER]
 
 
-def test_iceberg_promotes_types_in_place(iceberg: Shelf) -> None:
+def test_iceberg_promotes_types_in_place(iceberg: Lake) -> None:
     """Old files are read as the wider type, and narrow ones may still come."""
     narrow, wide = pa.decimal128(9, 2), pa.decimal128(12, 2)
     nested = pa.struct([("m", INT)]), pa.struct([("m", LONG), ("n", TEXT)])
@@ -76,44 +76,44 @@ def test_iceberg_promotes_types_in_place(iceberg: Shelf) -> None:
     assert iceberg.tables.columns(ORDER).field("d").type == wide
 
 
-def test_parquet_never_mixes_types(parquet: Shelf) -> None:
+def test_parquet_never_mixes_types(parquet: Lake) -> None:
     """Readers that merge what files say refuse two types of one column, those that do not take the first."""
     assert parquet.put([{"a": 1}], {"a": INT}) == ORDER
     assert parquet.put([{"a": 2**40}], {"a": LONG}) == SECOND
 
 
-def test_a_repeated_commit_repeats_the_choice(shelf: Shelf) -> None:
+def test_a_repeated_commit_repeats_the_choice(lake: Lake) -> None:
     """As after a death between the commit of a table and the journal's word of it."""
-    shelf.put([{"a": 1}], {"a": INT})
-    batch = shelf.prepared([{"a": "x"}], {"a": TEXT})
+    lake.put([{"a": 1}], {"a": INT})
+    batch = lake.prepared([{"a": "x"}], {"a": TEXT})
     assert {file.table for file in batch.files} == {SECOND}
-    shelf.tables.commit(batch, SECOND)
-    complete_unfinished(shelf.journal, lambda _: None)
-    assert (shelf.rows(SECOND), shelf.journal.unfinished()) == ([{"a": "x"}], [])
+    lake.tables.commit(batch, SECOND)
+    complete_unfinished(lake.journal, lambda _: None)
+    assert (lake.rows(SECOND), lake.journal.unfinished()) == ([{"a": "x"}], [])
 
 
-def test_columns_tell_what_they_are(shelf: Shelf) -> None:
+def test_columns_tell_what_they_are(lake: Lake) -> None:
     """Descriptions follow the definition, nested ones too."""
     for word in ("old", "new"):
         member = pa.field("m", INT, metadata={"doc": f"{word} member"})
         columns = pa.schema([pa.field("s", pa.struct([member]), metadata={"doc": f"{word} column"})])
-        shelf.put([{"s": {"m": 1}}], columns)
-    found = shelf.tables.columns(ORDER).field("s")
+        lake.put([{"s": {"m": 1}}], columns)
+    found = lake.tables.columns(ORDER).field("s")
     assert found.metadata == {b"doc": b"new column"}
-    if shelf.table_format == "iceberg":
-        table = loaded(shelf)
+    if lake.table_format == "iceberg":
+        table = loaded(lake)
         assert table.schema().find_field("s.m").doc == "new member"
 
 
-def test_a_day_is_a_partition(shelf: Shelf) -> None:
-    shelf.put([{"a": 1}], {"a": INT})
-    shelf.at(NOON + timedelta(days=1)).put([{"a": 2}], {"a": INT})
-    assert len(shelf.rows()) == 2
-    folders = {path.parent.name for path in shelf.output.rglob("*.parquet")}
+def test_a_day_is_a_partition(lake: Lake) -> None:
+    lake.put([{"a": 1}], {"a": INT})
+    lake.at(NOON + timedelta(days=1)).put([{"a": 2}], {"a": INT})
+    assert len(lake.rows()) == 2
+    folders = {path.parent.name for path in lake.output.rglob("*.parquet")}
     assert folders == {"landed_on=2026-11-21", "landed_on=2026-11-22"}
 
 
-def test_the_days_of_iceberg_prune_files(iceberg: Shelf) -> None:
+def test_the_days_of_iceberg_prune_files(iceberg: Lake) -> None:
     for days in range(3):
         iceberg.at(NOON + timedelta(days=days)).put([{"a": days}], {"a": INT})
     table = loaded(iceberg)
@@ -122,31 +122,31 @@ def test_the_days_of_iceberg_prune_files(iceberg: Shelf) -> None:
     assert len(tasks) == 1
 
 
-def test_tables_stay_as_they_were_made(shelf: Shelf) -> None:
+def test_tables_stay_as_they_were_made(lake: Lake) -> None:
     """Spark does not see files that lie beside folders of days."""
     for first, then in (("none", "day"), ("day", "none")):
         table = ORDER if first == "none" else ORDER.numbered(2)
         columns = {"a": INT if first == "none" else TEXT}
         for partition in (first, then):
-            shelf.partition = "day" if partition == "day" else "none"
-            assert shelf.put([{"a": None}], columns) == table
+            lake.partition = "day" if partition == "day" else "none"
+            assert lake.put([{"a": None}], columns) == table
     assert [
-        len({path.parent for path in shelf.output.rglob(f"{table}/**/*.parquet")}) for table in ("order", "order@2")
+        len({path.parent for path in lake.output.rglob(f"{table}/**/*.parquet")}) for table in ("order", "order@2")
     ] == [1, 1]
 
 
-def test_dead_letters_have_one_table(shelf: Shelf) -> None:
-    shelf.put([{"reason": "x"}], {"reason": TEXT}, DEAD_LETTERS)
+def test_dead_letters_have_one_table(lake: Lake) -> None:
+    lake.put([{"reason": "x"}], {"reason": TEXT}, DEAD_LETTERS)
     with pytest.raises(PipelineError, match=r"signalbook\.dead_letters was changed by someone else: column reason is"):
-        shelf.put([{"reason": 1}], {"reason": INT}, DEAD_LETTERS)
+        lake.put([{"reason": 1}], {"reason": INT}, DEAD_LETTERS)
 
 
-def test_a_table_may_be_dropped_to_begin_anew(shelf: Shelf) -> None:
-    shelf.put([{"a": 1}], {"a": INT})
-    if shelf.table_format == "iceberg":
-        tables = IcebergTables(shelf.output)
+def test_a_table_may_be_dropped_to_begin_anew(lake: Lake) -> None:
+    lake.put([{"a": 1}], {"a": INT})
+    if lake.table_format == "iceberg":
+        tables = IcebergTables(lake.output)
         tables.catalog.drop_table(tables.identifier(ORDER))
     else:
-        shutil.rmtree(shelf.output / "tables/shop/order")
-    assert shelf.put([{"a": "x"}], {"a": TEXT}) == ORDER
-    assert shelf.rows() == [{"a": "x"}]
+        shutil.rmtree(lake.output / "tables/shop/order")
+    assert lake.put([{"a": "x"}], {"a": TEXT}) == ORDER
+    assert lake.rows() == [{"a": "x"}]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.shelf import KINDS, NOON, ORDER, XID, Shelf
+from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
@@ -26,57 +26,57 @@ INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 
 
 @pytest.fixture(params=KINDS)
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     """Six rows in three files of one day and one of another, with different columns."""
-    shelf = Shelf.of(request.param, tmp_path / "lake", request)
+    lake = Lake.of(request.param, tmp_path / "lake", request)
     for number in range(3):
-        shelf.put([{"a": 2 * number}, {"a": 2 * number + 1}], {"a": INT})
-    shelf.put([{"a": 7, "b": "x"}], {"a": INT, "b": TEXT})
-    shelf.at(NOON + timedelta(days=1)).put([{"a": 8}], {"a": INT})
-    return shelf
+        lake.put([{"a": 2 * number}, {"a": 2 * number + 1}], {"a": INT})
+    lake.put([{"a": 7, "b": "x"}], {"a": INT, "b": TEXT})
+    lake.at(NOON + timedelta(days=1)).put([{"a": 8}], {"a": INT})
+    return lake
 
 
 def quiet(_: Progress) -> None:
     pass
 
 
-def names(shelf: Shelf) -> list[str]:
-    return [file.name for file in shelf.journal.files()[ORDER]]
+def names(lake: Lake) -> list[str]:
+    return [file.name for file in lake.journal.files()[ORDER]]
 
 
-def test_neighbours_of_a_day_become_one_file(shelf: Shelf) -> None:
-    before = shelf.rows()
-    (done,) = compact(shelf.output, (), TARGET, quiet)
+def test_neighbours_of_a_day_become_one_file(lake: Lake) -> None:
+    before = lake.rows()
+    (done,) = compact(lake.output, (), TARGET, quiet)
     assert (done.table, done.files_before, done.files_after, done.rows) == (ORDER, 4, 1, 7)
-    assert shelf.rows() == before
-    assert [name.partition("/")[0] for name in sorted(names(shelf))] == ["landed_on=2026-11-21", "landed_on=2026-11-22"]
-    assert compact(shelf.output, [XID], TARGET, quiet) == []
-    assert len(list(shelf.journal.committed())) == 5
+    assert lake.rows() == before
+    assert [name.partition("/")[0] for name in sorted(names(lake))] == ["landed_on=2026-11-21", "landed_on=2026-11-22"]
+    assert compact(lake.output, [XID], TARGET, quiet) == []
+    assert len(list(lake.journal.committed())) == 5
 
 
-def test_landing_goes_on_after_it(shelf: Shelf) -> None:
-    compact(shelf.output, (), TARGET, quiet)
-    shelf.put([{"a": 9, "c": 1}], {"a": INT, "c": INT})
-    compact(shelf.output, (), TARGET, quiet)
-    assert [row["a"] for row in shelf.rows()] == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-    assert {len(paths) for paths in shelf.journal.tables().values()} == {2}
+def test_landing_goes_on_after_it(lake: Lake) -> None:
+    compact(lake.output, (), TARGET, quiet)
+    lake.put([{"a": 9, "c": 1}], {"a": INT, "c": INT})
+    compact(lake.output, (), TARGET, quiet)
+    assert [row["a"] for row in lake.rows()] == [0, 1, 2, 3, 4, 5, 7, 8, 9]
+    assert {len(paths) for paths in lake.journal.tables().values()} == {2}
 
 
-def test_no_file_grows_beyond_the_target(shelf: Shelf) -> None:
-    size = max(file.bytes for file in shelf.journal.files()[ORDER])
-    compact(shelf.output, (), 2 * size, quiet)
-    assert len(names(shelf)) == 3
-    assert len(shelf.rows()) == 8
+def test_no_file_grows_beyond_the_target(lake: Lake) -> None:
+    size = max(file.bytes for file in lake.journal.files()[ORDER])
+    compact(lake.output, (), 2 * size, quiet)
+    assert len(names(lake)) == 3
+    assert len(lake.rows()) == 8
 
 
-def test_row_groups_are_written_as_they_fill(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_command, "ROW_GROUP_BYTES", 1)
-    compact(shelf.output, (), TARGET, quiet)
-    made = next(path for path in shelf.journal.tables()[ORDER] if "compact-" in path.name)
+    compact(lake.output, (), TARGET, quiet)
+    made = next(path for path in lake.journal.tables()[ORDER] if "compact-" in path.name)
     assert pq.ParquetFile(made).num_row_groups == 4
 
 
-def dying(shelf: Shelf, stage: str) -> int:
+def dying(lake: Lake, stage: str) -> int:
     """How a process ended that compacted tables and was killed at a stage: a child of this one, which is quick.
 
     The library of Delta does not work in those.
@@ -86,12 +86,12 @@ def dying(shelf: Shelf, stage: str) -> int:
         if progress.stage == stage:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    if shelf.table_format == "delta":
-        return subprocess.run([sys.executable, "-c", _DIE, shelf.output, stage], check=False).returncode
+    if lake.table_format == "delta":
+        return subprocess.run([sys.executable, "-c", _DIE, lake.output, stage], check=False).returncode
     pid = os.fork()
     if pid == 0:
         try:
-            compact(shelf.output, (), TARGET, die)
+            compact(lake.output, (), TARGET, die)
         finally:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -111,81 +111,81 @@ compact(Path(sys.argv[1]), (), TARGET, die)
 
 
 @pytest.mark.parametrize("stage", ["compacting", "prepared", "committing", "committed"])
-def test_a_killed_compaction_is_completed_or_forgotten(shelf: Shelf, stage: str) -> None:
-    before = shelf.rows()
-    assert dying(shelf, stage) == -signal.SIGKILL
-    complete_unfinished(shelf.journal, quiet)
-    assert shelf.rows() == before
-    assert len(names(shelf)) == (5 if stage == "compacting" else 2)
-    assert not list(shelf.output.glob(".staging/*"))
+def test_a_killed_compaction_is_completed_or_forgotten(lake: Lake, stage: str) -> None:
+    before = lake.rows()
+    assert dying(lake, stage) == -signal.SIGKILL
+    complete_unfinished(lake.journal, quiet)
+    assert lake.rows() == before
+    assert len(names(lake)) == (5 if stage == "compacting" else 2)
+    assert not list(lake.output.glob(".staging/*"))
 
 
 def test_one_that_cannot_be_completed_is_forgotten(tmp_path: Path) -> None:
     """Someone else emptied the table between preparation and commit: nothing hangs on ours."""
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
-    shelf = Shelf(tmp_path / "lake", "iceberg")
+    lake = Lake(tmp_path / "lake", "iceberg")
     for number in range(2):
-        shelf.put([{"a": number}], {"a": INT})
+        lake.put([{"a": number}], {"a": INT})
 
     def interfere(progress: Progress) -> None:
         if progress.stage == "prepared":
-            table = IcebergTables(shelf.output).catalog.load_table(("shop", "order"))
+            table = IcebergTables(lake.output).catalog.load_table(("shop", "order"))
             with table.transaction() as transaction, transaction.update_snapshot().overwrite() as overwrite:
                 for task in table.scan().plan_files():
                     overwrite.delete_data_file(task.file)
 
     with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: 2 of the files"):
-        compact(shelf.output, (), TARGET, interfere)
-    assert shelf.journal.unfinished() == []
-    assert shelf.put([{"a": 2}], {"a": INT}) == ORDER
-    assert shelf.rows() == [{"a": 2}]
+        compact(lake.output, (), TARGET, interfere)
+    assert lake.journal.unfinished() == []
+    assert lake.put([{"a": 2}], {"a": INT}) == ORDER
+    assert lake.rows() == [{"a": 2}]
 
 
 def test_a_table_that_was_dropped_holds_up_no_other(tmp_path: Path) -> None:
     """Its files are there still."""
     from signalbook.pipeline.tables.iceberg import IcebergTables
 
-    shelf, other = Shelf(tmp_path / "lake", "iceberg"), TableName("shop", "zebra")
+    lake, other = Lake(tmp_path / "lake", "iceberg"), TableName("shop", "zebra")
     for number in range(2):
-        shelf.put([{"a": number}], {"a": INT})
-        shelf.put([{"a": number}], {"a": INT}, other)
-    IcebergTables(shelf.output).catalog.drop_table(("shop", "order"))
-    assert [done.table for done in compact(shelf.output, (), TARGET, quiet)] == [other]
+        lake.put([{"a": number}], {"a": INT})
+        lake.put([{"a": number}], {"a": INT}, other)
+    IcebergTables(lake.output).catalog.drop_table(("shop", "order"))
+    assert [done.table for done in compact(lake.output, (), TARGET, quiet)] == [other]
 
 
 def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "lake", "iceberg")
+    lake = Lake(tmp_path / "lake", "iceberg")
     for kind, value in ((INT, 1), (LONG, 2**40)):
         nested = pa.struct([("m", kind)]) if kind == INT else pa.struct([("m", kind), ("n", TEXT)])
-        shelf.put([{"a": value, "s": {"m": value}}], {"a": kind, "s": nested})
-    compact(shelf.output, (), TARGET, quiet)
-    assert shelf.rows() == [{"a": 1, "s": {"m": 1, "n": None}}, {"a": 2**40, "s": {"m": 2**40, "n": None}}]
+        lake.put([{"a": value, "s": {"m": value}}], {"a": kind, "s": nested})
+    compact(lake.output, (), TARGET, quiet)
+    assert lake.rows() == [{"a": 1, "s": {"m": 1, "n": None}}, {"a": 2**40, "s": {"m": 2**40, "n": None}}]
 
 
-def test_files_that_were_tampered_with(shelf: Shelf) -> None:
-    path = shelf.journal.tables()[ORDER][0]
+def test_files_that_were_tampered_with(lake: Lake) -> None:
+    path = lake.journal.tables()[ORDER][0]
     pq.write_table(pq.ParquetFile(path).read().slice(0, 1), path)
     with pytest.raises(PipelineError, match="hold 6 rows where the journal counts 7"):
-        compact(shelf.output, (), TARGET, quiet)
+        compact(lake.output, (), TARGET, quiet)
     path.write_bytes(b"no parquet")
     with pytest.raises(PipelineError, match="cannot be read"):
-        compact(shelf.output, (), TARGET, quiet)
-    assert len(names(shelf)) == 5
-    assert not list(shelf.output.glob(".staging/*"))
+        compact(lake.output, (), TARGET, quiet)
+    assert len(names(lake)) == 5
+    assert not list(lake.output.glob(".staging/*"))
 
 
-def test_the_batch_of_a_stream_is_waited_for(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_batch_of_a_stream_is_waited_for(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_command, "PATIENCE", 600.0)
     with ThreadPoolExecutor(1) as others:
-        with shelf.journal.alone():
-            done = others.submit(compact, shelf.output, (), TARGET, quiet)
+        with lake.journal.alone():
+            done = others.submit(compact, lake.output, (), TARGET, quiet)
         assert len(done.result()) == 1
 
 
-def test_a_definition_without_a_table(shelf: Shelf) -> None:
+def test_a_definition_without_a_table(lake: Lake) -> None:
     with pytest.raises(PipelineError, match=f"has no table of /messagegroups/a/messages/b; there are: {XID}"):
-        compact(shelf.output, ["/messagegroups/a/messages/b"], TARGET, quiet)
+        compact(lake.output, ["/messagegroups/a/messages/b"], TARGET, quiet)
 
 
 def test_as_json() -> None:

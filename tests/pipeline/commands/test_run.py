@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from tests.brokers.program import Broker
-from tests.pipeline.shelf import rest_choice
+from tests.pipeline.lake import rest_choice
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline import Job, PipelineError, Progress, run

@@ -26,7 +26,7 @@ from tests.brokers.program import Broker
 from tests.pipeline.commands.following import all_once, dying_at, follow, places
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.conftest import CONNECTORS
-from tests.pipeline.shelf import rest_choice
+from tests.pipeline.lake import rest_choice
 
 from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
 from signalbook.pipeline.commands import stream as stream_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.pipeline.shelf import Shelf
+from tests.pipeline.lake import Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
@@ -87,10 +87,10 @@ def test_the_choice_is_kept(tmp_path: Path) -> None:
 
 
 def test_tables_stay_in_their_catalog(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, "parquet")
-    shelf.put([{}], {})
+    lake = Lake(tmp_path, "parquet")
+    lake.put([{}], {})
     with pytest.raises(PipelineError, match="are in a catalog in that folder, not in default at http"):
-        agree(shelf.journal, CatalogChoice(properties=REST))
+        agree(lake.journal, CatalogChoice(properties=REST))
 
 
 def test_a_choice_that_cannot_be_read(tmp_path: Path) -> None:

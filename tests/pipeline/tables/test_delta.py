@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
-from tests.pipeline.shelf import ORDER, XID, Shelf
+from tests.pipeline.lake import ORDER, XID, Lake
 
 from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit import complete_unfinished
@@ -31,26 +31,26 @@ COLUMNS = {"a": INT}
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    shelf = Shelf(tmp_path / "lake", "delta")
-    shelf.put([{"a": 1}], COLUMNS)
-    return shelf
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path / "lake", "delta")
+    lake.put([{"a": 1}], COLUMNS)
+    return lake
 
 
-def table(shelf: Shelf) -> DeltaTable:
-    return DeltaTable(str(shelf.output / "tables/shop/order"))
+def table(lake: Lake) -> DeltaTable:
+    return DeltaTable(str(lake.output / "tables/shop/order"))
 
 
-def settled(shelf: Shelf) -> list[int]:
-    complete_unfinished(shelf.journal, lambda _: None)
-    assert shelf.journal.unfinished() == []
-    return [row["a"] for row in shelf.rows()]
+def settled(lake: Lake) -> list[int]:
+    complete_unfinished(lake.journal, lambda _: None)
+    assert lake.journal.unfinished() == []
+    return [row["a"] for row in lake.rows()]
 
 
-def test_what_its_own_library_sees(shelf: Shelf) -> None:
+def test_what_its_own_library_sees(lake: Lake) -> None:
     member = pa.field("m", INT, metadata={"doc": "a member"})
-    shelf.put([{"a": 2, "s": {"m": 3}}], pa.schema([("a", INT), pa.field("s", pa.struct([member]))]))
-    found = table(shelf)
+    lake.put([{"a": 2, "s": {"m": 3}}], pa.schema([("a", INT), pa.field("s", pa.struct([member]))]))
+    found = table(lake)
     assert (found.metadata().partition_columns, found.metadata().description) == (["landed_on"], XID)
     assert found.to_pyarrow_table().column("landed_on").to_pylist() == [date(2026, 11, 21)] * 2
     assert [found.transaction_version(f"signalbook/{batch}") for batch in ("b001", "b002", "b003")] == [0, 0, None]
@@ -59,40 +59,40 @@ def test_what_its_own_library_sees(shelf: Shelf) -> None:
 
 
 def test_new_members_at_any_depth(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "lake", "delta")
+    lake = Lake(tmp_path / "lake", "delta")
     before, after = pa.struct([("m", INT)]), pa.struct([("m", INT), ("n", pa.struct([("o", TEXT)]))])
     for kind, value in ((before, {"m": 1}), (after, {"m": 2, "n": {"o": "x"}})):
         columns = {"s": kind, "l": pa.list_(kind), "d": pa.map_(TEXT, kind)}
-        assert shelf.put([{"s": value, "l": [value], "d": [("k", value)]}], columns) == ORDER
+        assert lake.put([{"s": value, "l": [value], "d": [("k", value)]}], columns) == ORDER
     old = {"m": 1, "n": None}
     new = {"m": 2, "n": {"o": "x"}}
-    assert shelf.rows() == [{"s": each, "l": [each], "d": [("k", each)]} for each in (old, new)]
-    assert shelf.tables.columns(ORDER).field("l").type.value_type == after
+    assert lake.rows() == [{"s": each, "l": [each], "d": [("k", each)]} for each in (old, new)]
+    assert lake.tables.columns(ORDER).field("l").type.value_type == after
 
 
 def test_times_of_day_are_in_the_files_alone(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "lake", "delta")
+    lake = Lake(tmp_path / "lake", "delta")
     for hour in (1, 2):
-        assert shelf.put([{"a": hour, "t": time(hour)}], {"a": INT, "t": pa.time64("us")}) == ORDER
-    assert shelf.rows() == [{"a": 1}, {"a": 2}]
+        assert lake.put([{"a": hour, "t": time(hour)}], {"a": INT, "t": pa.time64("us")}) == ORDER
+    assert lake.rows() == [{"a": 1}, {"a": 2}]
 
 
 def test_names_that_are_escaped(tmp_path: Path) -> None:
-    shelf, name = Shelf(tmp_path / "lake", "delta"), TableName("endpoints%2Fe", "a%3Ab")
+    lake, name = Lake(tmp_path / "lake", "delta"), TableName("endpoints%2Fe", "a%3Ab")
     for value in (1, 2):
-        shelf.put([{"a": value}], COLUMNS, name)
-    assert shelf.put([{"a": "x"}], {"a": TEXT}, name) == name.numbered(2)
-    assert len(shelf.rows(name)) == 2
-    assert shelf.tables.versions(name) == [name, name.numbered(2)]
+        lake.put([{"a": value}], COLUMNS, name)
+    assert lake.put([{"a": "x"}], {"a": TEXT}, name) == name.numbered(2)
+    assert len(lake.rows(name)) == 2
+    assert lake.tables.versions(name) == [name, name.numbered(2)]
 
 
 def test_a_folder_with_a_space_and_other_letters(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "our lake, größer", "delta")
+    lake = Lake(tmp_path / "our lake, größer", "delta")
     for value in (1, 2):
-        shelf.put([{"a": value}], COLUMNS)
-    assert {Path(path).exists() for path in shelf.tables.live(ORDER)} == {True}
-    (done,) = compact(shelf.output, (), TARGET, lambda _: None)
-    assert (done.files_before, done.files_after, len(shelf.rows())) == (2, 1, 2)
+        lake.put([{"a": value}], COLUMNS)
+    assert {Path(path).exists() for path in lake.tables.live(ORDER)} == {True}
+    (done,) = compact(lake.output, (), TARGET, lambda _: None)
+    assert (done.files_before, done.files_after, len(lake.rows())) == (2, 1, 2)
 
 
 @pytest.mark.parametrize("name", ["100%", "a%20b", "a\\b"])
@@ -101,14 +101,14 @@ def test_a_folder_that_the_library_does_not_find(tmp_path: Path, name: str) -> N
         open_tables(tmp_path / name, "delta")
 
 
-def two_tables(shelf: Shelf) -> JournalEntry:
+def two_tables(lake: Lake) -> JournalEntry:
     """A prepared replay: a letter goes, a row comes."""
-    shelf.put([{"a": 9}], COLUMNS, DEAD_LETTERS)
-    letters = tuple(shelf.journal.files()[DEAD_LETTERS])
+    lake.put([{"a": 9}], COLUMNS, DEAD_LETTERS)
+    letters = tuple(lake.journal.files()[DEAD_LETTERS])
     from dataclasses import replace
 
-    batch = replace(shelf.prepared([{"a": 2, "b": "x"}], {"a": INT, "b": TEXT}), removed=letters)
-    shelf.journal.prepare(batch)
+    batch = replace(lake.prepared([{"a": 2, "b": "x"}], {"a": INT, "b": TEXT}), removed=letters)
+    lake.journal.prepare(batch)
     return batch
 
 
@@ -127,65 +127,65 @@ complete_unfinished(Journal(Path(sys.argv[1])), die)
 
 
 @pytest.mark.parametrize(("stage", "done"), [("committing", 0), ("committing", 1), ("committed", 2)])
-def test_a_commit_that_is_killed(shelf: Shelf, stage: str, done: int) -> None:
-    two_tables(shelf)
-    command = [sys.executable, "-c", _DIE, str(shelf.output), stage, str(done)]
+def test_a_commit_that_is_killed(lake: Lake, stage: str, done: int) -> None:
+    two_tables(lake)
+    command = [sys.executable, "-c", _DIE, str(lake.output), stage, str(done)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert settled(shelf) == [1, 2]
-    assert shelf.rows(DEAD_LETTERS) == []
+    assert settled(lake) == [1, 2]
+    assert lake.rows(DEAD_LETTERS) == []
 
 
-def test_a_death_before_the_log_has_the_files(shelf: Shelf) -> None:
+def test_a_death_before_the_log_has_the_files(lake: Lake) -> None:
     """Files are where they belong by then, and the table may have its new columns."""
-    batch = two_tables(shelf)
+    batch = two_tables(lake)
     files = [file for file in batch.files if file.table == ORDER]
-    move_in(shelf.output, shelf.output / "tables/shop/order", files)
-    table(shelf).alter.add_columns([Field.from_arrow(pa.field("b", TEXT))])
-    assert settled(shelf) == [1, 2]
+    move_in(lake.output, lake.output / "tables/shop/order", files)
+    table(lake).alter.add_columns([Field.from_arrow(pa.field("b", TEXT))])
+    assert settled(lake) == [1, 2]
 
 
 def test_a_death_before_the_first_entry_of_a_log(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "lake", "delta")
-    shelf.prepared([{"a": 1}], COLUMNS)
-    (shelf.output / "tables/shop/order" / LOG).mkdir(parents=True)
-    assert settled(shelf) == [1]
+    lake = Lake(tmp_path / "lake", "delta")
+    lake.prepared([{"a": 1}], COLUMNS)
+    (lake.output / "tables/shop/order" / LOG).mkdir(parents=True)
+    assert settled(lake) == [1]
 
 
-def test_a_commit_that_was_made(shelf: Shelf) -> None:
+def test_a_commit_that_was_made(lake: Lake) -> None:
     """And the journal was not told."""
-    batch = two_tables(shelf)
+    batch = two_tables(lake)
     for name in (DEAD_LETTERS, ORDER):
-        shelf.tables.commit(batch, name)
-    version = table(shelf).version()
-    assert settled(shelf) == [1, 2]
-    assert table(shelf).version() == version
+        lake.tables.commit(batch, name)
+    version = table(lake).version()
+    assert settled(lake) == [1, 2]
+    assert table(lake).version() == version
 
 
-def test_another_program_may_land_too(shelf: Shelf) -> None:
-    shelf.prepared([{"a": 2}], COLUMNS)
-    theirs: Any = table(shelf).to_pyarrow_table().set_column(0, "a", pa.array([3], INT))
-    write_deltalake(table(shelf), theirs, mode="append")
-    assert settled(shelf) == [1, 2, 3]
+def test_another_program_may_land_too(lake: Lake) -> None:
+    lake.prepared([{"a": 2}], COLUMNS)
+    theirs: Any = table(lake).to_pyarrow_table().set_column(0, "a", pa.array([3], INT))
+    write_deltalake(table(lake), theirs, mode="append")
+    assert settled(lake) == [1, 2, 3]
 
 
-def test_files_that_someone_else_compacted(shelf: Shelf) -> None:
-    shelf.put([{"a": 2}], COLUMNS)
-    table(shelf).optimize.compact()
-    assert compact(shelf.output, (), TARGET, lambda _: None) == []
-    shelf.put([{"a": 3}], COLUMNS)
-    assert [row["a"] for row in shelf.rows()] == [1, 2, 3]
+def test_files_that_someone_else_compacted(lake: Lake) -> None:
+    lake.put([{"a": 2}], COLUMNS)
+    table(lake).optimize.compact()
+    assert compact(lake.output, (), TARGET, lambda _: None) == []
+    lake.put([{"a": 3}], COLUMNS)
+    assert [row["a"] for row in lake.rows()] == [1, 2, 3]
 
 
-def test_a_compaction_of_files_that_are_gone_is_forgotten(shelf: Shelf) -> None:
-    shelf.put([{"a": 2}], COLUMNS)
+def test_a_compaction_of_files_that_are_gone_is_forgotten(lake: Lake) -> None:
+    lake.put([{"a": 2}], COLUMNS)
 
     def interfere(progress: Any) -> None:
         if progress.stage == "prepared":
-            table(shelf).optimize.compact()
+            table(lake).optimize.compact()
 
     with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: 2 of the files"):
-        compact(shelf.output, (), TARGET, interfere)
-    assert settled(shelf) == [1, 2]
+        compact(lake.output, (), TARGET, interfere)
+    assert settled(lake) == [1, 2]
 
 
 # What someone else does between the look at a table and the commit, and how many files are compacted then.
@@ -198,56 +198,56 @@ _MEANWHILE: Any = {
 
 
 @pytest.mark.parametrize("what", _MEANWHILE)
-def test_a_compaction_beside_someone_else(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_a_compaction_beside_someone_else(lake: Lake, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     """Deltalake alone would leave rows of both compactions."""
     meanwhile, compacted, rows = _MEANWHILE[what]
-    shelf.put([{"a": 2}], COLUMNS)
+    lake.put([{"a": 2}], COLUMNS)
     write, looks = delta._write, list[Any]()
 
     def late(*args: Any) -> None:
         if not looks:
-            meanwhile(table(shelf))
+            meanwhile(table(lake))
         looks.append(args)
         write(*args)
 
     monkeypatch.setattr(delta, "_write", late)
     if compacted:
-        (done,) = compact(shelf.output, (), TARGET, lambda _: None)
+        (done,) = compact(lake.output, (), TARGET, lambda _: None)
         assert (done.files_before, len(looks)) == (compacted, 2)
     else:
         with pytest.raises(PipelineError, match=r"shop\.order was changed by someone else: . of the files"):
-            compact(shelf.output, (), TARGET, lambda _: None)
-    assert settled(shelf) == rows
+            compact(lake.output, (), TARGET, lambda _: None)
+    assert settled(lake) == rows
 
 
-def test_a_compaction_is_no_change_of_data(shelf: Shelf) -> None:
-    shelf.put([{"a": 2}], COLUMNS)
-    compact(shelf.output, (), TARGET, lambda _: None)
-    newest = max((shelf.output / "tables/shop/order" / LOG).glob("*.json"))
+def test_a_compaction_is_no_change_of_data(lake: Lake) -> None:
+    lake.put([{"a": 2}], COLUMNS)
+    compact(lake.output, (), TARGET, lambda _: None)
+    newest = max((lake.output / "tables/shop/order" / LOG).glob("*.json"))
     actions = [json.loads(line) for line in newest.read_text().splitlines()]
     changes = [each["dataChange"] for action in actions for kind, each in action.items() if kind in ("add", "remove")]
     assert changes == [False] * 3
 
 
-def test_features_that_keep_rows_in_another_way(shelf: Shelf) -> None:
-    table(shelf).alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+def test_features_that_keep_rows_in_another_way(lake: Lake) -> None:
+    table(lake).alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
     with pytest.raises(
         PipelineError, match=r"table shop\.order was given the features deletionVectors by someone else"
     ):
-        shelf.put([{"a": 2}], COLUMNS)
+        lake.put([{"a": 2}], COLUMNS)
 
 
-def test_a_log_that_is_damaged(shelf: Shelf) -> None:
-    batch = shelf.prepared([{"a": 2}], COLUMNS)
-    log = shelf.output / "tables/shop/order" / LOG
-    kept = shutil.copytree(log, shelf.output / "kept")
+def test_a_log_that_is_damaged(lake: Lake) -> None:
+    batch = lake.prepared([{"a": 2}], COLUMNS)
+    log = lake.output / "tables/shop/order" / LOG
+    kept = shutil.copytree(log, lake.output / "kept")
     for path in log.glob("*.json"):
         path.write_text("{")
     with pytest.raises(PipelineError, match=r"table shop\.order does not take the batch, which is kept"):
-        shelf.commit(batch)
+        lake.commit(batch)
     shutil.rmtree(log)
     kept.rename(log)
-    assert settled(shelf) == [1, 2]
+    assert settled(lake) == [1, 2]
 
 
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

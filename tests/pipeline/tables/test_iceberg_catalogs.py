@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.pipeline.shelf import rest_choice
+from tests.pipeline.lake import rest_choice
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.shelf import KINDS, ORDER, XID, Shelf
+from tests.pipeline.lake import KINDS, ORDER, XID, Lake
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal
@@ -31,13 +31,13 @@ SECOND = {
 
 
 @pytest.fixture(params=KINDS)
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Shelf:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     """Two tables: one with an added column, and one whose columns are of other types."""
-    shelf = Shelf.of(request.param, tmp_path / "lake", request)
-    shelf.put([{"id": 1, "total": 5, "items": [{"sku": "x", "n": 1}], "who": {"a": 1}}], FIRST)
-    shelf.put([{"id": 2, "total": 6, "note": "hi"}], {**FIRST, "note": TEXT})
-    shelf.put([{"id": 3, "total": "7.5", "items": [{"sku": "y", "n": 2**40}], "who": "w", "paid": True}], SECOND)
-    return shelf
+    lake = Lake.of(request.param, tmp_path / "lake", request)
+    lake.put([{"id": 1, "total": 5, "items": [{"sku": "x", "n": 1}], "who": {"a": 1}}], FIRST)
+    lake.put([{"id": 2, "total": 6, "note": "hi"}], {**FIRST, "note": TEXT})
+    lake.put([{"id": 3, "total": "7.5", "items": [{"sku": "y", "n": 2**40}], "who": "w", "paid": True}], SECOND)
+    return lake
 
 
 ROWS: list[dict[str, Any]] = [
@@ -47,18 +47,18 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_all_tables_of_a_definition_are_one_frame(shelf: Shelf, spark_session: SparkSession) -> None:
-    frame = read(spark_session, shelf.output, XID).drop("_landed_at").orderBy("id")
+def test_all_tables_of_a_definition_are_one_frame(lake: Lake, spark_session: SparkSession) -> None:
+    frame = read(spark_session, lake.output, XID).drop("_landed_at").orderBy("id")
     assert [row.asDict(recursive=True) for row in frame.collect()] == ROWS
 
 
 def test_a_view_says_the_same(tmp_path: Path, spark_session: SparkSession) -> None:
     """Of Parquet: of Iceberg Spark needs a catalog of its own."""
-    shelf = Shelf(tmp_path / "lake", "parquet")
-    shelf.put([{"id": 1, "total": 5}], {"id": INT, "total": INT})
-    shelf.put([{"id": 2, "total": 6, "note": "hi"}], {"id": INT, "total": INT, "note": TEXT})
-    shelf.put([{"id": 3, "total": "x"}], {"id": INT, "total": TEXT})
-    (found,) = views(shelf.output, (), "lake")
+    lake = Lake(tmp_path / "lake", "parquet")
+    lake.put([{"id": 1, "total": 5}], {"id": INT, "total": INT})
+    lake.put([{"id": 2, "total": 6, "note": "hi"}], {"id": INT, "total": INT, "note": TEXT})
+    lake.put([{"id": 3, "total": "x"}], {"id": INT, "total": TEXT})
+    (found,) = views(lake.output, (), "lake")
     assert (found["definition"], found["view"]) == (XID, "shop__order")
     assert found["tables"] == ["shop.order", "shop.order@2"]
     query = found["sql"].partition(" AS\n")[2]
@@ -67,7 +67,7 @@ def test_a_view_says_the_same(tmp_path: Path, spark_session: SparkSession) -> No
 
 
 def test_every_type_is_read(tmp_path: Path, spark_session: SparkSession) -> None:
-    shelf = Shelf(tmp_path / "lake", "parquet")
+    lake = Lake(tmp_path / "lake", "parquet")
     values: dict[str, tuple[pa.DataType, Any]] = {
         "b": (pa.bool_(), True),
         "f": (pa.float32(), 0.5),
@@ -80,18 +80,18 @@ def test_every_type_is_read(tmp_path: Path, spark_session: SparkSession) -> None
         "a`b.c": (TEXT, "x"),
     }
     row = {name: list(value.items()) if name == "m" else value for name, (_, value) in values.items()}
-    shelf.put([row], {name: kind for name, (kind, _) in values.items()})
-    frame = read(spark_session, shelf.output, XID)
+    lake.put([row], {name: kind for name, (kind, _) in values.items()})
+    frame = read(spark_session, lake.output, XID)
     (found,) = frame.selectExpr("* EXCEPT (_landed_at, ts)", "unix_micros(ts) AS ts").collect()
     expected = {name: value for name, (_, value) in values.items() if name != "t"}
     assert found.asDict() == expected | {"ts": int(AT.timestamp() * 1_000_000)}
 
 
 def test_a_view_of_iceberg_names_its_tables(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "lake", "iceberg")
-    shelf.put([{"a": 1}], {"a": INT})
-    shelf.put([{"a": "x"}], {"a": TEXT})
-    (found,) = views(shelf.output, [XID], "lake")
+    lake = Lake(tmp_path / "lake", "iceberg")
+    lake.put([{"a": 1}], {"a": INT})
+    lake.put([{"a": "x"}], {"a": TEXT})
+    (found,) = views(lake.output, [XID], "lake")
     assert found["sql"] == (
         "CREATE OR REPLACE VIEW `shop__order` AS\n"
         "SELECT CAST(`a` AS STRING) AS `a`, `_landed_at` AS `_landed_at`\nFROM `lake`.`shop`.`order`\n"
@@ -108,7 +108,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     Journal.open(tmp_path)
     with pytest.raises(PipelineError, match="nothing has landed in"):
         views(tmp_path, (), "lake")
-    shelf = Shelf(tmp_path / "lake", "parquet")
-    shelf.put([{"a": 1}], {"a": INT}, ORDER)
+    lake = Lake(tmp_path / "lake", "parquet")
+    lake.put([{"a": 1}], {"a": INT}, ORDER)
     with pytest.raises(PipelineError, match=f"has no table of /messagegroups/a/messages/b; there are: {XID}"):
-        views(shelf.output, ["/messagegroups/a/messages/b"], "lake")
+        views(lake.output, ["/messagegroups/a/messages/b"], "lake")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.brokers.program import Broker
-from tests.pipeline.shelf import ORDER, Shelf, rest_choice
+from tests.pipeline.lake import ORDER, Lake, rest_choice
 from tests.pipeline.tables.passage import (
     Answer,
     Deliver,
@@ -42,38 +42,38 @@ def way(rest_catalog: Broker) -> Iterator[Passage]:
 
 
 @pytest.fixture
-def shelf(way: Passage, tmp_path: Path, request: pytest.FixtureRequest) -> Shelf:
+def lake(way: Passage, tmp_path: Path, request: pytest.FixtureRequest) -> Lake:
     choice = replace(rest_choice(request), properties={"type": "rest", "uri": way.url})
-    return Shelf(tmp_path / "lake", "iceberg", catalog=choice)
+    return Lake(tmp_path / "lake", "iceberg", catalog=choice)
 
 
-def created(shelf: Shelf) -> JournalEntry:
-    return shelf.prepared([{"a": 1}], COLUMNS)
+def created(lake: Lake) -> JournalEntry:
+    return lake.prepared([{"a": 1}], COLUMNS)
 
 
-def appended(shelf: Shelf) -> JournalEntry:
-    shelf.put([{"a": 0}], COLUMNS)
-    return shelf.prepared([{"a": 1}], COLUMNS)
+def appended(lake: Lake) -> JournalEntry:
+    lake.put([{"a": 0}], COLUMNS)
+    return lake.prepared([{"a": 1}], COLUMNS)
 
 
-def widened(shelf: Shelf) -> JournalEntry:
-    shelf.put([{"a": 0}], COLUMNS)
-    return shelf.prepared([{"a": 1, "b": 2}], {"a": INT, "b": INT})
+def widened(lake: Lake) -> JournalEntry:
+    lake.put([{"a": 0}], COLUMNS)
+    return lake.prepared([{"a": 1, "b": 2}], {"a": INT, "b": INT})
 
 
-def replaced(shelf: Shelf) -> JournalEntry:
-    shelf.put([{"a": 0}], COLUMNS)
-    batch = replace(shelf.prepared([{"a": 0}, {"a": 1}], COLUMNS), removed=tuple(shelf.journal.files()[ORDER]))
-    shelf.journal.prepare(batch)
+def replaced(lake: Lake) -> JournalEntry:
+    lake.put([{"a": 0}], COLUMNS)
+    batch = replace(lake.prepared([{"a": 0}, {"a": 1}], COLUMNS), removed=tuple(lake.journal.files()[ORDER]))
+    lake.journal.prepare(batch)
     return batch
 
 
-Make = Callable[[Shelf], JournalEntry]
+Make = Callable[[Lake], JournalEntry]
 MADE = pytest.mark.parametrize("make", [created, appended, widened, replaced])
 
 
-def numbers(shelf: Shelf) -> list[int]:
-    return [row["a"] for row in shelf.rows()]
+def numbers(lake: Lake) -> list[int]:
+    return [row["a"] for row in lake.rows()]
 
 
 LOST: list[tuple[list[Fate], list[Make]]] = [
@@ -86,24 +86,24 @@ LOST: list[tuple[list[Fate], list[Make]]] = [
 
 
 @pytest.mark.parametrize(("make", "fates"), [(make, fates) for fates, makes in LOST for make in makes])
-def test_an_answer_that_is_lost(way: Passage, shelf: Shelf, make: Make, fates: list[Fate]) -> None:
+def test_an_answer_that_is_lost(way: Passage, lake: Lake, make: Make, fates: list[Fate]) -> None:
     """Whether the commit was made is looked up, and it is made if it was not."""
-    batch = make(shelf)
+    batch = make(lake)
     way.fates = list(fates)
     if len(fates) > 1:
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
-            shelf.commit(batch)
-        assert shelf.journal.unfinished() == [batch]
-        complete_unfinished(shelf.journal, lambda _: None)
+            lake.commit(batch)
+        assert lake.journal.unfinished() == [batch]
+        complete_unfinished(lake.journal, lambda _: None)
     else:
-        shelf.commit(batch)
-    assert numbers(shelf) == ([1] if make is created else [0, 1])
-    assert shelf.journal.unfinished() == []
+        lake.commit(batch)
+    assert numbers(lake) == ([1] if make is created else [0, 1])
+    assert lake.journal.unfinished() == []
 
 
 @pytest.mark.parametrize(("make", "made"), [(created, True), (widened, False), (appended, True), (replaced, False)])
 def test_a_catalog_that_is_killed_while_a_table_is_committed(
-    way: Passage, shelf: Shelf, rest_catalog: Broker, make: Make, made: bool
+    way: Passage, lake: Lake, rest_catalog: Broker, make: Make, made: bool
 ) -> None:
     def killed(deliver: Deliver) -> Answer | None:
         if made:
@@ -111,18 +111,18 @@ def test_a_catalog_that_is_killed_while_a_table_is_committed(
         rest_catalog.kill()
         raise ConnectionError
 
-    batch = make(shelf)
+    batch = make(lake)
     way.fates = [killed]
     with pytest.raises(PipelineError, match=r"table shop.order: there is no answer of an Iceberg catalog"):
-        shelf.commit(batch)
-    assert shelf.journal.unfinished() == [batch]
+        lake.commit(batch)
+    assert lake.journal.unfinished() == [batch]
     rest_catalog.start()
-    complete_unfinished(shelf.journal, lambda _: None)
-    assert numbers(shelf) == ([1] if make is created else [0, 1])
+    complete_unfinished(lake.journal, lambda _: None)
+    assert numbers(lake) == ([1] if make is created else [0, 1])
 
 
 @MADE
-def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, shelf: Shelf, make: Make) -> None:
+def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, lake: Lake, make: Make) -> None:
     """And the next run has looked at the table before, and found nothing."""
     kept: list[Deliver] = []
 
@@ -133,57 +133,57 @@ def test_a_request_that_comes_when_its_sender_is_dead(way: Passage, shelf: Shelf
         assert kept[0]()[0] == 200
         return deliver()
 
-    batch = make(shelf)
+    batch = make(lake)
     way.fates = [hold, never_came, overtaken]
     with pytest.raises(PipelineError):
-        shelf.commit(batch)
-    complete_unfinished(shelf.journal, lambda _: None)
-    assert numbers(shelf) == ([1] if make is created else [0, 1])
+        lake.commit(batch)
+    complete_unfinished(lake.journal, lambda _: None)
+    assert numbers(lake) == ([1] if make is created else [0, 1])
     assert way.fates == []
 
 
 @pytest.mark.parametrize("make", [appended, replaced])
-def test_a_table_that_is_dropped_at_the_same_moment(way: Passage, shelf: Shelf, make: Make) -> None:
+def test_a_table_that_is_dropped_at_the_same_moment(way: Passage, lake: Lake, make: Make) -> None:
     """It is made anew; what was to be compacted or replayed is gone with it."""
 
     def dropped(deliver: Deliver) -> Answer:
-        there = IcebergTables(shelf.output)
+        there = IcebergTables(lake.output)
         there.catalog.drop_table(there.identifier(ORDER))
         there.catalog.close()
         return deliver()
 
-    batch = make(shelf)
+    batch = make(lake)
     way.fates = [dropped]
     if make is appended:
-        shelf.commit(batch)
-        assert numbers(shelf) == [1]
+        lake.commit(batch)
+        assert numbers(lake) == [1]
     else:
         with pytest.raises(PipelineError, match="1 of the files that were to be replaced are no longer in it"):
-            shelf.commit(batch)
-    assert shelf.journal.unfinished() == []
+            lake.commit(batch)
+    assert lake.journal.unfinished() == []
 
 
-def test_a_killed_catalog_and_a_compaction(way: Passage, shelf: Shelf, rest_catalog: Broker) -> None:
+def test_a_killed_catalog_and_a_compaction(way: Passage, lake: Lake, rest_catalog: Broker) -> None:
     def killed(deliver: Deliver) -> Answer | None:
         deliver()
         rest_catalog.kill()
         raise ConnectionError
 
     for number in range(3):
-        shelf.put([{"a": number}], COLUMNS)
+        lake.put([{"a": number}], COLUMNS)
     way.fates = [killed]
     with pytest.raises(PipelineError):
-        compact(shelf.output, (), TARGET, lambda _: None)
+        compact(lake.output, (), TARGET, lambda _: None)
     rest_catalog.start()
-    assert compact(shelf.output, (), TARGET, lambda _: None) == []
-    assert numbers(shelf) == [0, 1, 2]
-    assert len(shelf.journal.files()[ORDER]) == 1
+    assert compact(lake.output, (), TARGET, lambda _: None) == []
+    assert numbers(lake) == [0, 1, 2]
+    assert len(lake.journal.files()[ORDER]) == 1
 
 
-def test_tables_of_another_output(shelf: Shelf, tmp_path: Path) -> None:
+def test_tables_of_another_output(lake: Lake, tmp_path: Path) -> None:
     """Its batches may have the same ids."""
-    shelf.put([{"a": 1}], COLUMNS)
-    other = Shelf(tmp_path / "other", "iceberg", catalog=shelf.catalog)
+    lake.put([{"a": 1}], COLUMNS)
+    other = Lake(tmp_path / "other", "iceberg", catalog=lake.catalog)
     with pytest.raises(
         PipelineError, match=r"\.shop\.order in the catalog is not of .*/other: give this output a name"
     ):

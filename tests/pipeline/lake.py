@@ -40,7 +40,7 @@ def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
 
 
 @dataclass(slots=True)
-class Shelf:
+class Lake:
     """An output folder, and batches of one file each that are put there."""
 
     output: Path
@@ -54,7 +54,7 @@ class Shelf:
         agree(self.journal, self.catalog)
 
     @classmethod
-    def of(cls, kind: str, folder: Path, request: pytest.FixtureRequest) -> Shelf:
+    def of(cls, kind: str, folder: Path, request: pytest.FixtureRequest) -> Lake:
         """An output folder of one of ``KINDS``; ``rest`` is Iceberg in a real REST catalog."""
         if kind == "rest":
             return cls(folder, "iceberg", catalog=rest_choice(request))
@@ -122,7 +122,7 @@ class Shelf:
         rows = [{name: value for name, value in row.items() if name != "_landed_at"} for row in found.to_pylist()]
         return sorted(rows, key=lambda row: str(next(iter(row.values()))))
 
-    def at(self, landed_at: datetime) -> Shelf:
+    def at(self, landed_at: datetime) -> Lake:
         """The same folder on another day."""
         self.landed_at = landed_at
         return self

@@ -1,4 +1,4 @@
-"""Copies from and to registries that speak a draft, through the doors of real servers."""
+"""Copies from and to registries that speak a CNCF draft, through the APIs of real servers."""
 
 from __future__ import annotations
 

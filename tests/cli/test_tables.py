@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from tests.cli.conftest import Cli
 
-from ..pipeline.shelf import XID, Shelf
+from ..pipeline.lake import XID, Lake
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "orders"
 ORDERS = ("--registry", EXAMPLE / "orders.xreg.yaml", "--input", EXAMPLE / "events.jsonl", "--master", "local[1]")
@@ -37,15 +37,15 @@ def test_an_empty_folder_is_no_output(cli: Cli) -> None:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def lake(tmp_path: Path) -> Lake:
     """Two files of one day."""
-    shelf = Shelf(tmp_path / "lake", "parquet")
+    lake = Lake(tmp_path / "lake", "parquet")
     for number in range(2):
-        shelf.put([{"a": number}], {"a": pa.int32()})
-    return shelf
+        lake.put([{"a": number}], {"a": pa.int32()})
+    return lake
 
 
-@pytest.mark.usefixtures("shelf")
+@pytest.mark.usefixtures("lake")
 def test_tables_are_seen_as_one(cli: Cli) -> None:
     ran = cli("pipeline", "views", "--output", "lake", "--json")
     assert json.loads(ran.out)["view"] == "shop__order"
@@ -56,13 +56,13 @@ def test_tables_are_seen_as_one(cli: Cli) -> None:
 
 def test_views_name_the_catalog_by_its_own_name(tmp_path: Path, cli: Cli) -> None:
     """Spark finds no tables in one of SQL that it calls otherwise."""
-    Shelf(tmp_path / "ice", "iceberg").put([{"a": 1}], {"a": pa.int32()})
+    Lake(tmp_path / "ice", "iceberg").put([{"a": 1}], {"a": pa.int32()})
     with closing(sqlite3.connect(tmp_path / "ice" / "catalog.db")) as catalog:
         ((name,),) = catalog.execute("SELECT DISTINCT catalog_name FROM iceberg_tables")
     assert cli("pipeline", "views", "--output", "ice").out.endswith(f"FROM `{name}`.`shop`.`order`;\n\n")
 
 
-@pytest.mark.usefixtures("shelf")
+@pytest.mark.usefixtures("lake")
 def test_tables_are_compacted(cli: Cli) -> None:
     ran = cli("pipeline", "compact", "--output", "lake", "--json")
     assert json.loads(ran.out)["files"] == {"before": 2, "after": 1}
@@ -70,7 +70,7 @@ def test_tables_are_compacted(cli: Cli) -> None:
     assert len(cli("pipeline", "status", "--output", "lake", "--json").out.splitlines()) == 2
 
 
-@pytest.mark.usefixtures("shelf")
+@pytest.mark.usefixtures("lake")
 def test_a_compaction_is_shown(cli: Cli) -> None:
     ran = cli("pipeline", "compact", "--output", "lake", "--definition", XID, "--target-size", "1")
     assert "shop.order" in ran.out
