@@ -65,7 +65,7 @@ def test_two_files_as_json(cli: Cli) -> None:
     ],
 )
 def test_formats_by_name_and_words(name: str, content: str, format: str) -> None:
-    from signalbook.cli.check import guess_format
+    from signalbook.cli.files import guess_format
 
     assert guess_format(name, content.encode()) == format
 
@@ -110,6 +110,7 @@ def test_against_a_server(cli: Cli, server: str) -> None:
         assert cli("check", "new.avsc", "--against", S, "--server", server, "--compatibility", "forward").code == 0
         Path("noname").write_text(json.dumps(OLD))
         assert cli("check", "noname", "--against", S, "--server", server).code == 0
+        Path("noname").write_text('"string"')
         ran = cli("check", "noname", "--against", f"{S}x", "--server", server)
         assert (ran.code, "--format" in ran.err) == (1, True)
         Path("r.json").write_text(json.dumps({"schemagroups": {"check2": {}}}))

@@ -43,21 +43,21 @@ def contract() -> Contract:
     return Contract.compile(definitions, {xid: schema}.get, Policy())
 
 
-def events(entity: str, action: str, door: str) -> tuple[JSONObject, ...]:
+def events(entity: str, action: str, path: str) -> tuple[JSONObject, ...]:
     change = {"xid": str(XIDS[entity]), "entity": entity, "action": action, "changed": ["epoch", "name"]}
     record = Record(position=1, time=datetime(2030, 1, 1, tzinfo=UTC), correlationid="c", change=change)
-    dialect = of_source(f"https://r.example{door}", "https://r.example")
+    dialect = of_source(f"https://r.example{path}", "https://r.example")
     assert dialect is not None
     return dialect.events(record)
 
 
-@pytest.mark.parametrize("door", ["", *API_PATHS])
-def test_every_event_fits_the_definition_of_its_type(door: str) -> None:
+@pytest.mark.parametrize("path", ["", *API_PATHS])
+def test_every_event_fits_the_definition_of_its_type(path: str) -> None:
     """D-23, R293"""
     held = contract()
     assert not held.verify()
     found = [
-        event for entity, actions in ACTIONS.items() for action in actions for event in events(entity, action, door)
+        event for entity, actions in ACTIONS.items() for action in actions for event in events(entity, action, path)
     ]
     assert found
     for event in found:

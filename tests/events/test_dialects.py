@@ -1,4 +1,4 @@
-"""One change, as each door's events tell it."""
+"""One change, in the events of each API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from signalbook.events.dialects import API_PATHS, EventDialect, cloudevent, of_s
 from signalbook.storage.base import Record
 
 ROOT = "https://r.example/registry"
-SCHEMAS, FIRST, CATALOG = (f"{ROOT}{door}" for door in API_PATHS)
+SCHEMAS, FIRST, CATALOG = (f"{ROOT}{path}" for path in API_PATHS)
 G = "/schemagroups/g"
 S = f"{G}/schemas/s"
 STAMPS = ("epoch", "modifiedat")
@@ -36,7 +36,7 @@ def test_the_root_tells_all_in_the_words_of_xregistry(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["https://other.example/registry", f"{ROOT}/compat", "urn:x", f"{ROOT}x"])
-def test_a_source_that_is_no_door(source: str) -> None:
+def test_a_source_that_is_no_api(source: str) -> None:
     """D-25: the source is the root of a registry"""
     assert of_source(source, ROOT) is None
 
@@ -54,7 +54,7 @@ def test_a_source_that_is_no_door(source: str) -> None:
     ],
 )  # fmt: skip
 def test_a_draft_tells_what_is_there_or_gone(source: str, xid: str, action: str, type: str, subject: str) -> None:
-    """D-18, D-20, D-21, E-32: draft paths, the door's base as source, no data"""
+    """D-18, D-20, D-21, E-32: draft paths, the API's base as source, no data"""
     assert dialect(f"{source}/").events(record(xid, action)) == (
         {
             "specversion": "1.0",

@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from signalbook import __version__, settings
-from signalbook.cli import check, conform, export, get, importing, message, pipeline, replicate, subscriptions
+from signalbook.cli import check, conform, export, get, importing, message, pipeline, register, replicate, subscriptions
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
@@ -95,6 +95,7 @@ serve.__annotations__ = {parameter.name: parameter.annotation for parameter in _
 
 app.command("serve")(serve)
 app.command("import")(importing.run)
+app.command("register")(register.run)
 app.command("export")(export.run)
 app.command("get")(get.run)
 app.command("replicate")(replicate.run)

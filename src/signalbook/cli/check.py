@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import output
-from signalbook.cli.files import read_file
+from signalbook.cli.files import guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.values import JSONObject, dump_json
@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from signalbook.documents import SourceDocument
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
-_DIALECTS = {
-    "draft-04/schema": "JsonSchema/draft-04",
-    "draft-06/schema": "JsonSchema/draft-06",
-    "draft-07/schema": "JsonSchema/draft-07",
-    "draft/2019-09/schema": "JsonSchema/draft/2019-09",
-    "draft/2020-12/schema": "JsonSchema/draft/2020-12",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +132,7 @@ def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> Non
     else:
         screen = output()
         for row in checked:
-            for line in _lines(row, strict):
+            for line in verdict_lines(row.name, row.verdict, accepted=row.passes(strict), files=row.files):
                 screen.print(line, soft_wrap=True)
     if not accepted:
         raise typer.Exit(1)
@@ -173,13 +166,12 @@ def _has_no_model(source: SourceDocument) -> bool:
     return not (isinstance(source.document, dict) and source.document.keys() & {"modelsource", "groups"})
 
 
-def _lines(checked: CheckedSource, strict: bool) -> Iterator[Text]:
-    """A verdict for people: what would happen, or what is in the way."""
+def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files: Sequence[str] = ()) -> Iterator[Text]:
+    """The verdict on the source ``name`` for people: what would happen, or what is in the way."""
     from rich.text import Text
 
-    verdict = checked.verdict
-    word = ("accepted", "bold green") if checked.passes(strict) else ("refused", "bold red")
-    yield Text.assemble(word, f"  {checked.name}")
+    word = ("accepted", "bold green") if accepted else ("refused", "bold red")
+    yield Text.assemble(word, f"  {name}")
     for change in verdict.changes[:_SHOWN]:
         yield Text(f"  {change['xid']} would be {change['action']}", style="dim")
     if len(verdict.changes) > _SHOWN:
@@ -192,7 +184,7 @@ def _lines(checked: CheckedSource, strict: bool) -> Iterator[Text]:
             yield from _fault(fault, "red")
     for each in verdict.findings:
         yield from _fault(each.to_json(), "red" if each.severity == "error" else "yellow")
-    for file in checked.files[:_SHOWN]:
+    for file in files[:_SHOWN]:
         yield Text(f"  in {file}")
 
 
@@ -287,22 +279,3 @@ def _violation(schema: SchemaFile) -> RegistryError | None:
     if not faults:
         return None
     return RegistryError("format_violation", subject=schema.name, format=schema.format, faults=faults)
-
-
-def guess_format(name: str, content: bytes) -> str:
-    """The format that the name or the content of a file shows, ``""`` if neither does."""
-    from signalbook.values import JSONError, parse_json
-
-    lowered = name.lower()
-    if lowered.endswith(".avsc"):
-        return "Avro/1.12.0"
-    if lowered.endswith(".proto"):
-        return "Protobuf/2" if b'"proto2"' in content else "Protobuf/3"
-    if lowered.endswith(".xsd"):
-        return "XSD/1.1"
-    try:
-        document: JSONObject = parse_json(content)
-    except JSONError:
-        return ""
-    stated = document.get("$schema") if isinstance(document, dict) else None
-    return _DIALECTS.get(str(stated).rstrip("#").rpartition("json-schema.org/")[2], "")

@@ -12,12 +12,20 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from signalbook.errors import SignalbookError
+from signalbook.values import JSONError, parse_json
 
 if TYPE_CHECKING:
     from signalbook.documents import FolderFile
 
 
 STANDARD_INPUT: Final = "-"
+_DIALECTS: Final = {
+    "draft-04/schema": "JsonSchema/draft-04",
+    "draft-06/schema": "JsonSchema/draft-06",
+    "draft-07/schema": "JsonSchema/draft-07",
+    "draft/2019-09/schema": "JsonSchema/draft/2019-09",
+    "draft/2020-12/schema": "JsonSchema/draft/2020-12",
+}
 
 
 class NotWritten(SignalbookError):
@@ -100,3 +108,24 @@ def read_file(name: str) -> bytes:
             return read_limited(file, name=name)
     except OSError as error:
         raise DocumentError(f"{name}: cannot be read: {error.strerror}") from None
+
+
+def guess_format(name: str, content: bytes) -> str:
+    """The format that the name or the content of a file shows, ``""`` if neither does."""
+    lowered = name.lower()
+    if lowered.endswith(".avsc"):
+        return "Avro/1.12.0"
+    if lowered.endswith(".proto"):
+        return "Protobuf/2" if b'"proto2"' in content else "Protobuf/3"
+    if lowered.endswith(".xsd"):
+        return "XSD/1.1"
+    try:
+        document = parse_json(content)
+    except JSONError:
+        return ""
+    if not isinstance(document, dict):
+        return ""
+    if document.get("type") in ("record", "enum", "fixed") and "name" in document:
+        return "Avro/1.12.0"
+    stated = document.get("$schema")
+    return _DIALECTS.get(str(stated).rstrip("#").rpartition("json-schema.org/")[2], "")

@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import console, say
-from signalbook.cli.files import STANDARD_INPUT, read_file
+from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, dump_json
@@ -119,6 +119,8 @@ def _import_all(
 
 
 def _failure(source: SourceDocument, error: SignalbookError, done: int, total: int) -> str:
+    if guess_format(source.name, dump_json(source.document)):
+        return _is_schema(source.name)
     lines = [f"{source.name}: {error}"]
     places = [getattr(error, "subject", ""), *(fault.path for fault in getattr(error, "faults", ()))]
     lines += [f"  in {name}" for name in source.naming(places)[:_SHOWN]]
@@ -131,7 +133,7 @@ def _failure(source: SourceDocument, error: SignalbookError, done: int, total: i
 def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     """The documents behind ``source``, those of a folder as one. Raises ``DocumentError``."""
     from signalbook.cncf.messagecatalog.documents import adopt_catalog_documents
-    from signalbook.documents import merge, parse_source, read_folder, read_source
+    from signalbook.documents import DocumentError, merge, parse_source, read_folder, read_source
 
     if source == STANDARD_INPUT:
         yield _adopted(parse_source(read_file(source), name="standard input", lenient=lenient))
@@ -142,7 +144,16 @@ def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     elif Path(source).is_dir():
         yield merge(adopt_catalog_documents(read_folder(Path(source), lenient=lenient)), name=source)
     else:
-        yield _adopted(read_source(Path(source), lenient=lenient))
+        try:
+            yield _adopted(read_source(Path(source), lenient=lenient))
+        except DocumentError:
+            if guess_format(source, b""):  # by its name
+                raise DocumentError(_is_schema(source)) from None
+            raise
+
+
+def _is_schema(source: str) -> str:
+    return f"{source} is a schema, not a registry document: signalbook register {source} --group ID"
 
 
 def _adopted(source: SourceDocument) -> SourceDocument:

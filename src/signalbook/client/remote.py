@@ -99,6 +99,13 @@ class RemoteRegistry:
             raise _refusal(error) from None
         return True
 
+    def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> None:
+        own = {name: value for name, value in attributes.items() if name != "contenttype"}
+        try:
+            self._client.post_document(resource, content, contenttype=attributes.get("contenttype"), attributes=own)
+        except Refused as error:
+            raise _refusal(error) from None
+
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
         try:
             self._client.delete_members(collection, ids)
@@ -174,6 +181,12 @@ class _Trial(RemoteRegistry):
         for error in verdict.errors:
             raise _refusal(Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error))
         return False
+
+    def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> None:
+        """As the protocol says; it is judged by itself, whatever was sent before."""
+        verdict = self._client.check("POST", resource, content=content, attributes=attributes)
+        for error in verdict.errors:
+            raise _refusal(Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error))
 
 
 class RemoteChecks:

@@ -47,7 +47,8 @@ def undecided(path: str, why: str, old: JSON = None, new: JSON = None) -> Differ
 
 def too_complex(steps: int) -> Difference:
     """The answer where the work was stopped."""
-    return fault("", "undecided", None, None, f"not decided: comparing the schemas takes more than {steps} steps")
+    message = f"not decided: the schemas are too complex to compare in {steps} steps"
+    return fault("", "undecided", None, None, message)
 
 
 def refutations(start: Iterable[Q], examine: Callable[[Q], list[Clause[Q]]], *, most: int) -> list[Difference]:

@@ -126,6 +126,11 @@ class LocalRegistry:
         self._write(command)
         return True
 
+    def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> None:
+        own = {name: value for name, value in attributes.items() if name != "contenttype"}
+        document = DocumentBody(content=content, contenttype=attributes.get("contenttype"), attributes=own)
+        self._write(lambda _: Command(method=Method.POST, target=resource, document=document))
+
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
         body: JSONObject = {name: {} for name in ids}
         self._write(lambda _: Command(method=Method.DELETE, target=collection, body=body))

@@ -10,7 +10,7 @@ from signalbook.events.cesql import parse
 
 
 @pytest.mark.parametrize(
-    ("text", "value", "faults"),
+    ("text", "value", "errors"),
     [
         ("7 / -2", -3, []),
         ("-7 / 2", -3, []),
@@ -34,9 +34,9 @@ from signalbook.events.cesql import parse
         ("true XOR true XOR true", True, []),
     ],
 )
-def test_values(text: str, value: Any, faults: list[str]) -> None:
+def test_values(text: str, value: Any, errors: list[str]) -> None:
     outcome = parse(text).evaluate({"big": 1099511627776})
-    assert (outcome.value, list(outcome.faults)) == (value, faults)
+    assert (outcome.value, list(outcome.errors)) == (value, errors)
 
 
 def test_patterns_take_no_time() -> None:

@@ -31,7 +31,7 @@ def vectors() -> Iterator[Any]:
 @pytest.mark.others("every operator and function by CESQL's own vectors", ours="test_every_operator_and_function")
 @pytest.mark.parametrize("test", list(vectors()) or [{}])
 def test_vector(test: dict[str, Any]) -> None:
-    """D-29: value and fault"""
+    """D-29: value and error"""
     event = test.get("event") or {**EVENT, **test.get("eventOverrides", {})}
     if test.get("error") == "parse":
         with pytest.raises(ParseError):
@@ -41,7 +41,7 @@ def test_vector(test: dict[str, Any]) -> None:
     outcome = expression.evaluate(event)
     assert outcome.value == test["result"]
     assert type(outcome.value) is type(test["result"])
-    assert list(outcome.faults) == ([test["error"]] if "error" in test else [])
+    assert list(outcome.errors) == ([test["error"]] if "error" in test else [])
     assert expression.matches(event) is (test["result"] is True and "error" not in test)
 
 
@@ -104,14 +104,14 @@ def test_vectors_of_our_own(expression: str, overrides: dict[str, Any], value: A
     ],
 )
 def test_every_operator_and_function(expressions: tuple[str, ...], value: Any) -> None:
-    """D-29: alike expressions have one value, and no fault."""
+    """D-29: alike expressions have one value, and no error."""
     for expression in expressions:
         outcome = parse(expression).evaluate(EVENT)
-        assert (outcome.value, type(outcome.value), outcome.faults) == (value, type(value), ()), expression
+        assert (outcome.value, type(outcome.value), outcome.errors) == (value, type(value), ()), expression
 
 
 @pytest.mark.parametrize(
-    ("expression", "value", "fault"),
+    ("expression", "value", "error"),
     [
         ("9 / 0", 0, "math"),
         ("9 % 0", 0, "math"),
@@ -138,10 +138,10 @@ def test_every_operator_and_function(expressions: tuple[str, ...], value: Any) -
         ("stage", False, "missingAttribute"),
     ],
 )
-def test_every_fault(expression: str, value: Any, fault: str) -> None:
+def test_every_error(expression: str, value: Any, error: str) -> None:
     """D-29: what goes wrong has a name, and the value of its kind."""
     outcome = parse(expression).evaluate(EVENT)
-    assert (outcome.value, type(outcome.value), list(outcome.faults)) == (value, type(value), [fault])
+    assert (outcome.value, type(outcome.value), list(outcome.errors)) == (value, type(value), [error])
 
 
 @pytest.mark.parametrize("expression", ["id LIKE 4", "LENGTH(", "id LIKE subject", "EXISTS 'id'", "(4"])

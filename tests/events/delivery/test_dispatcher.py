@@ -54,8 +54,8 @@ def test_what_is_not_wanted_is_not_sent(place: Place) -> None:
     assert hook.subjects == ["/dirs/d2", "/dirs/d12", "/dirs/d22"]
 
 
-def test_each_door_has_its_own_events(place: Place) -> None:
-    """D-25: the source chooses the dialect; a door that does not show a change says nothing of it"""
+def test_each_api_has_its_own_events(place: Place) -> None:
+    """D-25: the source chooses the dialect; an API that does not show a change says nothing of it"""
     hook = place.hook()
     place.subscribe(hook, source="https://registry.example.com/compat/schemaregistry/v0.2", filters=())
     whole = place.subscribe(hook, source="https://registry.example.com")

@@ -1,4 +1,4 @@
-"""Kinds of sinks are found by protocol, and enter by one door."""
+"""Kinds of sinks are found by protocol, all in one way."""
 
 from __future__ import annotations
 

@@ -130,11 +130,8 @@ def _rows(tree: WorkingTree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row
     for copy in copies:
         if copy.before is None:
             inserted.append(copy.row(keys[copy.xid], keys[copy.xid.owner]))
-        else:
-            row = copy.row(copy.before.key, copy.before.parent)
-            # Loaded is not changed: only what differs is written, and only that is an event.
-            if row != copy.before:
-                replaced.append(row)
+        elif copy.changed:  # most of what is loaded is not: only what differs is written
+            replaced.append(copy.row(copy.before.key, copy.before.parent))
     return tuple(inserted), tuple(replaced)
 
 

@@ -77,12 +77,6 @@ class _DomainCheck:
         self._context = context
         self._stored = context.stored
         self._groups = context.model.groups
-        self._message_types = frozenset(
-            (plural, kind.plural)
-            for plural, group in self._groups.items()
-            for kind in group.resources.values()
-            if _is(kind.document, "message")
-        )
 
     def findings(self) -> Steps[list[Finding]]:
         """Groups first, then the messages in them, by xid; no more once there are ``MAX_FINDINGS``."""
@@ -125,7 +119,9 @@ class _DomainCheck:
         named = {xid for group in endpoints for xid in self._message_groups(group)}
         rows = [row for xid in sorted(named) if (row := self._group(xid)) is not None]
         if rows:
-            yield MessageIds(groups=tuple(rows), types=self._message_types, limit=_MAX_MESSAGEIDS)
+            kinds = ((plural, kind) for plural, group in self._groups.items() for kind in group.resources.values())
+            types = frozenset((plural, kind.plural) for plural, kind in kinds if _is(kind.document, "message"))
+            yield MessageIds(groups=tuple(rows), types=types, limit=_MAX_MESSAGEIDS)
 
     def _load_bases(self, wanted: set[Xid]) -> Steps[None]:
         """These messages and those they derive from: a query or two for each step up, however many they are."""
@@ -148,7 +144,8 @@ class _DomainCheck:
         return _is(self._groups[xid.group_type].document, "endpoint")
 
     def _is_message(self, xid: Xid) -> bool:
-        return (xid.group_type, xid.resource_type) in self._message_types
+        kind = self._context.model.resource_type(xid)
+        return kind is not None and _is(kind.document, "message")
 
     def _resource(self, resource: ResourceCopy) -> Iterator[Finding]:
         group = self._tree.groups[resource.xid.owner]

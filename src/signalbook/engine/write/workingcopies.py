@@ -60,6 +60,12 @@ class WorkingCopy:
         """The epoch this entity will have: 1 when new, one more when touched (R34)."""
         return 1 if self.before is None else self.before.epoch + self.touched
 
+    @property
+    def changed(self) -> bool:
+        """Whether the row to store is another one than the stored one."""
+        _, values = _COLUMNS[type(self)].stored
+        return self.before is None or values(self) != values(self.before)
+
     def row(self, key: int, parent: int) -> Row:
         """This copy as the row to store."""
         names, values = _COLUMNS[type(self)].stored

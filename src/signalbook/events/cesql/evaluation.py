@@ -1,7 +1,7 @@
 """Trees to functions of an event, run in complete evaluation mode (cesql/spec.md 3.3, 3.4, 4.1).
 
-An operand with a fault, such as an attribute the event does not have, makes its operator yield the zero value of the
-operator's type (3.2, and the test vectors for all other faults). Everything is compiled once, so that an event costs as
+An operand with an error, such as an attribute the event does not have, makes its operator yield the zero value of the
+operator's type (3.2, and the test vectors for all other errors). Everything is compiled once, so that an event costs as
 many calls as the expression has terms.
 """
 
@@ -17,7 +17,7 @@ from signalbook.events.cesql import parser
 from signalbook.events.cesql.parser import (
     LEAST,
     MOST,
-    EvaluationFault,
+    ErrorKind,
     Value,
     ValueType,
     attribute,
@@ -29,7 +29,7 @@ from signalbook.events.cesql.parser import (
     type_of,
 )
 
-Faults = list[EvaluationFault]
+Errors = list[ErrorKind]
 _S, _I, _B = ValueType.STRING, ValueType.INTEGER, ValueType.BOOLEAN
 
 
@@ -56,40 +56,40 @@ def find(name: str, count: int) -> Function | None:
     return next((function for function in _FUNCTIONS.get(name, ()) if function.takes(count)), None)
 
 
-def _left(faults: Faults, text: str, count: int) -> str:
+def _left(errors: Errors, text: str, count: int) -> str:
     if count < 0:
-        faults.append(EvaluationFault.FUNCTION_EVALUATION)
+        errors.append(ErrorKind.FUNCTION_EVALUATION)
         return text
     return text[:count]
 
 
-def _right(faults: Faults, text: str, count: int) -> str:
+def _right(errors: Errors, text: str, count: int) -> str:
     if count < 0:
-        faults.append(EvaluationFault.FUNCTION_EVALUATION)
+        errors.append(ErrorKind.FUNCTION_EVALUATION)
         return text
     return text[max(0, len(text) - count) :]
 
 
-def _substring(faults: Faults, text: str, position: int, length: int = MOST) -> str:
+def _substring(errors: Errors, text: str, position: int, length: int = MOST) -> str:
     if position == 0:
         return ""
     if abs(position) > len(text) or length < 0:
-        faults.append(EvaluationFault.FUNCTION_EVALUATION)
+        errors.append(ErrorKind.FUNCTION_EVALUATION)
         return ""
     start = position - 1 if position > 0 else len(text) + position
     return text[start : start + length]
 
 
-def _absolute(faults: Faults, number: int) -> int:
+def _absolute(errors: Errors, number: int) -> int:
     if number == LEAST:
-        faults.append(EvaluationFault.MATH)
+        errors.append(ErrorKind.MATH)
         return MOST
     return abs(number)
 
 
 _FUNCTIONS: Final[dict[str, tuple[Function, ...]]] = {
-    "INT": (Function(parameters=(None,), result=_I, run=lambda faults, value: to_integer(value, faults)),),
-    "BOOL": (Function(parameters=(None,), result=_B, run=lambda faults, value: to_boolean(value, faults)),),
+    "INT": (Function(parameters=(None,), result=_I, run=lambda errors, value: to_integer(value, errors)),),
+    "BOOL": (Function(parameters=(None,), result=_B, run=lambda errors, value: to_boolean(value, errors)),),
     "STRING": (Function(parameters=(None,), result=_S, run=lambda _, value: text(value)),),
     "LENGTH": (Function(parameters=(_S,), result=_I, run=lambda _, text: len(text)),),
     "CONCAT": (Function(parameters=(), rest=_S, result=_S, run=lambda _, *parts: "".join(parts)),),
@@ -110,7 +110,7 @@ _FUNCTIONS: Final[dict[str, tuple[Function, ...]]] = {
 Event = Mapping[str, object]
 
 
-Run = Callable[[Event, list[EvaluationFault]], Value]
+Run = Callable[[Event, Errors], Value]
 
 _ARITHMETIC: Final[dict[str, Callable[[int, int], int]]] = {
     "+": operator.add,
@@ -130,7 +130,7 @@ class EvaluationResult:
     """The value of an expression for one event, and what went wrong on the way."""
 
     value: Value
-    faults: tuple[EvaluationFault, ...]
+    errors: tuple[ErrorKind, ...]
 
 
 class CesqlExpression:
@@ -142,14 +142,14 @@ class CesqlExpression:
 
     def evaluate(self, event: Event) -> EvaluationResult:
         """The value for the context attributes of one event; never raises."""
-        faults: list[EvaluationFault] = []
-        value = self._run(event, faults)
-        return EvaluationResult(value=value, faults=tuple(faults))
+        errors: Errors = []
+        value = self._run(event, errors)
+        return EvaluationResult(value=value, errors=tuple(errors))
 
     def matches(self, event: Event) -> bool:
         """Whether the event passes a filter of this expression: true, and nothing went wrong (1.2)."""
         outcome = self.evaluate(event)
-        return outcome.value is True and not outcome.faults
+        return outcome.value is True and not outcome.errors
 
 
 def parse(text: str) -> CesqlExpression:
@@ -164,15 +164,15 @@ def _compiled(node: Any) -> Run:
 
 @_compiled.register
 def _(node: parser.Literal) -> Run:
-    return lambda _event, _faults: node.value
+    return lambda _event, _errors: node.value
 
 
 @_compiled.register
 def _(node: parser.AttributeReference) -> Run:
-    def run(event: Event, faults: list[EvaluationFault]) -> Value:
+    def run(event: Event, errors: Errors) -> Value:
         value = event.get(node.name)
         if value is None:
-            faults.append(EvaluationFault.MISSING_ATTRIBUTE)
+            errors.append(ErrorKind.MISSING_ATTRIBUTE)
             return False
         return attribute(value)
 
@@ -181,7 +181,7 @@ def _(node: parser.AttributeReference) -> Run:
 
 @_compiled.register
 def _(node: parser.ExistsOperation) -> Run:
-    return lambda event, _faults: event.get(node.name) is not None
+    return lambda event, _errors: event.get(node.name) is not None
 
 
 @_compiled.register
@@ -195,15 +195,15 @@ def _(node: parser.UnaryOperation) -> Run:
 def _(node: parser.LikeOperation) -> Run:
     pattern = _pattern(node.pattern)
 
-    def like(faults: list[EvaluationFault], value: Value) -> bool:
-        return _like(str(cast(value, ValueType.STRING, faults)), pattern) is not node.negated
+    def like(errors: Errors, value: Value) -> bool:
+        return _like(str(cast(value, ValueType.STRING, errors)), pattern) is not node.negated
 
     return _operator([node.operand], like, ValueType.BOOLEAN)
 
 
 @_compiled.register
 def _(node: parser.InOperation) -> Run:
-    def within(_faults: list[EvaluationFault], value: Value, *members: Value) -> bool:
+    def within(_errors: Errors, value: Value, *members: Value) -> bool:
         """The left operand says of which type all are (3.7); a member that cannot be is not the one."""
         found = any(cast(member, type_of(value), []) == value for member in members)
         return found is not node.negated
@@ -218,10 +218,10 @@ def _(node: parser.FunctionCall) -> Run:
         return _operator([], _no_function, ValueType.BOOLEAN)
     types = function.types(len(node.arguments))
 
-    def call(faults: list[EvaluationFault], *values: Value) -> Value:
+    def call(errors: Errors, *values: Value) -> Value:
         pairs = zip(values, types, strict=True)
         return function.run(
-            faults, *(value if wanted is None else cast(value, wanted, faults) for value, wanted in pairs)
+            errors, *(value if wanted is None else cast(value, wanted, errors) for value, wanted in pairs)
         )
 
     return _operator(node.arguments, call, function.result)
@@ -239,10 +239,11 @@ def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], res
     """``decide`` for the values of ``operands``, if they can be had."""
     compiled = [_compiled(operand) for operand in operands]
 
-    def run(event: Event, faults: list[EvaluationFault]) -> Value:
-        found = len(faults)
-        values = [operand(event, faults) for operand in compiled]
-        return result.zero if len(faults) > found else decide(faults, *values)
+    def run(event: Event, errors: Errors) -> Value:
+        # All operands are looked at, also behind one that failed: each error counts (complete evaluation mode).
+        found = len(errors)
+        values = [operand(event, errors) for operand in compiled]
+        return result.zero if len(errors) > found else decide(errors, *values)
 
     return run
 
@@ -250,80 +251,80 @@ def _operator(operands: Iterable[parser.Node], decide: Callable[..., Value], res
 def _short(left: Run, right: Run, *, decided_by: bool) -> Run:
     """AND and OR: the right operand is not looked at when the left one decides (3.6)."""
 
-    def run(event: Event, faults: list[EvaluationFault]) -> Value:
-        found = len(faults)
-        value = to_boolean(left(event, faults), faults)
-        if len(faults) == found and value is not decided_by:
-            value = to_boolean(right(event, faults), faults)
-        return value if len(faults) == found else False
+    def run(event: Event, errors: Errors) -> Value:
+        found = len(errors)
+        value = to_boolean(left(event, errors), errors)
+        if len(errors) == found and value is not decided_by:
+            value = to_boolean(right(event, errors), errors)
+        return value if len(errors) == found else False
 
     return run
 
 
-def _negative(faults: list[EvaluationFault], value: Value) -> int:
-    return bounded(-to_integer(value, faults), faults)
+def _negative(errors: Errors, value: Value) -> int:
+    return bounded(-to_integer(value, errors), errors)
 
 
-def _not(faults: list[EvaluationFault], value: Value) -> bool:
+def _not(errors: Errors, value: Value) -> bool:
     if type_of(value) is ValueType.INTEGER:  # the test vectors have it so, although 3.7 has such a cast
-        faults.append(EvaluationFault.CAST)
+        errors.append(ErrorKind.CAST)
         return True
-    return not to_boolean(value, faults)
+    return not to_boolean(value, errors)
 
 
-def _no_function(faults: list[EvaluationFault]) -> bool:
-    faults.append(EvaluationFault.MISSING_FUNCTION)
+def _no_function(errors: Errors) -> bool:
+    errors.append(ErrorKind.MISSING_FUNCTION)
     return False
 
 
-def _equal(faults: list[EvaluationFault], one: Value, other: Value) -> bool:
+def _equal(errors: Errors, one: Value, other: Value) -> bool:
     """The right operand says of which type both are (3.7)."""
-    return cast(one, type_of(other), faults) == other
+    return cast(one, type_of(other), errors) == other
 
 
-def _arithmetic(sign: str) -> Callable[[list[EvaluationFault], Value, Value], Value]:
+def _arithmetic(sign: str) -> Callable[[Errors, Value, Value], Value]:
     compute = _ARITHMETIC[sign]
 
-    def run(faults: list[EvaluationFault], one: Value, other: Value) -> Value:
-        return bounded(compute(*_integers(faults, one, other)), faults)
+    def run(errors: Errors, one: Value, other: Value) -> Value:
+        return bounded(compute(*_integers(errors, one, other)), errors)
 
     return run
 
 
-def _division(faults: list[EvaluationFault], one: Value, other: Value) -> int:
+def _division(errors: Errors, one: Value, other: Value) -> int:
     """The quotient, rounded towards 0."""
-    dividend, divisor = _integers(faults, one, other)
+    dividend, divisor = _integers(errors, one, other)
     if divisor == 0:
-        faults.append(EvaluationFault.MATH)
+        errors.append(ErrorKind.MATH)
         return 0
     quotient = abs(dividend) // abs(divisor)
-    return bounded(quotient if (dividend < 0) is (divisor < 0) else -quotient, faults)
+    return bounded(quotient if (dividend < 0) is (divisor < 0) else -quotient, errors)
 
 
-def _remainder(faults: list[EvaluationFault], one: Value, other: Value) -> int:
+def _remainder(errors: Errors, one: Value, other: Value) -> int:
     """What division leaves, with the sign of the dividend."""
-    dividend, divisor = _integers(faults, one, other)
+    dividend, divisor = _integers(errors, one, other)
     if divisor == 0:
-        faults.append(EvaluationFault.MATH)
+        errors.append(ErrorKind.MATH)
         return 0
     rest = abs(dividend) % abs(divisor)
     return -rest if dividend < 0 else rest
 
 
-def _integers(faults: list[EvaluationFault], one: Value, other: Value) -> tuple[int, int]:
-    return to_integer(one, faults), to_integer(other, faults)
+def _integers(errors: Errors, one: Value, other: Value) -> tuple[int, int]:
+    return to_integer(one, errors), to_integer(other, errors)
 
 
-def _ordered(sign: str) -> Callable[[list[EvaluationFault], Value, Value], Value]:
+def _ordered(sign: str) -> Callable[[Errors, Value, Value], Value]:
     compare = _ORDER[sign]
-    return lambda faults, one, other: compare(*_integers(faults, one, other))
+    return lambda errors, one, other: compare(*_integers(errors, one, other))
 
 
-_DECIDE: Final[dict[str, tuple[Callable[[list[EvaluationFault], Value, Value], Value], ValueType]]] = {
+_DECIDE: Final[dict[str, tuple[Callable[[Errors, Value, Value], Value], ValueType]]] = {
     "=": (_equal, ValueType.BOOLEAN),
-    "!=": (lambda faults, one, other: not _equal(faults, one, other), ValueType.BOOLEAN),
-    "<>": (lambda faults, one, other: not _equal(faults, one, other), ValueType.BOOLEAN),
-    "XOR": (lambda faults, one, other: to_boolean(one, faults) is not to_boolean(other, faults), ValueType.BOOLEAN),
+    "!=": (lambda errors, one, other: not _equal(errors, one, other), ValueType.BOOLEAN),
+    "<>": (lambda errors, one, other: not _equal(errors, one, other), ValueType.BOOLEAN),
+    "XOR": (lambda errors, one, other: to_boolean(one, errors) is not to_boolean(other, errors), ValueType.BOOLEAN),
     **{sign: (_ordered(sign), ValueType.BOOLEAN) for sign in _ORDER},
     **{sign: (_arithmetic(sign), ValueType.INTEGER) for sign in _ARITHMETIC},
     "/": (_division, ValueType.INTEGER),
@@ -359,6 +360,7 @@ def _like(text: str, pattern: tuple[_Step, ...]) -> bool:
         elif step < len(pattern) and pattern[step] in (_ONE, text[at]):
             at, step = at + 1, step + 1
         elif again is not None:
+            # Only the last % is tried again, one character further: what it then takes no earlier one has to give back.
             again = (again[0] + 1, again[1])
             at, step = again[0], again[1] + 1
         else:

@@ -17,8 +17,8 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
-class EvaluationFault(StrEnum):
-    """An error during evaluation; the expression has a value all the same."""
+class ErrorKind(StrEnum):
+    """What went wrong during an evaluation; the expression has a value all the same."""
 
     MATH = "math"
     CAST = "cast"
@@ -65,40 +65,40 @@ def text(value: object) -> str:
     return str(plain).lower() if isinstance(plain, bool) else str(plain)
 
 
-def cast(value: Value, type: ValueType, faults: list[EvaluationFault]) -> Value:
-    """``value`` as ``type``, or its zero value and a fault (3.7)."""
+def cast(value: Value, type: ValueType, errors: list[ErrorKind]) -> Value:
+    """``value`` as ``type``, or its zero value and an error (3.7)."""
     if type is ValueType.STRING:
         return text(value)
     if type is ValueType.BOOLEAN:
-        return to_boolean(value, faults)
-    return to_integer(value, faults)
+        return to_boolean(value, errors)
+    return to_integer(value, errors)
 
 
-def to_boolean(value: Value, faults: list[EvaluationFault]) -> bool:
+def to_boolean(value: Value, errors: list[ErrorKind]) -> bool:
     """``value`` as Boolean."""
     if not isinstance(value, str):
         return bool(value)
     found = _BOOLEANS.get(value.lower())
     if found is None:
-        faults.append(EvaluationFault.CAST)
+        errors.append(ErrorKind.CAST)
     return bool(found)
 
 
-def to_integer(value: Value, faults: list[EvaluationFault]) -> int:
+def to_integer(value: Value, errors: list[ErrorKind]) -> int:
     """``value`` as Integer."""
     if not isinstance(value, str):
         return int(value)
     if _INTEGER.fullmatch(value) and LEAST <= int(value) <= MOST:
         return int(value)
-    faults.append(EvaluationFault.CAST)
+    errors.append(ErrorKind.CAST)
     return 0
 
 
-def bounded(number: int, faults: list[EvaluationFault]) -> int:
-    """``number``, or 0 and a fault where it has more than 32 bits."""
+def bounded(number: int, errors: list[ErrorKind]) -> int:
+    """``number``, or 0 and an error where it has more than 32 bits."""
     if LEAST <= number <= MOST:
         return number
-    faults.append(EvaluationFault.MATH)
+    errors.append(ErrorKind.MATH)
     return 0
 
 
@@ -274,6 +274,7 @@ class _Parser:
     def _suffixed(self) -> Node:
         node = self._unary()
         while True:
+            # NOT begins an operand elsewhere; behind one it belongs to LIKE or IN, which only the next token shows.
             ahead = self._tokens[self._at + 1] if self._is("NOT") else self._next
             if ahead.kind == "string" or ahead.text not in ("LIKE", "IN"):
                 return node

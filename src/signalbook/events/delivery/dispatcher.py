@@ -357,6 +357,7 @@ class Dispatcher:
             self._deliveries[id] = after
         else:
             self._deliveries.pop(id, None)
+            self._checkpointed.pop(id, None)
         for action in actions:
             self._do(id, action)
         self._reader.check_room(id)

@@ -82,6 +82,7 @@ def _keys(filter: JSON) -> frozenset[EventKey] | None:
 def _narrowest(choices: Iterable[frozenset[EventKey] | None]) -> frozenset[EventKey] | None:
     """All of them hold, so any one will do: the best is that whose widest key is the narrowest."""
     known = [keys for keys in choices if keys]
+    # The members of one choice are alternatives, so its widest key says how many events it lets in.
     return max(known, key=lambda keys: min(map(_narrowness, keys)), default=None)
 
 

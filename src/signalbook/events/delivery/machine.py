@@ -336,6 +336,7 @@ def _defer(delivery: Delivery, event: Ending) -> Step:
             event = replace(event, state=before.state)  # the update before this one chose another start
         return replace(delivery, deferred=event), ()
     if isinstance(event, Stopped):
+        # What is stored is right already where the lease was lost or an update chose another start: nothing is written.
         if delivery.leaving or _starts_elsewhere(before):
             return replace(delivery, deferred=before if delivery.leaving else LeaseLost()), ()
         # In case that the attempt does not end in time, which may be the last that is heard of it.
@@ -423,6 +424,7 @@ def _settle(delivery: Delivery, event: AttemptEnded, backoff: Backoff) -> Step:
 def _after_attempt(delivery: Delivery, *actions: Action, until: float | None = None) -> Step:
     """Go on after an attempt with what waited for its end, or else with the next one: at once, or at ``until``."""
     phase = Phase.OVER if delivery.phase is Phase.OVER else Phase.IDLE if until is None else Phase.WAITING
+    # Idle for a moment at least: what was deferred, or the next attempt, meets a delivery that sends nothing.
     idle = replace(delivery, phase=phase, due=until or 0.0, deferred=None)
     more: tuple[Action, ...]
     after: Delivery | None

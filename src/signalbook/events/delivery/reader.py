@@ -112,10 +112,11 @@ class DeliveryReader:
         end = records[-1].position if records else start
         if ended and self._current:
             end = max(end, self.cursor)
+        # Who is further than this window has its turn when the others are there, too.
         near = {key: position for key, position in having_room.items() if position <= end}
         found, full = self._sort(records, near)
         if ended and not self._current:
-            self.cursor = end
+            self.cursor = end  # nobody shares it at present: whoever is current first says where it is
         for key, position in near.items():
             if key in full:
                 self._fall_behind(key, full[key])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
@@ -13,13 +12,13 @@ from signalbook.formats.compatibility import Difference
 from signalbook.formats.inclusion import Clause, TooMuch, fault, refutations, undecided
 from signalbook.formats.xsd import models, simpletypes
 from signalbook.formats.xsd.limits import XS, local
-from signalbook.formats.xsd.models import Incomplete, Leaf, Names, Outcome, Pair, Unexpected, names_of
+from signalbook.formats.xsd.models import Incomplete, Leaf, Outcome, Pair, Unexpected, names_of
+from signalbook.formats.xsd.paths import expanded
 
 MAX_STEPS: Final = 200_000
 _ANY_TYPE: Final = f"{XS}anyType"
 _STRICTNESS: Final = ("skip", "lax", "strict")
 _MAX_NAMED: Final = 5
-_PREFIXED: Final = re.compile(r"\"[^\"]*\"|'[^']*'|(?P<prefix>[^\W\d][\w.-]*):(?!:)(?=[^\W\d*]|\*)")
 
 
 class Question(NamedTuple):
@@ -123,7 +122,7 @@ class _Comparison:
             yield _failed(path, "default_changed", before, after, message)
 
     def _alternatives(self, old: Any, new: Any, path: str) -> Iterator[Clause[Question]]:
-        written, read = ([_expression(part, part.elem.get("test")) for part in one.alternatives] for one in (old, new))
+        written, read = ([expanded(part, part.elem.get("test")) for part in one.alternatives] for one in (old, new))
         if written != read:
             yield Clause((), undecided(path, "types that depend on conditions are not proven", written, read))
             return
@@ -343,7 +342,7 @@ class _Comparison:
         strict, named = old.process_contents, names_of(old)
         if new is None or not named.within([names_of(new)], but):
             message = "attributes of other names may be written, but not all of them are accepted here"
-            shown = (_wildcard(named), None if new is None else _wildcard(names_of(new)))
+            shown = (str(named), None if new is None else str(names_of(new)))
             yield _failed(path, "any_attribute_removed" if new is None else "any_attribute_narrowed", *shown, message)
         elif _STRICTNESS.index(new.process_contents) > _STRICTNESS.index(strict):
             message = "attributes that are declared nowhere may be written, but have to be as declared here"
@@ -422,13 +421,8 @@ def _takes(leaf: Leaf, other: Leaf) -> bool:
 
 
 def _leaves(leaves: tuple[Leaf, ...]) -> str:
-    names = [_wildcard(leaf.names) if leaf.names is not None else local(leaf.name) for leaf in leaves]
+    names = [str(leaf.names) if leaf.names is not None else local(leaf.name) for leaf in leaves]
     return " or ".join(dict.fromkeys(names[:_MAX_NAMED]))
-
-
-def _wildcard(names: Names) -> str:
-    shown = ", ".join(sorted(name or "no namespace" for name in names.namespaces))
-    return ("any namespace" + (f" but {shown}" if shown else "")) if names.negated else f"namespace {shown}"
 
 
 def _strictness(leaf: Leaf) -> str:
@@ -477,8 +471,8 @@ def _identities(element: Any) -> set[tuple[str, ...]]:
     """Identity constraints in words that do not depend on prefixes; a key's name counts where it is referred to."""
     found = set()
     for identity in element.identities:
-        parts = [local(identity.elem.tag), _expression(identity.selector, identity.selector.path)]
-        parts += [_expression(part, part.path) for part in identity.fields]
+        parts = [local(identity.elem.tag), expanded(identity.selector, identity.selector.path)]
+        parts += [expanded(part, part.path) for part in identity.fields]
         refer = getattr(identity, "refer", None)
         if refer is not None:
             parts += [f"refers to {refer.local_name}"]
@@ -487,19 +481,7 @@ def _identities(element: Any) -> set[tuple[str, ...]]:
 
 
 def _assertions(xsd: Any) -> set[str]:
-    return set() if xsd.is_simple() else {_expression(test, test.path) for test in xsd.assertions}
-
-
-def _expression(part: Any, path: str | None) -> str:
-    """An XPath with namespaces in place of prefixes."""
-    default = getattr(part, "xpath_default_namespace", "")
-
-    def expanded(found: re.Match[str]) -> str:
-        prefix = found["prefix"]
-        return found[0] if prefix is None else f"{{{part.namespaces.get(prefix, prefix)}}}"
-
-    text = _PREFIXED.sub(expanded, " ".join((path or "").split()))
-    return f"{text} in {default}" if default else text
+    return set() if xsd.is_simple() else {expanded(test, test.path) for test in xsd.assertions}
 
 
 def _value_space(xsd: Any) -> object:

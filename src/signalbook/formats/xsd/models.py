@@ -17,7 +17,7 @@ from xmlschema.validators import XsdAnyElement, XsdGroup
 from signalbook.formats.inclusion import TooMuch
 
 Spend = Callable[[int], None]
-_MAX_NESTING: Final = 100
+_MAX_NESTING: Final = 200
 # Particles of an all-group that are put into every order; 2 ** 8 sets are left.
 _MAX_ORDERED: Final = 8
 _EMPTY: Final = 0
@@ -31,6 +31,12 @@ class Names:
     namespaces: frozenset[str]
     excluded: frozenset[str] = frozenset()
     is_exact: bool = True
+
+    def __str__(self) -> str:
+        shown = ", ".join(sorted(name or "no namespace" for name in self.namespaces))
+        if self.negated:
+            return "any namespace" + (f" but {shown}" if shown else "")
+        return f"namespace {shown}"
 
     def allows(self, name: str) -> bool:
         """Whether an expanded name is one of them; with ``##defined`` that depends on more than the name."""

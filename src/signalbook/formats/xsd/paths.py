@@ -92,6 +92,21 @@ def _allowed(term: str, before: str) -> bool:
     return name in _FUNCTIONS or bool(_CASTS.fullmatch(name))
 
 
+_PREFIXED: Final = re.compile(r"\"[^\"]*\"|'[^']*'|(?P<prefix>[^\W\d][\w.-]*):(?!:)(?=[^\W\d*]|\*)")
+
+
+def expanded(part: Any, path: str | None) -> str:
+    """An XPath with namespaces in place of prefixes."""
+    default = getattr(part, "xpath_default_namespace", "")
+
+    def named(found: re.Match[str]) -> str:
+        prefix = found["prefix"]
+        return found[0] if prefix is None else f"{{{part.namespaces.get(prefix, prefix)}}}"
+
+    text = _PREFIXED.sub(named, " ".join((path or "").split()))
+    return f"{text} in {default}" if default else text
+
+
 MAX_LINK: Final = 500
 _LINK_NAME: Final = re.compile(r"[^\W\d][\w.-]*(?::[\w.-]+)?")
 _LINKED: Final = (XsdElement, XsdComplexType, XsdSimpleType)

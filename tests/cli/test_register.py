@@ -1,0 +1,113 @@
+"""``signalbook register``: one line for a schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Cli
+
+USER = {"type": "record", "name": "User", "namespace": "com.acme", "fields": [{"name": "id", "type": "long"}]}
+ORDER = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "$id": "https://acme.example/schemas/order.json",
+    "title": "An order",
+    "type": "object",
+    "properties": {"id": {"type": "integer"}},
+}
+PROTO = 'syntax = "proto3";\nmessage Ping { string text = 1; }\n'
+XSD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="a" type="xs:string"/></xs:schema>'
+
+
+@pytest.fixture
+def files() -> dict[str, str]:
+    """A schema of each format, in the current folder; what it becomes."""
+    Path("user.avsc").write_text(json.dumps(USER))
+    Path("plain.json").write_text(json.dumps(USER | {"name": "Plain"}))
+    Path("any.json").write_text(json.dumps(ORDER))
+    Path("ping v1.proto").write_text(PROTO)
+    Path("a.xsd").write_text(XSD)
+    return {
+        "user.avsc": "com.acme.User",
+        "plain.json": "com.acme.Plain",
+        "any.json": "order",
+        "ping v1.proto": "ping-v1",
+        "a.xsd": "a",
+    }
+
+
+def test_formats_and_ids_are_in_the_files(cli: Cli, server: str, files: dict[str, str]) -> None:
+    ran = cli("register", *files, "--group", "acme", "--server", server)
+    assert (ran.code, ran.err) == (0, "")
+    assert [line.split()[1] for line in ran.out.splitlines()] == [
+        f"/schemagroups/acme/schemas/{name}/versions/1" for name in files.values()
+    ]
+    for file, name in files.items():
+        shown = cli("get", f"/schemagroups/acme/schemas/{name}", "--server", server, "--json").out
+        assert json.loads(shown)["formatvalidated"] is True, file
+    assert json.loads(shown)["contenttype"] == "application/xml"
+    again = cli("register", *files, "--group", "acme", "--server", server, "--json")
+    assert {row["action"] for row in json.loads(again.out)["registered"]} == {"unchanged"}
+
+
+@pytest.mark.parametrize("there", ["server", "db"])
+def test_the_next_version(cli: Cli, server: str, files: dict[str, str], there: str) -> None:
+    """It is held to the schema's rule, and refused with the words of the check."""
+    where = ("--server", server) if there == "server" else ("--db", "sqlite:///r.db")
+    group = f"rules-{there}"
+    given = ("register", "user.avsc", "--group", group, *where)
+    assert cli(*given, "--compatibility", "backward").code == 0
+    wider = USER | {"fields": [*USER["fields"], {"name": "mail", "type": "string", "default": ""}]}
+    Path("user.avsc").write_text(json.dumps(wider))
+    ran = cli(*given)
+    assert f"/schemagroups/{group}/schemas/com.acme.User/versions/2" in ran.out
+    assert "compared by the rule backward" in ran.out
+    Path("user.avsc").write_text(json.dumps(USER | {"fields": [{"name": "id", "type": "string"}]}))
+    ran = cli(*given)
+    assert ran.code == 1
+    assert "refused  user.avsc" in ran.out
+    assert "long" in ran.out
+    assert "versions/3" not in cli("get", f"/schemagroups/{group}/schemas/com.acme.User/versions", *where).out
+
+
+def test_without_a_rule_nothing_is_compared(cli: Cli, server: str, files: dict[str, str]) -> None:
+    given = ("register", "user.avsc", "--group", "free", "--server", server)
+    cli(*given)
+    Path("user.avsc").write_text(json.dumps(USER | {"fields": []}))
+    assert "compared with nothing: it has no rule" in cli(*given).out
+
+
+def test_standard_input_and_other_ids(cli: Cli, server: str) -> None:
+    stdin = PROTO.encode()
+    given = ("register", "-", "--group", "piped", "--server", server)
+    ran = cli(*given, stdin=stdin)
+    assert ran.code == 2
+    assert "--id" in ran.err
+    ran = cli(*given, "--id", "ping", "--format", "Protobuf/3", stdin=stdin)
+    assert "/schemagroups/piped/schemas/ping/versions/1" in ran.out
+    assert cli(*given, "--id", "no id", stdin=stdin).code == 2
+
+
+def test_what_the_file_does_not_say(cli: Cli, server: str) -> None:
+    """The error names the formats there are."""
+    Path("x.json").write_text("{}")
+    ran = cli("register", "x.json", "--group", "g", "--server", server)
+    assert ran.code == 1
+    assert "--format" in ran.err
+    assert "JsonSchema/draft-07" in ran.err
+
+
+def test_a_broken_schema(cli: Cli, server: str) -> None:
+    Path("x.avsc").write_text('{"type": "record", "name": "X"}')
+    ran = cli("register", "x.avsc", "--group", "broken", "--server", server)
+    assert ran.code == 1
+    assert "fields" in ran.out + ran.err
+    assert cli("get", "/schemagroups/broken", "--server", server).code == 1
+
+
+@pytest.mark.parametrize("file", ["user.avsc", "any.json", "a.xsd", "ping v1.proto"])
+def test_import_of_a_schema_says_so(cli: Cli, server: str, files: dict[str, str], file: str) -> None:
+    ran = cli("import", file, "--server", server)
+    assert ran.code == 1
+    assert f"signalbook register {file} --group ID" in ran.err

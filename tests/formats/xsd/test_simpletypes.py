@@ -1,0 +1,104 @@
+"""Simple types against each other: no text says that a type is not within another that it was said to be within."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from signalbook.formats.xsd import documents, simpletypes
+
+XS = "http://www.w3.org/2001/XMLSchema"
+BUILTIN = [
+    "string", "normalizedString", "token", "language", "Name", "NCName", "NMTOKEN", "NMTOKENS", "anyURI",
+    "boolean", "decimal", "integer", "nonPositiveInteger", "negativeInteger", "nonNegativeInteger",
+    "positiveInteger", "long", "int", "short", "byte", "unsignedLong", "unsignedInt", "unsignedShort",
+    "unsignedByte", "float", "double", "duration", "dayTimeDuration", "yearMonthDuration", "dateTime",
+    "dateTimeStamp", "date", "time", "gYear", "gYearMonth", "gMonthDay", "gDay", "gMonth", "hexBinary",
+    "base64Binary", "anySimpleType",
+]  # fmt: skip
+FACETS = {
+    "string": ["maxLength 3", "minLength 1", "length 2", "pattern [a-z]+", "pattern \\d{2}", "enumeration ab",
+        "enumeration 12"],
+    "token": ["maxLength 3", "minLength 1", "pattern [a-z ]+", "enumeration a b", "enumeration ab"],
+    "decimal": ["totalDigits 2", "fractionDigits 1", "minInclusive 0", "maxExclusive 10", "enumeration 1.0",
+        "pattern \\d+"],
+    "integer": ["totalDigits 2", "minExclusive -10", "maxInclusive 99", "enumeration 12", "pattern \\d\\d"],
+    "double": ["minInclusive 0", "maxInclusive 100", "enumeration 1"],
+    "date": ["minInclusive 2020-01-01", "explicitTimezone prohibited", "explicitTimezone required"],
+    "NMTOKENS": ["maxLength 2", "minLength 2", "enumeration ab cd"],
+    "base64Binary": ["maxLength 2"],
+}  # fmt: skip
+TEXTS = [
+    "", " ", "a", "ab", "abc", "abcd", " ab ", "a b", "a  b", "ab cd", "ab\tcd", "1", "01", "12", " 12 ", "99",
+    "100", "1.0", "1.",
+    "1.50", "12.5", "0.25", "-1", "-0", "0", "-10", "+7", "127", "-129", "255", "256", "40000", "2147483648",
+    "4294967296",
+    "9223372036854775808", "18446744073709551616", "1e3", "INF", "-INF", "NaN", "true", "false", "2020-01-01",
+    "2020-01-01Z",
+    "2019-12-31", "2020-01-01T00:00:00", "2020-01-01T00:00:00Z", "12:00:00", "2020", "2020-05", "--05-06",
+    "---07", "--08", "P1D",
+    "P1Y", "P1Y2D", "PT1.5S", "YWI=", "YWJj", "0aff", "a:b", "x-y", "http://example.com/a b", "é",
+]  # fmt: skip
+
+
+@cache
+def types() -> dict[str, Any]:
+    """Types by what they are: built-in ones, and some with one facet or two, lists and unions."""
+    parts: list[tuple[str, str]] = [
+        (f"{base} {facet}", f'<xs:restriction base="xs:{base}">{_facet(facet)}</xs:restriction>')
+        for base, facets in FACETS.items() for facet in facets
+    ]  # fmt: skip
+    parts += [(f"list {base}", f'<xs:list itemType="xs:{base}"/>') for base in ("int", "integer", "token", "NCName")]
+    for members in ("int boolean", "string int", "date dateTime", "integer NMTOKENS", "short NCName boolean"):
+        named = " ".join(f"xs:{one}" for one in members.split())
+        parts.append((f"union {members}", f'<xs:union memberTypes="{named}"/>'))
+    body = "".join(f'<xs:simpleType name="T{at}">{inner}</xs:simpleType>' for at, (_, inner) in enumerate(parts))
+    text = f'<xs:schema xmlns:xs="{XS}">{body}</xs:schema>'
+    schema = documents.build("1.1", documents.gather(text.encode(), None)).schema
+    found = {name: schema.maps.types[f"{{{XS}}}{name}"] for name in BUILTIN}
+    return found | {name: schema.types[f"T{at}"] for at, (name, _) in enumerate(parts)}
+
+
+def accepts(xsd: Any, text: str) -> bool:
+    try:
+        return bool(xsd.text_is_valid(text))
+    except OverflowError:
+        return False  # years beyond what Python counts
+
+
+def _facet(said: str) -> str:
+    name, _, value = said.partition(" ")
+    return f'<xs:{name} value="{value}"/>'
+
+
+@pytest.mark.parametrize("writer", [*BUILTIN, *(f"{base} {one}" for base in FACETS for one in FACETS[base])])
+def test_no_text_says_otherwise(writer: str) -> None:
+    old = types()[writer]
+    texts = [text for text in TEXTS if accepts(old, text)]
+    for name, new in types().items():
+        if simpletypes.problems(old, new, lambda _: None) == []:
+            assert [text for text in texts if not accepts(new, text)] == [], name
+
+
+@pytest.mark.parametrize("writer", ["list int", "list token", "union int boolean", "union short NCName boolean"])
+def test_neither_does_one_of_lists_and_unions(writer: str) -> None:
+    test_no_text_says_otherwise(writer)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("byte", "short"), ("byte", "integer"), ("byte", "decimal"), ("byte", "float"), ("unsignedShort", "int"),
+        ("unsignedByte", "nonNegativeInteger"), ("int", "double"), ("NCName", "NMTOKEN"), ("language", "token"),
+        ("dayTimeDuration", "duration"), ("dateTimeStamp", "dateTime"), ("integer totalDigits 2", "byte"),
+        ("integer maxInclusive 99", "integer"), ("NMTOKENS maxLength 2", "NMTOKENS"), ("NMTOKEN", "NMTOKENS"),
+        ("string length 2", "string maxLength 3"), ("string enumeration ab", "string pattern [a-z]+"),
+        ("string enumeration 12", "integer"), ("boolean", "union int boolean"), ("list int", "list integer"),
+        ("union int boolean", "string"),
+    ],
+)  # fmt: skip
+def test_what_is_within_is_found(old: str, new: str) -> None:
+    """Soundness alone would be met by refusing everything."""
+    assert simpletypes.problems(types()[old], types()[new], lambda _: None) == []
