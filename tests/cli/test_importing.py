@@ -303,7 +303,8 @@ SCENARIOS = [
 
 
 SAMPLES = [
-    ["workshop.cereg"], ["workshop-links.xreg.json"], ["workshop.xreg.json", "workshop-xsd.xreg.json"],
+    ["workshop.cereg"], ["workshop.cereg.yaml"], ["workshop-links.xreg.json"],
+    ["halls-model.json", "halls-data.json"], ["workshop.xreg.json", "workshop-xsd.xreg.json"],
     ["contoso-crm.cereg"], ["contoso-crm.cereg.yaml"], ["schemastore_org.xreg.json"],
     ["doc-store-model.json", "doc-store-data.json"],
     ["formatted-doc-store-model.json", "formatted-doc-store-data.json"],

@@ -186,6 +186,17 @@ def test_no_more_than_a_hundred(made: Made) -> None:
 
 MISPLACED = [("deployed", "misplaced"), ("endpoints", "misplaced")]
 MISSPELT = [("protocoloptions.link_properties", "name"), ("protocoloptions.distribution_mode", "name")]
+
+
+def test_misspelt_options(made: Made) -> None:
+    """I-7: names with underscores where the model has hyphens, in an endpoint of our own."""
+    options = {"link_properties": {"a": "b"}, "distribution_mode": "copy"}
+    body = {"usage": ["producer"], "protocol": "AMQP/1.0", "protocoloptions": options}
+    found = made("reject").put(E, body).findings
+    assert {finding.severity for finding in found} == {"warning"}
+    assert set(told(found)) == {(f"{E}#{path}", rule) for path, rule in MISSPELT}
+
+
 SAMPLES: dict[str, dict[str, list[tuple[str, str]]]] = {
     "contoso-erp-jsons07": {
         **{f"Contoso.ERP.{name}": MISPLACED for name in ("Http", "HttpSubscriber", "KafkaProducer", "KafkaConsumer")},
