@@ -166,3 +166,95 @@ def test_json_ends_with_a_newline_and_is_indented_on_demand(filled: Client, path
 def test_documents_are_never_laid_out(filled: Client) -> None:
     """R156: bytes as they came."""
     assert filled.get(F1, headers={"Accept": "application/json; indent=2"}).content == b"{}"
+
+
+def test_what_a_version_does_not_have(filled: Client) -> None:
+    """R17: a Resource shows these beside its default Version's attributes, so only a write to it may send them back."""
+    shown = filled.get(N1).json()
+    assert filled.put(N1, shown).status_code == 200
+    for name in ("metaurl", "versionsurl", "versionscount", "meta", "versions"):
+        body = {name: shown.get(name, {"a": 1})}
+        for method, path, sent in (
+            ("PUT", f"{N1}/versions/1", body),
+            ("POST", f"{N1}/versions", {"1": body}),
+            ("PATCH", N1, {"versions": {"1": body}}),
+        ):
+            assert filled.refused(method, path, "invalid_attribute", json=sent)["args"]["name"] == name
+
+
+def test_null_makes_the_default_follow_the_model(filled: Client) -> None:
+    """R228, core/model.md "default": null resets to the default value, here false: the newest Version."""
+    filled.put(f"{N1}/versions/2", {})
+    chosen = {"defaultversionid": "1", "defaultversionsticky": True}
+    assert filled.send("PATCH", f"{N1}/meta", json=chosen).json()["defaultversionid"] == "1"
+    reset = filled.send("PATCH", f"{N1}/meta", json={"defaultversionsticky": None}).json()
+    assert (reset["defaultversionid"], reset["defaultversionsticky"]) == ("2", False)
+    filled.send("PATCH", f"{N1}/meta", json=chosen)
+    kept = filled.send("PATCH", f"{N1}/meta", json={"defaultversionsticky": True}).json()
+    assert kept["defaultversionid"] == "1"
+
+
+def test_errors_in_meta_name_it(filled: Client) -> None:
+    """R278: "a reference to the entity being processed"."""
+    body = {"defaultversionid": "9", "defaultversionsticky": True}
+    assert filled.refused("PATCH", f"{N1}/meta", "unknown_id", json=body)["subject"] == f"{N1}/meta"
+    assert filled.refused("PATCH", N1, "unknown_id", json={"meta": body})["subject"] == f"{N1}/meta"
+    assert filled.refused("PATCH", f"{N1}/meta", "mismatched_epoch", json={"epoch": 9})["subject"] == f"{N1}/meta"
+
+
+def test_ids_in_the_meta_of_what_is_deleted(filled: Client) -> None:
+    """R171, R27."""
+    notes = f"{D1}/notes"
+    body = {"n1": {"meta": {"noteid": "other"}}}
+    assert filled.refused("DELETE", notes, "mismatched_id", json=body)["subject"] == f"{N1}/meta"
+    assert filled.send("DELETE", notes, json={"n1": {"meta": {"noteid": "n1"}}}).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "shown"),
+    [
+        ("/", {"dirs": {}}, {"dirs": {}}),
+        (D1, {"files": {}}, {"files": {}}),
+        (D1, {"files": {}, "notes": {"n2": {}}}, {"files": {}, "notes": {"n2": {}}}),
+    ],
+)
+def test_empty_maps_are_shown(filled: Client, path: str, body: dict[str, Any], shown: dict[str, Any]) -> None:
+    """R146: "MUST be a map of the nested entity types"."""
+    answer = filled.send("POST", path, json=body).json()
+    assert {name: {key: {} for key in entries} for name, entries in answer.items()} == shown
+
+
+def test_a_reference_to_itself_shows_nothing(filled: Client) -> None:
+    """R262, R265: references are followed once."""
+    assert filled.put(f"{N1}/meta", {"xref": N1}).status_code == 200
+    assert filled.get(N1).json()["xid"] == N1
+    assert "versionid" not in filled.get(N1).json()
+    assert filled.put(f"{N1}/meta", {}).status_code == 200
+    assert filled.get(N1).json()["versionid"] == "2"  # ids go on from the highest that was generated (R234)
+
+
+def test_a_reference_has_no_map_of_versions(filled: Client) -> None:
+    """R263: "MUST NOT include nested collections", empty ones neither."""
+    filled.put("/dirs/d1/notes/n2", {})
+    body = {"meta": {"xref": "/dirs/d1/notes/n2"}, "versions": {}}
+    assert filled.refused("PUT", N1, "extra_xref_attribute", json=body)["args"]["name"] == "versions"
+
+
+def test_versions_of_a_reference_that_are_not_there(filled: Client) -> None:
+    """R171, R266."""
+    filled.put("/dirs/d1/notes/n2", {})
+    filled.put(f"{N1}/meta", {"xref": "/dirs/d1/notes/n2"})
+    filled.refused("DELETE", f"{N1}/versions/9", "not_found")
+    filled.refused("DELETE", f"{N1}/versions/1", "bad_request")
+
+
+def test_the_epoch_after_a_reference(filled: Client) -> None:
+    """R269: max(the last one shown as a Resource of its own, that of the target) + 1."""
+    filled.put("/dirs/d1/notes/n2", {})
+    for n in range(4):
+        filled.send("PATCH", f"{N1}/meta", json={"labels": {"n": str(n)}})
+    before = filled.get(f"{N1}/meta").json()["epoch"]
+    for _ in range(3):  # the reference set again and again counts for nothing
+        assert filled.put(f"{N1}/meta", {"xref": "/dirs/d1/notes/n2"}).status_code == 200
+    assert filled.get(f"{N1}/meta").json()["epoch"] == 1
+    assert filled.put(f"{N1}/meta", {}).json()["epoch"] == before + 1

@@ -123,6 +123,13 @@ def test_compatibilities(registry: Registry, given: JSONObject, format: str, rul
     assert capabilities.compares(now(registry), format, rule) is expected
 
 
+def test_formats_without_a_version(registry: Registry) -> None:
+    """R118: ``Avro/*`` is what a client without a version in its format means, too."""
+    assert capabilities.compares(now(registry), "avro", "backward")
+    registry.configure("capabilities", {"compatibilities": {"Avro/1.11": ["full"]}}, "PATCH")
+    assert not capabilities.compares(now(registry), "avro", "backward")
+
+
 def test_compatibilities_follow_formats(registry: Registry) -> None:
     """R118, R130: each key is one of the formats in force."""
     keys = capabilities.offered()["compatibilities"]

@@ -112,5 +112,5 @@ def test_post_to_a_resource_adds_one_version(registry: Registry) -> None:
 @pytest.mark.parametrize("name", ["meta", "versions"])
 def test_post_of_a_version_is_no_resource(registry: Registry, name: str) -> None:
     """GAP 32, R17: not even where any extension is welcome."""
-    assert registry.refused("POST", F1, {name: {}}).code == "unknown_attribute"
-    assert registry.refused("PUT", F1, {"versions": {"v1": {name: {}}}}).code == "unknown_attribute"
+    assert registry.refused("POST", F1, {name: {}}).code == "invalid_attribute"
+    assert registry.refused("PUT", F1, {"versions": {"v1": {name: {}}}}).code == "invalid_attribute"

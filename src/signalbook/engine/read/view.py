@@ -159,7 +159,10 @@ class View:
         )
 
     def processed(self, target: Xid, xids: Collection[Xid], options: ViewOptions) -> JSONObject:
-        """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146)."""
+        """Those of ``xids`` that exist and the filter leaves, nested as a write to ``target`` sent them (R146).
+
+        A collection among them is shown, be it empty.
+        """
         _check_collections(target, options)
         rows = self.reader.get_many({*xids, *(xid.resource for xid in xids)})
         nodes = []
@@ -168,7 +171,8 @@ class View:
                 nodes.append(version_node(xid.resource, rows[xid.resource], rows[xid]))
             elif xid in rows:
                 nodes.append(EntityNode(xid=xid, row=rows[xid]))
-        return self._nested(target, self._chosen(target, nodes, options), options)
+        shown = self._nested(target, self._chosen(target, nodes, options), options)
+        return {**{xid.parts[-1]: {} for xid in xids if xid.is_collection}, **shown}
 
     def _chosen(self, target: Xid, nodes: list[EntityNode], options: ViewOptions) -> list[EntityNode]:
         """Those of ``nodes``, members of one or more collections at ``target``, that the filter leaves, sorted."""

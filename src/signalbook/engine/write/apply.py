@@ -346,8 +346,9 @@ class WriteResult:
 
     ``target`` is the entity to render: the command's, except that a POST to a Resource answers with the Version (R147).
     ``created`` is whether ``target`` is new; ``processed`` lists, in request order, the entities that a write to a
-    collection (or POST to the Registry or a Group) touched (R146); ``version`` is the one new Version of a write to one
-    Resource, for ``Content-Location`` (R152). ``findings`` are about messages and endpoints, see ``domainrules``.
+    collection (or POST to the Registry or a Group) touched (R146), and the collections that it named no entity of.
+    ``version`` is the one new Version of a write to one Resource, for ``Content-Location`` (R152). ``findings`` are
+    about messages and endpoints, see ``domainrules``.
     """
 
     target: Xid

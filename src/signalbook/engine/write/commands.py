@@ -151,12 +151,16 @@ class WriteMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionIntent:
-    """One Version to create or update. ``id`` None asks for a generated ``versionid`` (R234)."""
+    """One Version to create or update. ``id`` None asks for a generated ``versionid`` (R234).
+
+    ``of_resource`` says that the body is that of its Resource, which has attributes that no Version has.
+    """
 
     id: str | None
     body: JSONObject
     mode: WriteMode
     document: DocumentBody | None = None
+    of_resource: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +169,8 @@ class ResourceIntent:
 
     ``attributes`` are the Resource-level ones without ``meta`` and ``versions``, None when the request does not speak
     of them (a write to its meta or Versions); ``meta`` None is absence; ``remove`` names Versions to delete.
-    ``explicit`` means that the request targets this Resource, not a collection it is in.
+    ``explicit`` means that the request targets this Resource, not a collection it is in; ``has_versions`` that it has
+    a map of Versions, be it empty.
     """
 
     xid: Xid
@@ -178,6 +183,7 @@ class ResourceIntent:
     versions: tuple[VersionIntent, ...] = ()
     remove: tuple[str, ...] = ()
     explicit: bool = False
+    has_versions: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,7 +289,7 @@ class _IntentReader:
             if only_maps
             else self.without_ignored(self.target, _without(rest, self.model.groups), "registryid"),
             groups=tuple(groups),
-            processed=tuple(g.xid for g in groups) if only_maps else (),
+            processed=(*(g.xid for g in groups), *_empty_maps(self.target, body)) if only_maps else (),
         )
 
     def groups(self, collection: Xid, entries: JSON) -> list[GroupIntent]:
@@ -320,13 +326,14 @@ class _IntentReader:
         attributes = dict(require_object(body, xid, f'"{xid}"'))
         meta = attributes.pop("meta", None)
         versions = attributes.pop("versions", None)
-        return self.about(
+        about = self.about(
             xid,
             attributes=attributes,
             meta=None if meta is None else require_object(meta, xid / "meta", '"meta"'),
             versions=self.versions(xid / "versions", versions),
             explicit=explicit,
         )
+        return replace(about, has_versions=True) if versions is not None else about
 
     def versions(self, collection: Xid, entries: JSON) -> tuple[VersionIntent, ...]:
         return tuple(
@@ -398,7 +405,10 @@ class _IntentReader:
 
     def one_group(self) -> Intent:
         only_maps = self.command.method is Method.POST
-        return self.wrap(group=self.group(self.target, self.body(), only_maps=only_maps), collection=only_maps)
+        body = self.body()
+        intent = self.wrap(group=self.group(self.target, body, only_maps=only_maps), collection=only_maps)
+        empty = _empty_maps(self.target, body) if only_maps else ()
+        return replace(intent, processed=(*intent.processed, *empty)) if empty else intent
 
     def resource_collection(self) -> Intent:
         return self.wrap(*self.resources(self.target, self.body()), collection=True)
@@ -420,7 +430,7 @@ class _IntentReader:
         if named is not None:
             named = entry_id(self.target / "versions", _versionid_text(named, self.target))
         mode = WriteMode.MERGE if document is not None else WriteMode.REPLACE
-        version = VersionIntent(id=named, body=body, mode=mode, document=document)
+        version = VersionIntent(id=named, body=body, mode=mode, document=document, of_resource=True)
         return self.about(self.target, versions=(version,), explicit=True)
 
     def one_meta(self) -> Intent:
@@ -459,6 +469,11 @@ def _map_entries(collection: Xid, entries: JSON) -> list[tuple[str, JSON]]:
     if entries is None:
         return []
     return list(require_object(entries, collection, f'"{collection.parts[-1]}"').items())
+
+
+def _empty_maps(owner: Xid, body: JSONObject) -> tuple[Xid, ...]:
+    """The collections of which a request names no entity: the response shows them all the same."""
+    return tuple(owner / name for name, entries in body.items() if entries == {})
 
 
 def _without(attributes: JSONObject, collections: JSON) -> JSONObject:

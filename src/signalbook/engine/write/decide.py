@@ -245,6 +245,9 @@ def check_deletion(deletion: Deletion, singular: str, context: Context) -> tuple
         with context.problems:
             entry = deletion.entries.get(row.xid.id, {})
             check_id(entry, singular, row.xid.id, row.xid)
+            meta = entry.get("meta")
+            if row.xid.kind is Kind.RESOURCE and isinstance(meta, dict):
+                check_id(meta, singular, row.xid.id, row.xid / "meta")
             _check_entry_epoch(entry, row, context)
             rows.append(row)
     context.problems.raise_any()

@@ -58,7 +58,7 @@ def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, c
     if wanted is None:
         wanted = newest(resource.versions, type.versionmode, resource.inner).id
     elif wanted not in resource.versions:
-        raise RegistryError("unknown_id", subject=str(resource.xid), singular="version", id=wanted)
+        raise RegistryError("unknown_id", subject=str(resource.xid / "meta"), singular="version", id=wanted)
     if (resource.defaultversionid, resource.defaultversionsticky) != (wanted, choice.sticky):
         resource.defaultversionid, resource.defaultversionsticky = wanted, choice.sticky
         resource.touch(context.now)
@@ -99,7 +99,9 @@ def _choice(resource: ResourceCopy, body: JSONObject, intent: ResourceIntent) ->
         if "defaultversionid" in body:  # R227
             return Choice(sticky=wanted is not None, wanted=wanted)
         return kept_choice(resource, intent.type)
-    if "defaultversionid" not in body and resource.defaultversionid in resource.versions:  # R229, GAP 1: keep it
+    # R229, GAP 1: the default stays. A null is no choice: it asks for what the model says, as if nobody had chosen.
+    chosen = body[_STICKY] is not None
+    if chosen and "defaultversionid" not in body and resource.defaultversionid in resource.versions:
         wanted = resource.defaultversionid
     return Choice(sticky=_sticky(body, intent.type), wanted=wanted)
 

@@ -91,6 +91,11 @@ class WriteLoader:
         if parent is None:
             raise RegistryError("not_found", subject=str(command.target))
         if isinstance(parent, ResourceCopy) and parent.xref is not None:
+            if (
+                command.target.kind is Kind.VERSION
+                and self._reader.get(parent.xref / "versions" / command.target.id) is None
+            ):
+                raise RegistryError("not_found", subject=str(command.target))
             raise elsewhere(owner)
         rows = tuple(self._deleted(parent, command))
         if not command.target.is_collection and not rows:

@@ -244,8 +244,8 @@ VALIDATION: Final = (
     "compatibilityvalidatedreason",
 )
 """Read-only attributes that hold the outcome of format and compatibility checks."""
-_OF_RESOURCE: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
-_HANDLED: Final = COMMON | _OF_RESOURCE | {"versionid", "ancestorid", "isdefault"}
+_OF_RESOURCE: Final = ("metaurl", "versionsurl", "versionscount")
+_HANDLED: Final = COMMON | {*_OF_RESOURCE} | {"versionid", "ancestorid", "isdefault"}
 
 
 def generate_id(resource: ResourceCopy) -> str:
@@ -297,9 +297,10 @@ def _take_attributes(
     version: VersionCopy, intent: VersionIntent, type: ResourceType, limits: GroupConstraints, context: Context
 ) -> None:
     given = intent.body
-    for name in ("meta", "versions"):  # a Version has none, not even as an extension (R17, GAP 32)
-        if name in given:
-            raise RegistryError("unknown_attribute", subject=str(version.xid), name=name)
+    # A Version has none of these, not even as an extension (R17, GAP 32); a Resource shows some beside its Version's.
+    for name in ("meta", "versions", *(() if intent.of_resource else _OF_RESOURCE)):
+        if given.get(name) is not None:
+            raise invalid(version.xid, name, "it is an attribute of Resources, not of Versions")
     if intent.document is not None:
         if not type.hasdocument:
             raise RegistryError("hasdocument_violation", subject=str(version.xid), plural=type.plural)

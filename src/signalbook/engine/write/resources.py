@@ -75,8 +75,6 @@ def _target(value: JSON, resource: ResourceCopy, intent: ResourceIntent, context
         raise _malformed(value, resource, "there is no such Group type or Resource type")
     if group.resources[target.resource_type].origin != intent.type.origin:
         raise _malformed(value, resource, "it needs to be of the same Resource type")
-    if target == resource.xid:
-        raise _malformed(value, resource, "a Resource cannot stand for itself")
     return target
 
 
@@ -93,7 +91,7 @@ def _check_bare(resource: ResourceCopy, intent: ResourceIntent) -> None:
     extra = [name for name, value in (intent.attributes or {}).items() if name not in allowed and value is not None]
     in_meta = allowed | {"xref"} | ({"epoch"} if was_normal else set())
     extra += [name for name, value in (intent.meta or {}).items() if name not in in_meta and value is not None]
-    extra += ["versions"] if intent.versions else []
+    extra += ["versions"] if intent.versions or intent.has_versions else []
     if intent.document is not None and intent.document.content:
         extra.append(singular)
     if extra:
@@ -189,7 +187,7 @@ def _resource_level(resource: ResourceCopy, intent: ResourceIntent) -> tuple[Ver
             return ()
     if owner is not None and any(version.id == owner for version in intent.versions):
         return ()
-    return (VersionIntent(id=owner, body=attributes, mode=intent.mode, document=intent.document),)
+    return (VersionIntent(id=owner, body=attributes, mode=intent.mode, document=intent.document, of_resource=True),)
 
 
 def _first_version(resource: ResourceCopy, attributes: JSONObject, intent: ResourceIntent) -> str | None:

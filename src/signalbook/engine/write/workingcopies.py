@@ -137,7 +137,9 @@ class ResourceCopy(WorkingCopy):
     @property
     def epoch(self) -> int:
         """Meta's epoch as it will be (R38, R269)."""
-        plain = 1 if self.before is None else self.before.epoch + self.touched
+        # A reference shows its target's epoch; its own stays that of the last time when it was shown (R269).
+        counted = self.touched and self.xref is None
+        plain = 1 if self.before is None else self.before.epoch + counted
         return max(plain, self.floor + 1) if self.floor else plain
 
     @property
