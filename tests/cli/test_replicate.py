@@ -87,6 +87,20 @@ def test_what_cannot_be_done(cli: Cli, server: str, target: str, options: tuple[
     assert told in ran.err
 
 
+@pytest.mark.parametrize("scope", ["/schemagroups/nope", "/schemagroups/a/schemas/nope", "/nope"])
+def test_a_scope_that_is_not_there(cli: Cli, database: str, server: str, scope: str) -> None:
+    """Nothing to copy is no success where something was named."""
+    ran = cli("replicate", server, database, "--scope", scope)
+    assert (ran.code, ran.out) == (1, "")
+    assert f"{server} has no {scope} (--scope)" in ran.err
+
+
+def test_a_part_named_in_the_url(cli: Cli, server: str, target: str) -> None:
+    ran = cli("replicate", f"{server}#/schemagroups/a", target)
+    assert ran.code == 2
+    assert "--scope /schemagroups/a" in ran.err
+
+
 def test_a_model_that_lacks_types(cli: Cli, server: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the target has no types for is refused, unless its model may be extended."""
     sent = {"xRegistry-format": "X/1"}

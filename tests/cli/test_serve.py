@@ -67,6 +67,7 @@ def test_a_server_stops_when_told(serve: Serve, tmp_path: Path) -> None:
     [
         (("--model", "gone.json"), "gone.json"),
         (("--model", "broken.json"), "broken.json"),
+        (("--from", "nosuch"), "nosuch does not exist"),
         (("--db", "mysql://x"), "sqlite:///FILE"),
         (("--db", "sqlite:////nowhere/at/all/r.db"), "/nowhere/at/all"),
         (("--config", "gone.toml"), "cannot read config file gone.toml"),
@@ -144,7 +145,7 @@ def test_a_folder_is_looked_at_when_asked(serve: Serve, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
-    [("gone", None, "holds no"), ("bad", "[[", "x.json: line 1: the document ends before it is complete")],
+    [("gone", None, "does not exist"), ("bad", "[[", "x.json: line 1: the document ends before it is complete")],
 )
 def test_a_folder_that_cannot_be_served(cli: Cli, tmp_path: Path, name: str, text: str | None, message: str) -> None:
     if text is not None:

@@ -20,6 +20,7 @@ from signalbook.cli.registry import open_engine
 from signalbook.errors import SignalbookError
 from signalbook.replication.link import RegistryDialect, Scope
 from signalbook.values import dump_json
+from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import ReadableRegistry
@@ -78,6 +79,10 @@ def run(
 
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
+    for where in (source, target):
+        if _is_remote(where) and "#" in where:
+            part = where.partition("#")[2]
+            raise typer.BadParameter(f"{where}: a URL names a whole registry; for a part of it give --scope {part}")
     wanted = Scope.parse(scope, rename or ())
     with _source(source, from_dialect) as ours, _target(target, to_dialect, source) as theirs:
         between = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
@@ -89,8 +94,18 @@ def run(
         )
         with _shown(report):
             _work(work, follow=follow, every=every)
+        # What was deleted at the source may still be at the target, and is deleted there: then something was done.
+        if not report.moved and not _exists(ours, wanted.xid):
+            raise SignalbookError(f"{source} has no {wanted.xid} (--scope)")
     _print_report(report, as_json=as_json)
     return 1 if report.refused else 0
+
+
+def _exists(source: ReadableRegistry, xid: Xid) -> bool:
+    """Whether there is something at ``xid``, or may be: of a collection, its type."""
+    if xid.kind is Kind.GROUPS:
+        return xid.group_type in source.model().get("groups", {})
+    return xid.kind not in (Kind.GROUP, Kind.RESOURCE) or source.find(xid, deep=False) is not None
 
 
 def _work(work: Replication, *, follow: bool, every: float | None) -> None:

@@ -93,6 +93,8 @@ def files_of(folder: Path) -> list[Path]:
     # Links out of the folder are left out above: a folder from somewhere must not make us read what is elsewhere.
     files = [path for path in files if path.name.endswith(NAMED)] or files
     if not files:
+        if not folder.exists():
+            raise DocumentError(f"{folder} does not exist")
         raise DocumentError(f"{folder}: holds no registry document ({', '.join('*' + suffix for suffix in SUFFIXES)})")
     return files
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from tests.api.conftest import Client
+    from tests.api.conftest import Client, Serve
+
+    from signalbook.storage.base import Store
 
 D1, F1, N1 = "/dirs/d1", "/dirs/d1/files/f1", "/dirs/d1/notes/n1"
 ROOT = "http://r.example"
@@ -258,3 +260,25 @@ def test_the_epoch_after_a_reference(filled: Client) -> None:
         assert filled.put(f"{N1}/meta", {"xref": "/dirs/d1/notes/n2"}).status_code == 200
     assert filled.get(f"{N1}/meta").json()["epoch"] == 1
     assert filled.put(f"{N1}/meta", {}).json()["epoch"] == before + 1
+
+
+def test_a_rule_of_compatibility_belongs_to_meta(store: Store, serve: Serve) -> None:
+    """R118: as an extension of a Version it would hold nobody to it."""
+    client = serve(store, model="default")
+    schema = "/schemagroups/g/schemas/s"
+    client.put_document(schema, b'"string"', "application/json", format="Avro/1.11")
+    body = {"compatibility": "full"}
+    for method, path, sent in (
+        ("PATCH", f"{schema}$details", {"json": body}),
+        ("PUT", schema, {"content": b'"string"', "headers": {"xRegistry-compatibility": "full"}}),
+    ):
+        error = client.refused(method, path, "invalid_attribute", **sent)
+        assert "meta.compatibility" in error["args"]["error_detail"]
+    assert client.send("PATCH", f"{schema}$details", json={"meta": body}).status_code == 200
+
+
+def test_the_content_type_of_forms_is_none(filled: Client) -> None:
+    """curl sends it with whatever follows -d."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
+    assert filled.send("PUT", F1, content=b"text", headers=headers).status_code == 200
+    assert "Content-Type" not in filled.get(F1).headers

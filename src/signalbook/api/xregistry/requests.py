@@ -50,6 +50,7 @@ _TEXTS: Final = ("cursor", "limit", "setdefaultversionid", "sort", "specversion"
 _PAGING: Final = ("cursor", "limit")
 HEADER_PREFIX: Final = "xregistry-"
 """What the header names start with, in lower case."""
+_FORM: Final = "application/x-www-form-urlencoded"
 NULL: Final = "null"
 """The value that deletes an attribute (R162)."""
 _NAVIGATION: Final = frozenset({"metaurl", "versionsurl", "versionscount"})
@@ -456,6 +457,8 @@ class RegistryRequest:
                 "extra_xregistry_header", subject=self.path.text, name=f"xRegistry-{url}", error_detail=detail
             )
         contenttype = next((value for name, value in self.headers if name == "content-type"), None)
+        if contenttype is not None and contenttype.partition(";")[0].strip().lower() == _FORM:
+            contenttype = None  # curl says so of everything it sends with -d
         return DocumentBody(content=self.body, contenttype=contenttype, attributes=attributes)
 
 

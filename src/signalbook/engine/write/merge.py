@@ -237,6 +237,7 @@ def _decode(value: JSON, name: str, subject: Xid) -> bytes:
         raise invalid(subject, name, "it needs to be a string of base64") from None
 
 
+_RULE: Final = "compatibility"
 VALIDATION: Final = (
     "formatvalidated",
     "formatvalidatedreason",
@@ -301,6 +302,9 @@ def _take_attributes(
     for name in ("meta", "versions", *(() if intent.of_resource else _OF_RESOURCE)):
         if given.get(name) is not None:
             raise invalid(version.xid, name, "it is an attribute of Resources, not of Versions")
+    if given.get(_RULE) is not None and _RULE in type.metaattributes and _RULE not in type.attributes:
+        # Taken for an extension it would be shown, and hold nobody to it.
+        raise invalid(version.xid, _RULE, f"it belongs to the meta of the Resource: meta.{_RULE}")
     if intent.document is not None:
         if not type.hasdocument:
             raise RegistryError("hasdocument_violation", subject=str(version.xid), plural=type.plural)
