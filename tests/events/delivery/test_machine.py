@@ -36,7 +36,7 @@ from signalbook.events.delivery.machine import (
     Schedule,
     Send,
     Served,
-    Stopped,
+    ServerStopped,
     StopReading,
     TimePassed,
     WakeAt,
@@ -218,13 +218,13 @@ class TestCheckpoints:
         assert asked(made, CheckpointDue()) == (WriteCheckpoint(1, DeliveryState(position=60_000)),)
 
     def test_when_the_server_stops(self) -> None:
-        assert step(delivery(5), Stopped(), RETRIES) == (
+        assert step(delivery(5), ServerStopped(), RETRIES) == (
             None,
             (WriteCheckpoint(1, DeliveryState(position=4)), StopReading()),
         )
 
     def test_of_an_attempt_that_the_server_waits_for(self) -> None:
-        made = after(sending(5), Stopped())
+        made = after(sending(5), ServerStopped())
         left, actions = step(made, ended(), RETRIES)
         assert left is None
         assert [each.state.delivered for each in actions if isinstance(each, WriteCheckpoint)] == [1, 1]
@@ -234,9 +234,9 @@ class TestCheckpoints:
         assert step(delivery(5), LeaseLost(), RETRIES) == (None, (StopReading(), CloseSink()))
         made = after(sending(5), LeaseLost())
         assert step(made, ended(), RETRIES) == (None, (StopReading(), CloseSink()))
-        assert step(after(made, Stopped()), ended(), RETRIES) == (None, (StopReading(), CloseSink()))
+        assert step(after(made, ServerStopped()), ended(), RETRIES) == (None, (StopReading(), CloseSink()))
         elsewhere = Served(subscription=UPDATED, selection=SELECTION, state=DeliveryState(position=2))
-        assert step(after(made, elsewhere, Stopped()), ended(), RETRIES) == (None, (StopReading(), CloseSink()))
+        assert step(after(made, elsewhere, ServerStopped()), ended(), RETRIES) == (None, (StopReading(), CloseSink()))
 
     def test_of_what_was_deleted(self) -> None:
         assert step(delivery(5), Deleted(), RETRIES) == (None, (StopReading(), CloseSink(), RemoveCheckpoint()))
@@ -321,7 +321,7 @@ def test_what_stops_and_what_begins_again_is_logged() -> None:
     assert Log(logging.INFO, "subscription s: the sink takes events again") in asked(again, ended())
 
 
-@pytest.mark.parametrize("event", [TimePassed(1.0), EventsRead(1), ended(), AttemptPossible("new"), Stopped()])
+@pytest.mark.parametrize("event", [TimePassed(1.0), EventsRead(1), ended(), AttemptPossible("new"), ServerStopped()])
 def test_what_comes_too_late_changes_nothing(event: Event) -> None:
     assert step(None, event, RETRIES) == (None, ())
 

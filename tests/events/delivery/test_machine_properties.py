@@ -206,7 +206,7 @@ class Deliveries(RuleBasedStateMachine):
         """The holder waits for its attempt, writes its checkpoint and gives back the lease."""
         assert self.holder is not None
         server = self.servers[self.holder]
-        self.give(server, machine.Stopped())
+        self.give(server, machine.ServerStopped())
         self.attempt_is_refused()
         if server.attempt is not None:
             self.take(server, len(server.attempt.sent))

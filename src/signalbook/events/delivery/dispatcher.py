@@ -524,7 +524,7 @@ class Dispatcher:
 
     def _finish(self) -> None:
         """End serving; attempts under way have some seconds to end."""
-        self._end_serving(machine.Stopped())
+        self._end_serving(machine.ServerStopped())
         until = time.monotonic() + _FINISH_SECONDS
         while self._deliveries and (left := until - time.monotonic()) > 0:
             self._receive(left)

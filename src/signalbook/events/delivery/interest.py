@@ -33,21 +33,21 @@ class Interest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class EventSelection:
     """What a subscription gets of the outbox: the events of one API's ``dialect`` that it has an ``interest`` in."""
 
     dialect: EventDialect
     interest: Interest
 
 
-def select(subscription: Subscription, root: str) -> Selection:
+def select(subscription: Subscription, root: str) -> EventSelection:
     """What it gets; ``root`` is the registry's URL if it does not name another. Raises ``SignalbookError``."""
     wanted = interest(subscription)
     root = subscription.root or root
     dialect = of_source(subscription.source, root)
     if dialect is None:
         raise SubscriptionError(f"/source: {subscription.source} is not of this registry, which is {root}")
-    return Selection(dialect=dialect, interest=wanted)
+    return EventSelection(dialect=dialect, interest=wanted)
 
 
 def interest(subscription: Subscription) -> Interest:

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from signalbook.events.delivery.backoff import Backoff, delivered, failed, resumed
-from signalbook.events.delivery.interest import Selection
+from signalbook.events.delivery.interest import EventSelection
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import RETRYING, SUSPENDED, DeliveryState
@@ -53,7 +53,7 @@ class Served:
     """
 
     subscription: Subscription
-    selection: Selection | None
+    selection: EventSelection | None
     fault: str = ""
     state: DeliveryState | None = None
 
@@ -69,11 +69,11 @@ class LeaseLost:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class ServerStopped:
     """This server stops."""
 
 
-Ending = Served | Deleted | LeaseLost | Stopped
+Ending = Served | Deleted | LeaseLost | ServerStopped
 """Events that end what a delivery is. They wait for an attempt under way: its events must not be sent twice at once."""
 
 
@@ -141,7 +141,7 @@ Event = (
     Served
     | Deleted
     | LeaseLost
-    | Stopped
+    | ServerStopped
     | EventsRead
     | EventsLost
     | AttemptPossible
@@ -180,7 +180,7 @@ class WakeAt:
 class Read:
     """Read the outbox for it, behind ``position``."""
 
-    selection: Selection
+    selection: EventSelection
     position: int
 
 
@@ -273,7 +273,7 @@ class Delivery:
     @property
     def leaving(self) -> bool:
         """Whether this server delivers to it no more once the attempt under way has ended."""
-        return isinstance(self.deferred, Deleted | LeaseLost | Stopped)
+        return isinstance(self.deferred, Deleted | LeaseLost | ServerStopped)
 
     def has_room(self, limit: int) -> bool:
         """Whether more events should be read for it: not while its sink fails."""
@@ -321,7 +321,7 @@ def _end(delivery: Delivery | None, event: Ending) -> Step:
         return _serve(delivery, event)
     if delivery is None:
         return None, ()
-    if isinstance(event, Stopped):
+    if isinstance(event, ServerStopped):
         return None, (_write_checkpoint(delivery), StopReading())
     if isinstance(event, Deleted):
         return None, (StopReading(), CloseSink(), RemoveCheckpoint())
@@ -335,7 +335,7 @@ def _defer(delivery: Delivery, event: Ending) -> Step:
         if event.state is None and isinstance(before, Served):
             event = replace(event, state=before.state)  # the update before this one chose another start
         return replace(delivery, deferred=event), ()
-    if isinstance(event, Stopped):
+    if isinstance(event, ServerStopped):
         # What is stored is right already where the lease was lost or an update chose another start: nothing is written.
         if delivery.leaving or _starts_elsewhere(before):
             return replace(delivery, deferred=before if delivery.leaving else LeaseLost()), ()

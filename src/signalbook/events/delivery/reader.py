@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from signalbook.events.delivery.interest import InterestIndex, Selection
+from signalbook.events.delivery.interest import EventSelection, InterestIndex
 from signalbook.events.delivery.machine import Delivery, EventsRead, PendingEvent
 from signalbook.events.dialects import EventDialect
 from signalbook.storage.base import Record
@@ -35,7 +35,7 @@ class DeliveryReader:
         self._outbox = outbox
         self._unread = True
         self._deliveries = deliveries
-        self._selections: dict[str, Selection] = {}
+        self._selections: dict[str, EventSelection] = {}
         self._indexes: dict[str, tuple[EventDialect, InterestIndex[str]]] = {}
         # From which position on each one is read for. That of a current one counts as long as the cursor is before it.
         self._current: dict[str, int] = {}
@@ -47,7 +47,7 @@ class DeliveryReader:
         """There may be changes behind the cursor."""
         self._unread = True
 
-    def add(self, id: str, selection: Selection, position: int) -> None:
+    def add(self, id: str, selection: EventSelection, position: int) -> None:
         """Read for a delivery, behind ``position``."""
         dialect = selection.dialect
         _, index = self._indexes.setdefault(dialect.source, (dialect, InterestIndex()))

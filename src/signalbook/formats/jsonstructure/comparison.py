@@ -44,7 +44,7 @@ class Type:
         return str(self.schema["type"])
 
 
-class Question(NamedTuple):
+class TypePair(NamedTuple):
     """Whether all values of ``writer`` are values of ``reader``; ``top``: of whole payloads, with ``$schema``."""
 
     writer: Type
@@ -52,7 +52,7 @@ class Question(NamedTuple):
     top: bool
 
 
-Clauses = list[Clause[Question]]
+Clauses = list[Clause[TypePair]]
 
 
 def differences(reader: Structure, writer: Structure) -> list[Difference]:
@@ -65,7 +65,7 @@ def differences(reader: Structure, writer: Structure) -> list[Difference]:
     comparison = _Comparison(_Side(reader), _Side(writer))
     old, new = writer.top(), reader.top()
     if old is not None and new is not None:
-        top = Question(comparison.writer.of(old), comparison.reader.of(new), True)
+        top = TypePair(comparison.writer.of(old), comparison.reader.of(new), True)
         return refutations([top], comparison.examine, most=MAX_STEPS)
     if old is not None:
         return [fault("", "type_removed", _text(old), None, "whole payloads have a type for the writer, but none here")]
@@ -217,17 +217,17 @@ class _Comparison:
 
     def definitions(self) -> list[Difference]:
         found: list[Difference] = []
-        asked: list[Question] = []
+        asked: list[TypePair] = []
         for path, schema in _named(self.writer.structure.root.get("definitions", {}), "/definitions"):
             other = self.reader.structure.lookup(path)
             if isinstance(other, dict) and "type" in other:
-                asked.append(Question(self.writer.of(schema), self.reader.of(other), True))
+                asked.append(TypePair(self.writer.of(schema), self.reader.of(other), True))
             else:
                 text = "the definition is gone; what refers to it finds nothing"
                 found.append(fault(path, "definition_removed", _text(schema), None, text))
         return (found + refutations(asked, self.examine, most=MAX_STEPS))[:MAX_FINDINGS]
 
-    def examine(self, question: Question) -> Clauses:
+    def examine(self, question: TypePair) -> Clauses:
         """What has to hold so that a question is answered with yes."""
         old, reader, top = question
         written, read = self.writer.alternatives(old), self.reader.alternatives(reader)
@@ -235,27 +235,27 @@ class _Comparison:
         if any(one.kind == "any" for one in read):
             return []
         if len(written) > 1:
-            return [Clause((Question(one, reader, top),)) for one in written]
+            return [Clause((TypePair(one, reader, top),)) for one in written]
         old = written[0]
         if old.kind == "choice" and not old.case:
-            return [Clause((Question(replace(old, case=name), reader, top),)) for name in old.schema["choices"]]
+            return [Clause((TypePair(replace(old, case=name), reader, top),)) for name in old.schema["choices"]]
         families = {primitives.family(one.kind) for one in read}
         if old.kind == "any" and families >= _FAMILIES:
             whole = (Type(old.owner, f"{old.suffix}/{at}", schema) for at, schema in enumerate(_EVERYTHING))
-            return [Clause((Question(one, reader, top),)) for one in whole]
+            return [Clause((TypePair(one, reader, top),)) for one in whole]
         if old.kind in PRIMITIVES and (values := primitives.listed(old.schema)) is not None:
             return self._listed(values, old, reader, read)
         fitting = [one for one in read if primitives.family(one.kind) == primitives.family(old.kind)]
         if not fitting:
             return [self._other_type(old, reader, read)]
         if len(read) == 1:
-            return self._single(Question(old, fitting[0], top))
+            return self._single(TypePair(old, fitting[0], top))
         why = f"no alternative takes all values of {_text(old.schema)}, several may together"
         otherwise = undecided(self.reader.path(reader, "type"), why, _text(old.schema), _text(reader.schema))
-        questions = tuple(Question(old, one, top) for one in fitting)
+        questions = tuple(TypePair(old, one, top) for one in fitting)
         return [Clause(questions, otherwise if len(questions) > 1 else None)]
 
-    def _single(self, question: Question) -> Clauses:
+    def _single(self, question: TypePair) -> Clauses:
         """Two types of the same JSON type, neither a union nor ``any``."""
         old, new, _ = question
         if old.kind in PRIMITIVES:
@@ -269,7 +269,7 @@ class _Comparison:
             return self._arrays(question)
         return self._choices(question) if new.kind == "choice" and not new.case else self._objects(question)
 
-    def _other_type(self, old: Type, reader: Type, read: tuple[Type, ...]) -> Clause[Question]:
+    def _other_type(self, old: Type, reader: Type, read: tuple[Type, ...]) -> Clause[TypePair]:
         path = self.reader.path(reader, "type")
         expected = " or ".join(_text(one.schema) for one in read[:_MAX_NAMED])
         rule, what = ("type_narrowed", "anything") if old.kind == "any" else ("type_changed", _text(old.schema))
@@ -290,18 +290,18 @@ class _Comparison:
         message = f"{shown} may be written, but is not accepted here"
         return [_failed(path, rule, _short(refused), _text(reader.schema), message)]
 
-    def _arrays(self, question: Question) -> Clauses:
+    def _arrays(self, question: TypePair) -> Clauses:
         old, new, _ = question
         if new.kind == "tuple":
             return self._tuples(old, new)
         items = self.reader.of(new.schema["items"])
         if old.kind == "tuple":
             named = self.writer.structure.properties(old.schema)
-            found = [Clause((Question(self.writer.of(named[name]), items, False),)) for name in old.schema["tuple"]]
+            found = [Clause((TypePair(self.writer.of(named[name]), items, False),)) for name in old.schema["tuple"]]
             different = len(found) < 2
         else:
             inner = self.writer.of(old.schema["items"], old.schema, "items")
-            found = [Clause((Question(inner, items, False),))]
+            found = [Clause((TypePair(inner, items, False),))]
             different = old.kind == "set"
         if new.kind == "set" and not different:
             message = "items may be written twice, but must differ from each other here"
@@ -326,9 +326,9 @@ class _Comparison:
             side.structure.properties(one.schema) for side, one in ((self.writer, old), (self.reader, new))
         )
         pairs = zip(before, names, strict=True)
-        return [Clause((Question(self.writer.of(written[a]), self.reader.of(read[b]), False),)) for a, b in pairs]
+        return [Clause((TypePair(self.writer.of(written[a]), self.reader.of(read[b]), False),)) for a, b in pairs]
 
-    def _choices(self, question: Question) -> Clauses:
+    def _choices(self, question: TypePair) -> Clauses:
         """What may be written against the alternatives of a choice."""
         old, new, top = question
         given, name = self.writer.members(old), selector(new.schema)
@@ -342,7 +342,7 @@ class _Comparison:
         found: Clauses = []
         for case in cases:
             if case in new.schema["choices"]:
-                found.append(Clause((Question(old, replace(new, case=case), top),)))
+                found.append(Clause((TypePair(old, replace(new, case=case), top),)))
             else:
                 message = f"the alternative {_short(case)} may be written, but there is none of that name here"
                 path = self.reader.path(new, "choices")
@@ -366,7 +366,7 @@ class _Comparison:
             found += values
         return found
 
-    def _objects(self, question: Question) -> Clauses:
+    def _objects(self, question: TypePair) -> Clauses:
         old, new, top = question
         given, taken = self.writer.members(old), self.reader.members(new)
         if given is None:
@@ -387,7 +387,7 @@ class _Comparison:
     def _instance(self, taken: _Members, new: Type) -> Clauses:
         """``$schema`` and ``$uses`` of a payload are free in objects, but not in maps and choices."""
         if taken.more is not None:
-            return [Clause((Question(Type(id(_ANY), "", _ANY), taken.more, False),))]
+            return [Clause((TypePair(Type(id(_ANY), "", _ANY), taken.more, False),))]
         message = "a payload may have $schema, which is not accepted here"
         return [_failed(self.reader.path(new), "additional_properties_removed", "$schema", None, message)]
 
@@ -409,7 +409,7 @@ class _Comparison:
         for name, member in given.named.items():
             expected = taken.named.get(name, taken.more)
             if expected is not None and not (name == taken.free and name not in taken.named):
-                found.append(Clause((Question(member, expected, False),)))
+                found.append(Clause((TypePair(member, expected, False),)))
             elif expected is None and name != taken.free:
                 message = f"the property {name!r} may be written, but there is no such property here"
                 path, rule = self.writer.path(member), "property_removed_from_closed_content_model"
@@ -419,7 +419,7 @@ class _Comparison:
     def _other_members(self, given: _Members, taken: _Members, new: Type) -> Clauses:
         if given.more is None:
             return []
-        ask = partial(Question, given.more, top=False)
+        ask = partial(TypePair, given.more, top=False)
         found: Clauses = []
         is_open = self.writer.alternatives(given.more)[0].kind == "any"
         for name, expected in taken.named.items():
@@ -477,7 +477,7 @@ def _named(namespace: JSON, path: str) -> Iterator[tuple[str, JSONObject]]:
                 waiting.append((f"{path}/{name}", item))
 
 
-def _failed(path: str, rule: str, old: JSON, new: JSON, message: str) -> Clause[Question]:
+def _failed(path: str, rule: str, old: JSON, new: JSON, message: str) -> Clause[TypePair]:
     return Clause((), fault(path, rule, old, new, message))
 
 

@@ -21,7 +21,7 @@ _STRICTNESS: Final = ("skip", "lax", "strict")
 _MAX_NAMED: Final = 5
 
 
-class Question(NamedTuple):
+class ComponentPair(NamedTuple):
     """Whether what ``writer`` allows is allowed by ``reader``, both elements, types, or None for all that is lax."""
 
     kind: Literal["element", "type", "lax"]
@@ -29,7 +29,7 @@ class Question(NamedTuple):
     reader: Any
 
 
-Clauses = list[Clause[Question]]
+Clauses = list[Clause[ComponentPair]]
 
 
 def differences(reader: Any, writer: Any, roots: Callable[[Any], list[Any]]) -> list[Difference]:
@@ -55,7 +55,7 @@ def differences(reader: Any, writer: Any, roots: Callable[[Any], list[Any]]) -> 
         if kind == "type":
             message = f"the type {local(name)} is gone; what refers to it finds nothing"
         found.append(fault(_path(written[name]), f"{kind}_removed", local(name), None, message))
-    asked = [Question(kind, part, read[name]) for name, part in written.items() if name in read]
+    asked = [ComponentPair(kind, part, read[name]) for name, part in written.items() if name in read]
     found = sorted(found, key=lambda one: one.path) + refutations(asked, comparison.examine, most=MAX_STEPS)
     return found[:MAX_FINDINGS]
 
@@ -80,7 +80,7 @@ class _Comparison:
         if self._steps > MAX_STEPS:
             raise TooMuch
 
-    def examine(self, question: Question) -> Clauses:
+    def examine(self, question: ComponentPair) -> Clauses:
         """What has to hold so that a question is answered with yes."""
         self.spend(1)
         kind, old, new = question
@@ -88,7 +88,7 @@ class _Comparison:
             return list(self._elements(old, new))
         return list(self._types(old, new) if kind == "type" else self._lax())
 
-    def _elements(self, old: XsdElement, new: XsdElement) -> Iterator[Clause[Question]]:
+    def _elements(self, old: XsdElement, new: XsdElement) -> Iterator[Clause[ComponentPair]]:
         path = _path(new)
         if old.nillable and not new.nillable:
             yield _failed(path, "nillable_removed", True, False, "xsi:nil may be written, but is not accepted here")
@@ -105,10 +105,10 @@ class _Comparison:
             if old.type.is_simple() and new.type.is_simple():
                 yield from (_wrong(path, wrong) for wrong in self._texts(old.type, new.type))
             else:
-                yield Clause((Question("type", old.type, new.type),))
+                yield Clause((ComponentPair("type", old.type, new.type),))
         yield from self._derivations(old, new, path)
 
-    def _fixed(self, old: Any, new: Any, path: str) -> Iterator[Clause[Question]]:
+    def _fixed(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         """Fixed values and defaults, of elements and of attributes."""
         if new.fixed is not None and old.fixed != new.fixed:
             rule = "fixed_added" if old.fixed is None else "fixed_changed"
@@ -121,16 +121,16 @@ class _Comparison:
             message = f"where nothing is written {before} is meant, but {'nothing' if after is None else after} is read"
             yield _failed(path, "default_changed", before, after, message)
 
-    def _alternatives(self, old: Any, new: Any, path: str) -> Iterator[Clause[Question]]:
+    def _alternatives(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         written, read = ([expanded(part, part.elem.get("test")) for part in one.alternatives] for one in (old, new))
         if written != read:
             yield Clause((), undecided(path, "types that depend on conditions are not proven", written, read))
             return
-        yield Clause((Question("type", old.type, new.type),))
+        yield Clause((ComponentPair("type", old.type, new.type),))
         for mine, theirs in zip(old.alternatives, new.alternatives, strict=True):
-            yield Clause((Question("type", mine.type, theirs.type),))
+            yield Clause((ComponentPair("type", mine.type, theirs.type),))
 
-    def _derivations(self, old: Any, new: Any, path: str) -> Iterator[Clause[Question]]:
+    def _derivations(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         """Types that ``xsi:type`` may name in place of the declared one."""
         if old.type.name == _ANY_TYPE:
             return
@@ -146,9 +146,9 @@ class _Comparison:
                 message = f"the type {local(part.name)} may be written in place of the declared one, but not be read"
                 yield _failed(path, "derived_type_removed", local(part.name), None, message)
             else:
-                yield Clause((Question("type", part, other),))
+                yield Clause((ComponentPair("type", part, other),))
 
-    def _types(self, old: Any, new: Any) -> Iterator[Clause[Question]]:
+    def _types(self, old: Any, new: Any) -> Iterator[Clause[ComponentPair]]:
         if new.is_simple() and old.is_simple():
             for wrong in self._texts(old, new):
                 yield _wrong(_path(new), wrong)
@@ -177,7 +177,7 @@ class _Comparison:
             self._simple[old, new] = simpletypes.problems(old, new, self.spend)
         return self._simple[old, new]
 
-    def _contents(self, old: Any, new: Any, path: str) -> Iterator[Clause[Question]]:
+    def _contents(self, old: Any, new: Any, path: str) -> Iterator[Clause[ComponentPair]]:
         if old.content.mixed and not new.content.mixed:
             message = "text may be written between the elements, but is not accepted here"
             yield _failed(path, "mixed_removed", "mixed", None, message)
@@ -193,8 +193,8 @@ class _Comparison:
                     yield clause
 
     def _open(
-        self, old: Any, new: Any, both: tuple[models.Model, models.Model], path: str
-    ) -> Iterator[Clause[Question]]:
+        self, old: Any, new: Any, both: tuple[models.ContentModel, models.ContentModel], path: str
+    ) -> Iterator[Clause[ComponentPair]]:
         """Open content (XSD 1.1): the writer's has to be within the reader's, whose model may have no new names."""
         mine, theirs = (_open_content(one) for one in (old, new))
         if mine is None:
@@ -210,7 +210,7 @@ class _Comparison:
         wild = [Leaf(one.any_element, "", names_of(one.any_element)) for one in (mine, theirs)]
         yield from self._wildcards(wild[0], wild[1], path)
 
-    def _outcome(self, outcome: Outcome, mine: models.Model, theirs: models.Model, path: str) -> Clauses:
+    def _outcome(self, outcome: Outcome, mine: models.ContentModel, theirs: models.ContentModel, path: str) -> Clauses:
         match outcome:
             case Pair(writer, reader):
                 return list(self._leaves(writer, reader, path))
@@ -221,40 +221,40 @@ class _Comparison:
                     return [Clause((), undecided(path, "an all-group of many elements"))]
                 return [_unexpected(leaf, expected, (mine, theirs), path, repeated=repeated)]
 
-    def _leaves(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[Question]]:
+    def _leaves(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[ComponentPair]]:
         """What may be at one place for the writer and for the reader."""
         if writer.names is not None and reader.names is not None:
             yield from self._wildcards(writer, reader, path)
         elif writer.names is not None:
             yield from self._undescribed(writer, reader.component)
         elif reader.names is None:
-            yield Clause((Question("element", writer.component, reader.component),))
+            yield Clause((ComponentPair("element", writer.component, reader.component),))
         else:
             yield from self._undeclared(writer.component, _strictness(reader), path)
 
-    def _undeclared(self, element: XsdElement, strictness: str, path: str) -> Iterator[Clause[Question]]:
+    def _undeclared(self, element: XsdElement, strictness: str, path: str) -> Iterator[Clause[ComponentPair]]:
         """An element that the reader's wildcard takes."""
         if strictness == "skip":
             return
         known = self.reader.maps.elements.get(element.name)
         if known is not None:
-            yield Clause((Question("element", element, known),))
+            yield Clause((ComponentPair("element", element, known),))
         elif strictness == "lax":
-            yield Clause((Question("type", element.type, self.any_type),))
+            yield Clause((ComponentPair("type", element.type, self.any_type),))
         else:
             message = f"{element.local_name} may be written, but is not declared here"
             yield _failed(path, "element_removed", element.local_name, None, message)
 
-    def _undescribed(self, wildcard: Leaf, element: XsdElement) -> Iterator[Clause[Question]]:
+    def _undescribed(self, wildcard: Leaf, element: XsdElement) -> Iterator[Clause[ComponentPair]]:
         """An element of the reader's that the writer's wildcard lets be anything."""
         known = self.writer.maps.elements.get(element.name)
         strictness = _strictness(wildcard)
         if strictness != "skip" and known is not None:
-            yield Clause((Question("element", known, element),))
+            yield Clause((ComponentPair("element", known, element),))
         elif strictness != "strict" and not _is_anything(element):
             yield _failed(*_opened(element))
 
-    def _wildcards(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[Question]]:
+    def _wildcards(self, writer: Leaf, reader: Leaf, path: str) -> Iterator[Clause[ComponentPair]]:
         mine, theirs = _strictness(writer), _strictness(reader)
         assert writer.names is not None
         assert reader.names is not None
@@ -269,7 +269,7 @@ class _Comparison:
             message = "elements that are declared nowhere may be written, but are not accepted here"
             yield _failed(path, "wildcard_narrowed", mine, theirs, message)
         elif mine == "lax":
-            yield Clause((Question("lax", None, None),))
+            yield Clause((ComponentPair("lax", None, None),))
         else:
             for _, element in _globals(self.reader.maps.elements):
                 if not _is_anything(element):
@@ -278,13 +278,13 @@ class _Comparison:
                 if not _is_any_text(attribute.type):
                     yield _failed(*_opened(attribute))
 
-    def _lax(self) -> Iterator[Clause[Question]]:
+    def _lax(self) -> Iterator[Clause[ComponentPair]]:
         """Where anything may be written, what is declared at the top level has to be as declared."""
         for name, element in _globals(self.reader.maps.elements):
             self.spend(1)
             known = self.writer.maps.elements.get(name)
             if known is not None:
-                yield Clause((Question("element", known, element),))
+                yield Clause((ComponentPair("element", known, element),))
             elif not _is_anything(element):
                 yield _failed(*_opened(element))
         for name, attribute in _globals(self.reader.maps.attributes):
@@ -294,7 +294,7 @@ class _Comparison:
             if known is None and not _is_any_text(attribute.type):
                 yield _failed(*_opened(attribute))
 
-    def _attributes(self, old: Any, new: Any) -> Iterator[Clause[Question]]:
+    def _attributes(self, old: Any, new: Any) -> Iterator[Clause[ComponentPair]]:
         written, read = ({} if xsd.is_simple() else xsd.attributes for xsd in (old, new))
         self.spend(1 + len(written) + len(read))
         wildcards = [one.get(None) for one in (written, read)]
@@ -307,7 +307,7 @@ class _Comparison:
         if wildcards[0] is not None:
             yield from self._any_attributes(wildcards[0], wildcards[1], {*written, *read} - {None}, new)
 
-    def _attribute(self, old: XsdAttribute, new: Any, wildcard: Any) -> Iterator[Clause[Question]]:
+    def _attribute(self, old: XsdAttribute, new: Any, wildcard: Any) -> Iterator[Clause[ComponentPair]]:
         if new is None and wildcard is not None and names_of(wildcard).allows(str(old.name)):
             if wildcard.process_contents == "skip":
                 return
@@ -323,7 +323,7 @@ class _Comparison:
             yield _wrong(path, wrong)
         yield from self._fixed(old, new, path)
 
-    def _other_attribute(self, new: Any, old: Any, wildcard: Any, name: str) -> Iterator[Clause[Question]]:
+    def _other_attribute(self, new: Any, old: Any, wildcard: Any, name: str) -> Iterator[Clause[ComponentPair]]:
         """What the reader says of an attribute that the writer does not have, or need not write."""
         if new.use == "required" and (old is None or old.use != "required"):
             message = f"the attribute {new.local_name} is required here, but may be missing in what is written"
@@ -337,7 +337,7 @@ class _Comparison:
         elif wildcard.process_contents != "strict" and (not _is_any_text(new.type) or new.fixed is not None):
             yield _failed(*_opened(new))
 
-    def _any_attributes(self, old: Any, new: Any, but: set[str], xsd: Any) -> Iterator[Clause[Question]]:
+    def _any_attributes(self, old: Any, new: Any, but: set[str], xsd: Any) -> Iterator[Clause[ComponentPair]]:
         path = _path(xsd)
         strict, named = old.process_contents, names_of(old)
         if new is None or not named.within([names_of(new)], but):
@@ -363,11 +363,11 @@ class _Comparison:
                         yield _failed(_path(attribute), "attribute_removed", _type(attribute.type), None, message)
 
 
-def _failed(path: str, rule: str, old: Any, new: Any, message: str) -> Clause[Question]:
+def _failed(path: str, rule: str, old: Any, new: Any, message: str) -> Clause[ComponentPair]:
     return Clause((), fault(path, rule, old, new, message))
 
 
-def _wrong(path: str, problem: simpletypes.Problem) -> Clause[Question]:
+def _wrong(path: str, problem: simpletypes.Problem) -> Clause[ComponentPair]:
     return _failed(path, *problem)
 
 
@@ -377,7 +377,7 @@ def _opened(part: Any) -> tuple[str, str, Any, Any, str]:
     return _path(part), f"{kind}_added_to_open_content_model", "any", _type(part.type), message
 
 
-def _incomplete(expected: tuple[Leaf, ...], mine: models.Model, path: str) -> Clause[Question]:
+def _incomplete(expected: tuple[Leaf, ...], mine: models.ContentModel, path: str) -> Clause[ComponentPair]:
     if not expected:
         message = "there is no content that is accepted here"
         return _failed(path, "nothing_accepted", None, None, message)
@@ -393,8 +393,13 @@ def _incomplete(expected: tuple[Leaf, ...], mine: models.Model, path: str) -> Cl
 
 
 def _unexpected(
-    leaf: Leaf, expected: tuple[Leaf, ...], both: tuple[models.Model, models.Model], path: str, *, repeated: bool
-) -> Clause[Question]:
+    leaf: Leaf,
+    expected: tuple[Leaf, ...],
+    both: tuple[models.ContentModel, models.ContentModel],
+    path: str,
+    *,
+    repeated: bool,
+) -> Clause[ComponentPair]:
     mine, theirs = both
     shown, wanted = _leaves((leaf,)), _leaves(expected)
     if leaf.names is not None:

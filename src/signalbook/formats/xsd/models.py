@@ -24,7 +24,7 @@ _EMPTY: Final = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class WildcardNames:
     """The names that a wildcard allows: those of ``namespaces``, or if ``negated`` of all others."""
 
     negated: bool
@@ -45,14 +45,14 @@ class Names:
     def has_namespace(self, namespace: str) -> bool:
         return (namespace in self.namespaces) is not self.negated
 
-    def overlaps(self, other: Names) -> bool:
+    def overlaps(self, other: WildcardNames) -> bool:
         """Whether some namespace is in both."""
         if self.negated and other.negated:
             return True
         named, rest = (other, self) if self.negated else (self, other)
         return any(map(rest.has_namespace, named.namespaces))
 
-    def within(self, others: Iterable[Names], but: Iterable[str] = ()) -> bool:
+    def within(self, others: Iterable[WildcardNames], but: Iterable[str] = ()) -> bool:
         """Whether every name is one of the others', or of ``but``."""
         negated, namespaces = False, frozenset[str]()
         apart = {*but, *self.excluded}
@@ -73,7 +73,7 @@ class Names:
         return all((namespace in namespaces) is not negated for namespace in self.namespaces)
 
 
-def names_of(wildcard: Any) -> Names:
+def names_of(wildcard: Any) -> WildcardNames:
     """What ``xs:any`` or ``xs:anyAttribute`` allows."""
     excluded = frozenset(name for name in wildcard.not_qname if not name.startswith("##"))
     is_exact = len(excluded) == len(wildcard.not_qname)
@@ -85,7 +85,7 @@ def names_of(wildcard: Any) -> Names:
         negated, namespaces = True, frozenset({wildcard.target_namespace, ""})
     else:
         negated, namespaces = False, frozenset(wildcard.namespace)
-    return Names(negated=negated, namespaces=namespaces, excluded=excluded, is_exact=is_exact)
+    return WildcardNames(negated=negated, namespaces=namespaces, excluded=excluded, is_exact=is_exact)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class Leaf:
 
     component: Any
     name: str
-    names: Names | None = None
+    names: WildcardNames | None = None
 
 
 class Pair(NamedTuple):
@@ -124,7 +124,7 @@ _States = frozenset[int]
 
 
 @dataclass(eq=False)
-class Model:
+class ContentModel:
     """The expressions of one content model; ``start`` is the whole."""
 
     spend: Spend
@@ -249,7 +249,7 @@ class Model:
                 for leaf, left in self.steps(inner):
                     yield leaf, self.sequence(left, self.all(tuple(rest_of)))
 
-    def whole_all(self, writer: Model) -> tuple[Any, ...] | None:
+    def whole_all(self, writer: ContentModel) -> tuple[Any, ...] | None:
         """The particles of an all-group that is the whole model; one that may be left out if a writer's may not."""
         kind, *parts = self._nodes[self.start]
         if _is_optional_all(self) and (
@@ -265,13 +265,13 @@ class Model:
             return frozenset(parts)
         return frozenset(leaf for part in parts for leaf in self.within(part))
 
-    def loosened(self) -> Model:
+    def loosened(self) -> ContentModel:
         """The same with all-groups of many particles as anything of them: a model that allows more."""
         kind, *parts = self._nodes[self.start]
         if kind != "all" or len(parts) <= _MAX_ORDERED:
             return self
         start = self.repeat(self.choice([inner for inner, _, _ in parts]), 0, None)
-        return Model(
+        return ContentModel(
             self.spend, self.strict, self._nodes, self._nullable, self._known, self._steps, self.leaves, start, True
         )
 
@@ -306,9 +306,9 @@ def _times(once: tuple[int, float], least: int, most: int | None) -> tuple[int, 
     return once[0] * least, once[1] * many if once[1] else 0
 
 
-def model(group: Any, spend: Spend, *, strict: bool) -> Model:
+def model(group: Any, spend: Spend, *, strict: bool) -> ContentModel:
     """The model of a group; ``strict`` leaves out substitutes that may be blocked. Raises ``TooMuch``."""
-    found = Model(spend, strict)
+    found = ContentModel(spend, strict)
     found.start = found.of(group)
     return found
 
@@ -326,7 +326,7 @@ def meant(particle: Any, *, strict: bool) -> list[Any]:
     return found
 
 
-def compared(writer: Model, reader: Model) -> Iterator[Outcome]:
+def compared(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
     """What has to hold, and what does not, for all that the writer's model allows to be allowed by the reader's."""
     if reader.whole_all(writer) is not None:
         yield from _counted(writer, reader)
@@ -380,13 +380,13 @@ def _fitting(leaf: Leaf, expected: list[Step], own: set[str]) -> Iterator[Step]:
             yield step
 
 
-def _covered(names: Names, fits: list[Step], own: set[str]) -> bool:
+def _covered(names: WildcardNames, fits: list[Step], own: set[str]) -> bool:
     elements = {leaf.name for leaf, _ in fits if leaf.names is None}
     return names.within((leaf.names for leaf, _ in fits if leaf.names is not None), elements | own)
 
 
 def _left(
-    writer: Model, reader: Model, old: tuple[_States, list[Step]], new: tuple[_States, list[Step]]
+    writer: ContentModel, reader: ContentModel, old: tuple[_States, list[Step]], new: tuple[_States, list[Step]]
 ) -> Iterator[tuple[_States, _States]]:
     """What is left on both sides."""
     (states, steps), (others, fits) = old, new
@@ -408,7 +408,7 @@ def _left(
 Counter = tuple[int, int | None, int, int]
 
 
-def _ahead(model: Model, node: int, leaf: Leaf) -> Counter | None:
+def _ahead(model: ContentModel, node: int, leaf: Leaf) -> Counter | None:
     """Least, most, what is repeated, what follows: if an expression starts with one repeated leaf."""
     kind, *parts = model.parts(node)
     head, rest = parts if kind == "sequence" else (node, _EMPTY)
@@ -418,12 +418,12 @@ def _ahead(model: Model, node: int, leaf: Leaf) -> Counter | None:
     return parts[1], parts[2], parts[0], rest
 
 
-def _after(model: Model, counter: Counter, jump: int) -> int:
+def _after(model: ContentModel, counter: Counter, jump: int) -> int:
     least, most, inner, rest = counter
     return model.sequence(model.repeat(inner, max(least - jump, 0), None if most is None else most - jump), rest)
 
 
-def _counted(writer: Model, reader: Model) -> Iterator[Outcome]:
+def _counted(writer: ContentModel, reader: ContentModel) -> Iterator[Outcome]:
     """Of an all-group only the numbers matter: how often each of its particles may come."""
     particles = [(reader.within(node), least, most) for node, least, most in reader.whole_all(writer) or ()]
     steps: list[Step] = [(leaf, _EMPTY) for leaves, _, _ in particles for leaf in leaves]
@@ -449,7 +449,7 @@ def _counted(writer: Model, reader: Model) -> Iterator[Outcome]:
             yield Unexpected(maybe[0], tuple(leaves), repeated=True)
 
 
-def _is_optional_all(model: Model) -> bool:
+def _is_optional_all(model: ContentModel) -> bool:
     kind, *parts = model.parts(model.start)
     return kind == "repeat" and (parts[1], parts[2]) == (0, 1) and model.parts(parts[0])[0] == "all"
 
