@@ -45,7 +45,7 @@ _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 class SchemaPath(CncfPath):
     """A path of this API. ``target`` is what it is in the registry, None for one that nothing can have.
 
-    ``fault`` says why: who asks with a method that the path does not take is told that first.
+    ``fault`` says why; that a path does not take a method comes first.
     """
 
     target: Xid | None = GROUPS

@@ -1,1 +1,1 @@
-"""After the commit: what the outbox holds, told to the world as CloudEvents."""
+"""After the commit: what the outbox holds, sent to the world as CloudEvents."""

@@ -41,7 +41,7 @@ def fault(path: str, rule: str, old: JSON, new: JSON, message: str) -> Differenc
 
 
 def undecided(path: str, why: str, old: JSON = None, new: JSON = None) -> Difference:
-    """That there is no telling, and what stands in the way."""
+    """That it cannot be decided, and what stands in the way."""
     return fault(path, "undecided", old, new, f"it could not be shown that all that may be written is accepted: {why}")
 
 

@@ -472,7 +472,7 @@ class SqlEntityWriter(SqlEntityReader):
         """Last work before the commit: tell the database what is pending.
 
         Documents that lost their last name go only now, since one may lose a name and get another within one
-        transaction; one that never got a name is not told at all.
+        transaction; one that never got a name is not reported at all.
         """
         self._writing.check()
         pending = self._writing.layers[0]

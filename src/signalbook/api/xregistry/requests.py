@@ -225,7 +225,7 @@ def parse_flags(query: bytes, *, subject: str) -> QueryFlags:
 
 
 def check_specversion(wanted: str | None, supported: Collection[str], *, subject: str) -> None:
-    """The server speaks the version asked for, its patch number aside (R180), else ``unsupported_specversion``."""
+    """The server speaks the version asked for, but for its patch number (R180), else ``unsupported_specversion``."""
     if wanted is None or any(same_specversion(wanted, version) for version in supported):
         return
     listed = ", ".join(supported)

@@ -78,7 +78,7 @@ def _consent_key(secret: str, subscription: Subscription) -> str:
 
 
 CALLBACK: Final = "/subscriptions/{id}/consent"
-"""Below the registry root: where a web hook may agree to deliveries, with the key it was told."""
+"""Below the registry root: where a web hook may agree to deliveries, with the key it was given."""
 
 _DAY_SECONDS: Final = 86_400.0
 _SWITCH: Final = ("on", "off")

@@ -26,7 +26,7 @@ class EventKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """The events that ``wants`` says yes to. Each of them has one of ``keys``, if there are any told."""
+    """The events that ``wants`` says yes to. Each of them has one of ``keys``, if any are known."""
 
     wants: Filter
     keys: frozenset[EventKey] | None

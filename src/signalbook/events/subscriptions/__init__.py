@@ -1,1 +1,1 @@
-"""Who wants to be told what: the subscriptions of the CloudEvents Subscriptions API."""
+"""Who wants to hear of what: the subscriptions of the CloudEvents Subscriptions API."""

@@ -113,7 +113,7 @@ def describe(subscription: Subscription, *, old: bool = False) -> JSONObject:
 
 
 def _older(shown: JSONObject) -> JSONObject:
-    """One filter there is only one of; HTTP is told by the scheme of the sink."""
+    """One filter there is only one of; HTTP is known by the scheme of the sink."""
     wanted = shown.pop("filters", ())
     if wanted:
         shown["filter"] = wanted[0] if len(wanted) == 1 else {"all": list(wanted)}

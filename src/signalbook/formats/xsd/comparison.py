@@ -445,7 +445,7 @@ def _emptiable(xsd: Any, spend: Callable[[int], None]) -> bool:
 
 
 def _globals(components: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Top-level declarations, those of XML Schema itself aside."""
+    """Top-level declarations, without those of XML Schema itself."""
     for name, part in list(components.items()):
         if not name.startswith((XS, "{http://www.w3.org/2001/XMLSchema-instance}")):
             yield name, part

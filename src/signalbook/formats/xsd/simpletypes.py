@@ -19,7 +19,7 @@ _XSD: Final = XS
 _ANYTHING: Final = frozenset({f"{XS}anySimpleType", f"{XS}anyAtomicType"})
 _SPACES: Final = ("preserve", "replace", "collapse")
 _TEXTS: Final = frozenset({names.XSD_STRING, names.XSD_ANY_URI})
-# Values that are told apart, or found again, in the whole document.
+# Values that are distinguished, or found again, in the whole document.
 _IDENTITIES: Final = frozenset({f"{XS}ID", f"{XS}IDREF", f"{XS}ENTITY"})
 _NAMESPACED: Final = frozenset({f"{XS}QName", f"{XS}NOTATION"})
 # Names are made of the characters of tokens.
@@ -70,7 +70,7 @@ class _Facets:
 
     @cached_property
     def patterns(self) -> list[frozenset[str]]:
-        """For each restriction its patterns, of which one has to match; those of built-in types aside."""
+        """For each restriction its patterns, of which one has to match; without those of built-in types."""
         own = (part for part in self.chain if not isinstance(part, XsdAtomicBuiltin))
         return [frozenset(part.facets[names.XSD_PATTERN].regexps) for part in own if names.XSD_PATTERN in part.facets]
 

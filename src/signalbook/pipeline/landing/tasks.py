@@ -211,7 +211,7 @@ class ProgressWriter:
             bytes=self._bytes, read=tally.read, landed=tally.landed.total(), dead_lettered=tally.dead_lettered
         )
         fresh = self._path.with_suffix(f".{os.getpid()}")
-        # written aside and renamed: the driver reads while we write
+        # written beside it and renamed: the driver reads while we write
         fresh.write_bytes(msgspec.json.encode(progress))
         fresh.replace(self._path)
         self._next = time.monotonic() + _EVERY

@@ -81,7 +81,7 @@ def difference(rule: str, term: Term, keyword: str = "", *, old: JSON = None, **
 
 
 def undecided(term: Term, why: str, keyword: str = "") -> Difference:
-    """That there is no telling, and what stands in the way."""
+    """That it cannot be decided, and what stands in the way."""
     return difference("undecided", term, keyword, name=why)
 
 
