@@ -117,8 +117,10 @@ def document_response(
 ) -> Response:
     """A Resource's or Version's document, or the way to it (R156-R161)."""
     found = view.document(xid, request.options(view, xid))
-    version = ("Content-Location", f"{request.base_url}{xid.resource}/versions/{found.attributes['versionid']}")
-    headers = (*(header for header in extra if header[0] != version[0]), version, *_document_headers(found, xid))
+    headers = (*extra, *_document_headers(found, xid))
+    versionid = found.attributes.get("versionid")  # what refers to nothing shows none
+    if versionid is not None and not any(name == "Content-Location" for name, _ in extra):
+        headers = (("Content-Location", f"{request.base_url}{xid.resource}/versions/{versionid}"), *headers)
     if found.url is not None and status == 200:
         return Response(status=303, headers=(("Location", quote(found.url, safe=_URI_SAFE)), *headers))
     return limited(Response(status=status, headers=headers, body=found.content), request)
