@@ -270,7 +270,7 @@ def test_default_that_does_not_exist(files: Registry, method: str, meta: JSONObj
     """R230."""
     files.put(F1, V1)
     error = files.refused(method, F1, {"meta": meta})
-    assert (error.code, error.subject) == ("unknown_id", F1)
+    assert (error.code, error.subject) == ("unknown_id", f"{F1}/meta")
     assert error.arguments == {"singular": "version", "id": "foo"}
 
 

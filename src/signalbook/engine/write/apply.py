@@ -272,6 +272,8 @@ def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
         return
     changed = [f"meta.{name}" for name in _stamps(copy, before.createdat, before.modifiedat)]
     changed += [f"meta.{name}" for name in _differences(before.attributes, copy.attributes)]
+    if before.xref != copy.xref and "meta.epoch" not in changed:
+        changed.append("meta.epoch")  # its own stays as it is, but what is shown is the target's (R269)
     pairs = (
         ("xref", before.xref, copy.xref),
         ("defaultversionid", before.defaultversionid, copy.defaultversionid),
