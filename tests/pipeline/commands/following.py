@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -33,6 +34,18 @@ def places(output: Path) -> Counter[tuple[str, int]]:
 def all_once(output: Path, number: int) -> bool:
     found = places(output)
     return len(found) == found.total() == number
+
+
+def sent(output: Path) -> set[str]:
+    """The ids of all events that are in a table or, in either mode, among the dead letters."""
+    found: set[str] = set()
+    for path in output.glob("tables/**/*.parquet"):
+        found.update(pq.ParquetFile(path).read(["ce_id"]).column("ce_id").to_pylist())
+    for path in output.glob("dead_letters/**/*.parquet"):
+        for letter in pq.ParquetFile(path).read().to_pylist():
+            message = str(letter)
+            found.update(re.findall(r"\be-\d+\b", message))
+    return found
 
 
 def follow(job: Job, **more: Any) -> list[Report]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
-from tests.pipeline.commands.following import all_once, dying_at, follow, places, until
+from tests.pipeline.commands.following import all_once, dying_at, follow, places, sent, until
 
 from signalbook.messages import Policy
 from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream
@@ -200,18 +199,6 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
     # What was written and not yet acknowledged comes again: to the folder it is at least once, from there once.
     assert sent(job.output) == {f"e-{number}" for number in range(30)}
     assert set(places(job.output).values()) == {1}
-
-
-def sent(output: Path) -> set[str]:
-    """The ids of all events that are in a table or, in either mode, among the dead letters."""
-    found: set[str] = set()
-    for path in output.glob("tables/**/*.parquet"):
-        found.update(pq.ParquetFile(path).read(["ce_id"]).column("ce_id").to_pylist())
-    for path in output.glob("dead_letters/**/*.parquet"):
-        for letter in pq.ParquetFile(path).read().to_pylist():
-            message = str(letter)
-            found.update(re.findall(r"\be-\d+\b", message))
-    return found
 
 
 def page(job: Job, topic: Topic) -> str:
