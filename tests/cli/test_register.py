@@ -98,6 +98,47 @@ def test_what_the_file_does_not_say(cli: Cli, server: str) -> None:
     assert "JsonSchema/draft-07" in ran.err
 
 
+def test_the_format_is_that_of_the_schema(cli: Cli, server: str) -> None:
+    """All Versions have one: that the file looks like another version of it is no matter."""
+    Path("user.avsc").write_text(json.dumps(USER))
+    given = ("register", "user.avsc", "--group", "older", "--server", server)
+    assert "(Avro/1.11)" in cli(*given, "--format", "Avro/1.11").out
+    Path("user.avsc").write_text(json.dumps(USER | {"doc": "A user."}))
+    assert "versions/2 (Avro/1.11" in cli(*given).out
+
+
+@pytest.mark.parametrize("there", ["server", "db"])
+def test_a_default_that_was_chosen(cli: Cli, server: str, there: str) -> None:
+    """The Version that was added is named, which is not the default one."""
+    where = ("--server", server) if there == "server" else ("--db", "sqlite:///s.db")
+    given = ("register", "user.avsc", "--group", f"sticky-{there}", *where)
+    Path("user.avsc").write_text(json.dumps(USER))
+    cli(*given)
+    meta = {"schemaid": "com.acme.User", "meta": {"defaultversionid": "1", "defaultversionsticky": True}}
+    Path("meta.json").write_text(json.dumps(meta))
+    to = f"/schemagroups/sticky-{there}/schemas/com.acme.User"
+    assert cli("import", "meta.json", "--to", to, *where).code == 0
+    Path("user.avsc").write_text(json.dumps(USER | {"doc": "A user."}))
+    assert f"{to}/versions/2" in cli(*given).out
+    assert cli(*given).out.strip() == f"unchanged  {to}/versions/2"
+
+
+def test_each_file_has_its_result(cli: Cli, server: str) -> None:
+    """One that is refused does not hide what became of the others."""
+    Path("bad.avsc").write_text('{"type": "record", "name": "Bad"}')
+    Path("user.avsc").write_text(json.dumps(USER))
+    given = ("register", "bad.avsc", "user.avsc", "--group", "mixed", "--server", server)
+    ran = cli(*given)
+    assert ran.code == 1
+    assert "refused  bad.avsc" in ran.out
+    assert "registered /schemagroups/mixed/schemas/com.acme.User/versions/1" in ran.out
+    ran = cli(*given, "--json")
+    assert ran.code == 1
+    rows = json.loads(ran.out)["registered"]
+    assert [row["action"] for row in rows] == ["refused", "unchanged"]
+    assert rows[0]["errors"][0]["type"].endswith("#format_violation")
+
+
 def test_a_broken_schema(cli: Cli, server: str) -> None:
     Path("x.avsc").write_text('{"type": "record", "name": "X"}')
     ran = cli("register", "x.avsc", "--group", "broken", "--server", server)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -15,12 +18,13 @@ from signalbook.cli.check import Rule, SchemaFile, verdict_lines
 from signalbook.cli.console import output
 from signalbook.cli.files import STANDARD_INPUT, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry
-from signalbook.errors import RegistryError, SignalbookError
+from signalbook.errors import SignalbookError
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
+from signalbook.verdict import Verdict
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
 if TYPE_CHECKING:
-    from signalbook.client.registry import Registry
+    from signalbook.client.registry import Refusal, Registry, WriteChecks
 
 _CONTENT_TYPES: Final = {"jsonschema": "application/schema+json", "protobuf": "text/plain", "xsd": "application/xml"}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
@@ -28,17 +32,20 @@ _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """What became of one file. ``rule`` is the one it was compared by, ``""`` for none."""
+    """What became of one file. ``rule`` is the one it was compared by, ``""`` for none; ``verdict`` says why it was
+    refused."""
 
     source: str
     xid: str
     format: str
     action: str
     rule: str = ""
+    verdict: Verdict | None = None
 
     def to_json(self) -> JSONObject:
         """The form that ``--json`` prints."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        errors = {} if self.verdict is None else {"errors": list(self.verdict.errors)}
+        return {name: getattr(self, name) for name in ("source", "xid", "format", "action", "rule")} | errors
 
     def __str__(self) -> str:
         if self.action == "unchanged":
@@ -75,13 +82,25 @@ def run(
         raise typer.BadParameter("one id is for one file", param_hint="--id")
     schemas = [SchemaFile(name=name, content=read_file(name), stated=format) for name in files]
     targets = [_target(schema, group, id) for schema in schemas]
+    done: list[Registered] = []
     with open_registry(server, db, create=True) as registry:
-        done = [_register(registry, *pair, compatibility) for pair in zip(schemas, targets, strict=True)]
+        for schema, target in zip(schemas, targets, strict=True):
+            done.append(_register(registry, schema, target, compatibility))
+            if not as_json:
+                _show(done[-1])
     if as_json:
         typer.echo(dump_json({"registered": [row.to_json() for row in done]}))
-        return
-    for row in done:
+    if any(row.verdict for row in done):
+        raise typer.Exit(1)
+
+
+def _show(row: Registered) -> None:
+    if row.verdict is None:
         typer.echo(str(row))
+        return
+    screen = output()
+    for line in verdict_lines(row.source, row.verdict):
+        screen.print(line, soft_wrap=True)
 
 
 def _target(schema: SchemaFile, group: str, id: str) -> Xid:
@@ -119,29 +138,38 @@ def _document(schema: SchemaFile) -> JSONObject:
 
 
 def _register(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | None) -> Registered:
+    from signalbook.client.registry import Refusal
+
     known = registry.find(target, deep=False)
     if known is None:
         return _create(registry, schema, target, rule)
     shown = registry.get(target, inline=["schema"], binary=True)
-    name = schema.format or str(shown.get("format", ""))
-    if base64.b64decode(shown.get("schemabase64", "")) == schema.content:
-        version = target / "versions" / str(shown["versionid"])
-        return Registered(source=schema.name, xid=str(version), format=name, action="unchanged")
-    with registry.checking() as checks:
-        verdict = checks.version(target, schema.content, name, None)
-    if not verdict.accepted:
-        screen = output()
-        for line in verdict_lines(schema.name, verdict):
-            screen.print(line, soft_wrap=True)
-        raise typer.Exit(1)
-    registry.add_version(target, schema.content, _attributes(schema, name))
-    version = target / "versions" / str(registry.get(target)["versionid"])
-    compared = str(known.get("meta", {}).get("compatibility", ""))
-    return Registered(source=schema.name, xid=str(version), format=name, action="updated", rule=compared)
+    # Its format is the schema's, whichever the file looks like: all Versions have the same.
+    name = schema.stated or str(shown.get("format", "")) or schema.format
+    meta = known.get("meta", {})
+    # The default Version is the newest one, unless it was chosen: then any may be what the file holds.
+    versions = registry.members(target / "versions", deep=False) if meta.get("defaultversionsticky") else [("", shown)]
+    for _, version in versions:
+        if base64.b64decode(version.get("schemabase64", "")) == schema.content:
+            xid = str(target / "versions" / str(version["versionid"]))
+            return Registered(source=schema.name, xid=xid, format=name, action="unchanged")
+    try:
+        added = registry.add_version(target, schema.content, _attributes(schema, name))
+    except Refusal as refusal:
+        question = partial(_next_version, target=target, content=schema.content, format=name)
+        return _refused(registry, schema, target, name, refusal, question)
+    compared = str(meta.get("compatibility", ""))
+    return Registered(source=schema.name, xid=str(added), format=name, action="updated", rule=compared)
+
+
+def _next_version(checks: WriteChecks, *, target: Xid, content: bytes, format: str) -> Verdict:
+    return checks.version(target, content, format, None)
 
 
 def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | None) -> Registered:
     """The schema, and its group if need be, in one request."""
+    from signalbook.client.registry import Refusal
+
     if not schema.format:
         from signalbook.formats.base import supported
 
@@ -150,16 +178,34 @@ def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | No
     body = {**_attributes(schema, schema.format), "schemabase64": base64.b64encode(schema.content).decode("ascii")}
     if rule is not None:
         body["meta"] = {"compatibility": rule}
+    schemas: JSONObject = {"schemas": {target.id: body}}
     try:
-        registry.patch(target.owner, {"schemas": {target.id: body}})
-    except RegistryError as error:
-        raise SignalbookError(f"{schema.name}: {error}") from None
+        registry.patch(target.owner, schemas)
+    except Refusal as refusal:
+        whole = {target.group_type: {target.group_id: schemas}}
+        return _refused(registry, schema, target, schema.format, refusal, lambda checks: checks.document(whole, ()))
     version = target / "versions" / str(registry.get(target)["versionid"])
     return Registered(source=schema.name, xid=str(version), format=schema.format, action="created")
 
 
+def _refused(
+    registry: Registry,
+    schema: SchemaFile,
+    target: Xid,
+    format: str,
+    refusal: Refusal,
+    question: Callable[[WriteChecks], Verdict],
+) -> Registered:
+    """Why a write was refused, in the words of the check, if the registry has one that says the same."""
+    with registry.checking() as checks, suppress(SignalbookError):
+        verdict = question(checks)
+        if not verdict.accepted:
+            return Registered(source=schema.name, xid=str(target), format=format, action="refused", verdict=verdict)
+    raise SignalbookError(f"{schema.name}: {refusal}")
+
+
 def _attributes(schema: SchemaFile, format: str) -> JSONObject:
-    family = format.partition("/")[0].lower()
-    title = _document(schema).get("title") or _document(schema).get("name")
+    family, document = format.partition("/")[0].lower(), _document(schema)
+    title = document.get("title") or document.get("name")
     name = {"name": title} if isinstance(title, str) and title else {}
     return {"format": format, "contenttype": _CONTENT_TYPES.get(family, "application/json"), **name}

@@ -139,8 +139,11 @@ class Registry(ReadableRegistry, Protocol):
         Epochs in it are not compared; ``ignore`` names more to leave out. Raises ``Refusal``.
         """
 
-    def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> None:
-        """Store a document as the next Version of a Resource; ``contenttype`` is an attribute. Raises ``Refusal``."""
+    def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
+        """Store a document as the next Version of a Resource, which is returned; ``contenttype`` is an attribute.
+
+        Raises ``Refusal``.
+        """
 
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
         """Delete these members, as far as they are there. Raises ``Refusal``."""

@@ -26,6 +26,7 @@ from signalbook.engine.read.filters import parse_filter
 from signalbook.engine.read.inlining import ALL, NOTHING, Inline, parse_inline
 from signalbook.engine.read.paging import PageRequest, Position, parse_sort
 from signalbook.engine.read.view import View, ViewOptions
+from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.events.dialects import cloudevent
@@ -126,10 +127,10 @@ class LocalRegistry:
         self._write(command)
         return True
 
-    def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> None:
+    def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         own = {name: value for name, value in attributes.items() if name != "contenttype"}
         document = DocumentBody(content=content, contenttype=attributes.get("contenttype"), attributes=own)
-        self._write(lambda _: Command(method=Method.POST, target=resource, document=document))
+        return self._write(lambda _: Command(method=Method.POST, target=resource, document=document)).target
 
     def delete(self, collection: Xid, ids: Sequence[str]) -> None:
         body: JSONObject = {name: {} for name in ids}
@@ -201,13 +202,12 @@ class LocalRegistry:
             with self._engine.reading() as view:
                 yield view
 
-    def _write(self, command: Callable[[Session], Command | ConfigCommand]) -> None:
+    def _write(self, command: Callable[[Session], Command | ConfigCommand]) -> WriteResult:
         try:
             if self._session is not None:
-                self._session.execute(command(self._session))
-            else:
-                with self._engine.writing(admin=self._admin) as session:
-                    session.execute(command(session))
+                return self._session.execute(command(self._session))
+            with self._engine.writing(admin=self._admin) as session:
+                return session.execute(command(session))
         except RegistryError as error:
             raise Refusal(str(error), subject=error.subject, faults=error.faults) from None
 
