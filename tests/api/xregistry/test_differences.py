@@ -165,6 +165,14 @@ def test_json_ends_with_a_newline_and_is_indented_on_demand(filled: Client, path
         assert filled.get(path, headers={**accept, "If-None-Match": laid.headers["ETag"]}).status_code == 304
 
 
+def test_large_responses_stay_compact(filled: Client) -> None:
+    """It is done while others wait."""
+    body = {f"n{number}": {"text": "x" * 4000} for number in range(300)}
+    answer = filled.send("POST", f"{D1}/notes", json=body, headers={"Accept": "application/json; indent=2"})
+    assert len(answer.content) > 1 << 20
+    assert answer.content.count(b"\n") == 1
+
+
 def test_documents_are_never_laid_out(filled: Client) -> None:
     """R156: bytes as they came."""
     assert filled.get(F1, headers={"Accept": "application/json; indent=2"}).content == b"{}"

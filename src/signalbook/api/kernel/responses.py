@@ -27,6 +27,8 @@ UNTRUSTED: Final[tuple[Header, ...]] = (
 )
 _MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
 _UNSAFE: Final = re.compile(r"[^!#$&-~]")
+_LAID_OUT_BYTES: Final = 1 << 20
+"""The largest body that is indented: it is done on the event loop, in some milliseconds, while others wait."""
 _INDENT: Final = re.compile(rb";[ \t]*indent=([1-8])(?![0-9])", re.ASCII | re.IGNORECASE)
 
 
@@ -87,7 +89,7 @@ def laid_out(response: Response, request_headers: Iterable[tuple[bytes, bytes]])
 
     Its bytes are others then, so its entity tag is a weak one (RFC9110 8.8.1).
     """
-    if not response.is_json:
+    if not response.is_json or len(response.body) > _LAID_OUT_BYTES:
         return response
     for name, value in request_headers:
         if name == b"accept" and (found := _INDENT.search(value)):
