@@ -93,7 +93,11 @@ class RegistryPath:
 
 def path_text(raw: str) -> str:
     """A path, percent-encoded as sent, as errors quote it."""
-    return "/" + "/".join(unquote(part) for part in raw.strip("/").split("/"))
+    return "/" + "/".join(_decoded_parts(raw))
+
+
+def _decoded_parts(raw: str) -> tuple[str, ...]:
+    return tuple(unquote(part) for part in raw.strip("/").split("/")) if raw.strip("/") else ()
 
 
 @lru_cache(maxsize=4096)
@@ -102,8 +106,7 @@ def parse_path(raw: str) -> RegistryPath:
 
     Raises ``api_not_found`` for a shape that does not exist and ``bad_details`` for a misplaced ``$details`` (R155).
     """
-    text = path_text(raw)
-    parts = tuple(unquote(part) for part in raw.strip("/").split("/")) if raw.strip("/") else ()
+    text, parts = path_text(raw), _decoded_parts(raw)
     # These names come before Group types: a model may not define one of them.
     if parts and parts[0] in NAMES:
         if len(parts) > 1:

@@ -94,9 +94,9 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
     def options(self, view: View, request: RegistryRequest) -> Response:
         """What may be done at this path (R138)."""
-        available, path = view.capabilities["available"], request.path
-        fixed = not available.get(path.capability, {}).get("mutable", False)
-        return options_response(m for m in path.methods(view.model) if not (fixed and m in WRITES))
+        path = request.path
+        mutable = capabilities.is_mutable(view.capabilities, path.capability)
+        return options_response(m for m in path.methods(view.model) if mutable or m not in WRITES)
 
     def read(self, view: View, request: RegistryRequest) -> Response:
         """GET of an entity or a collection, or of what lies beside them."""

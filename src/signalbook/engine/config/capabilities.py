@@ -100,9 +100,14 @@ def resolve_ignore(capabilities: JSONObject, values: Iterable[str], subject: Xid
     return supported if not named or named & {"", "*"} else frozenset(named)
 
 
+def is_mutable(capabilities: JSONObject, name: str) -> bool:
+    """Whether ``available`` lists it as mutable."""
+    return bool(capabilities["available"].get(name, {}).get("mutable", False))
+
+
 def require_mutable(capabilities: JSONObject, name: str) -> None:
     """Refuse a write to what ``available`` does not list as mutable: ``not_available`` (GAP 7)."""
-    if not capabilities["available"].get(name, {}).get("mutable", False):
+    if not is_mutable(capabilities, name):
         raise RegistryError("not_available", subject=name, detail=f'"{name}" is not mutable in the capabilities')
 
 
