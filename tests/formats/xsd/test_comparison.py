@@ -151,6 +151,8 @@ SIMPLE: Pairs = [
     (simple("xs:string", ("length", 3)), simple("xs:string", ("minLength", 2)), None, "min_length_increased"),
     (simple("xs:string", ("pattern", "a+")), simple("xs:string"), None, "pattern_added"),
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "b"), ("pattern", "a+")), None, "pattern_changed"),  # noqa: E501
+    (simple("xs:string"), simple("xs:string", ("pattern", ".*")), "pattern_added", None),
+    (simple("xs:token"), simple("xs:token", ("pattern", ".*")), None, None),
     (simple("xs:string", ("pattern", "a+")), simple("xs:string", ("pattern", "a*")), "pattern_changed", "pattern_changed"),  # noqa: E501
     (simple("xs:string", ("enumeration", "a")), simple("xs:string", ("enumeration", "b"), ("enumeration", "a")), None, "enumeration_narrowed"),  # noqa: E501
     (simple("xs:string", ("enumeration", "ab")), simple("xs:string", ("pattern", "[a-z]+")), None, "enumeration_added|pattern_added"),  # noqa: E501

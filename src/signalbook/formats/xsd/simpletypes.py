@@ -331,8 +331,9 @@ def _ranges(old: tuple[float, float], new: tuple[float, float], what: str) -> li
 def _texts(old: _Facets, new: _Facets) -> list[Problem]:
     """Patterns and assertions are not looked into: the same ones, or more of them for the writer."""
     found = []
+    is_one_line = old.spaces > 0  # a dot stands for any character but the end of a line
     for wanted in new.patterns:
-        if not any(given <= wanted for given in old.patterns) and ".*" not in wanted:
+        if not any(given <= wanted for given in old.patterns) and not (is_one_line and ".*" in wanted):
             shown = " or ".join(sorted(wanted))
             rule = "pattern_changed" if old.patterns else "pattern_added"
             before = " or ".join(sorted(old.patterns[0])) if old.patterns else "any text"
