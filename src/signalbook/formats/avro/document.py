@@ -218,18 +218,18 @@ class _Resolver:
         if not isinstance(fields, list):
             self.report((*path, "fields"), "fields", "a record has an array of fields")
             return []
-        found: list[JSONObject] = []
+        found: dict[str, JSONObject] = {}
         for index, part in enumerate(fields):
             here = (*path, "fields", index)
             name = part.get("name") if isinstance(part, dict) else None
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 self.report(here, "name", "a field is an object with an Avro name")
-            elif any(name == other["name"] for other in found):
+            elif name in found:
                 self.report((*here, "name"), "name", f"the field {name!r} is there twice")
             else:
                 kept = {key: part[key] for key in ("name", "doc", "default") if key in part} | _aliases(part, "")
-                found.append({**kept, "type": self.type(part.get("type"), space, (*here, "type"))})
-        return found
+                found[name] = {**kept, "type": self.type(part.get("type"), space, (*here, "type"))}
+        return list(found.values())
 
 
 def _logical(node: JSONObject) -> JSONObject:

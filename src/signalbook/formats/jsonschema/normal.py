@@ -8,9 +8,9 @@ alternatives are about different types (null or an object, text or a number). Wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -145,6 +145,19 @@ def objects(
     return Objects(properties=kept, required=needed, extra=extra, low=low, high=high, exact=exact)
 
 
+def intersection(nodes: Sequence[NormalForm]) -> NormalForm:
+    """What all of ``nodes``, of which there is one at least, allow; the first ones' order and description win."""
+    return _in_pairs(nodes, intersect)
+
+
+def _in_pairs(nodes: Sequence[NormalForm], join: Callable[[NormalForm, NormalForm], NormalForm]) -> NormalForm:
+    """All nodes joined, neighbours first: one after the other, thousands would copy the first one's members."""
+    while len(nodes) > 1:
+        pairs = [join(a, b) for a, b in zip(nodes[::2], nodes[1::2], strict=False)]
+        nodes = [*pairs, nodes[-1]] if len(nodes) % 2 else pairs
+    return nodes[0]
+
+
 @lru_cache(maxsize=4096)
 def intersect(a: NormalForm, b: NormalForm) -> NormalForm:
     """What both allow. ``a``'s order of members and description win.
@@ -260,9 +273,9 @@ def _both(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None
     return (a & b) if a is not None and b is not None else (b if a is None else a)
 
 
-def unite(nodes: Iterable[NormalForm], *, once: bool) -> NormalForm:
+def unite(nodes: Sequence[NormalForm], *, once: bool) -> NormalForm:
     """What at least one of ``nodes`` allows (``anyOf``), or exactly one (``once``, ``oneOf``)."""
-    return reduce(lambda a, b: _either(a, b, once=once), nodes)
+    return _in_pairs(nodes, partial(_either, once=once))
 
 
 def _either(a: NormalForm, b: NormalForm, *, once: bool) -> NormalForm:

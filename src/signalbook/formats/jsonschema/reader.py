@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, Final
 
 from signalbook.formats.jsonschema.document import (
@@ -24,7 +23,7 @@ from signalbook.formats.jsonschema.normal import (
     NormalForm,
     Numbers,
     Strings,
-    intersect,
+    intersection,
     objects,
     unite,
     unknown,
@@ -129,7 +128,7 @@ class _Reader:
             self.cut = True
             return unknown(at.uri)
         self.depth += 1
-        node = reduce(intersect, self._parts(schema, at))
+        node = intersection(self._parts(schema, at))
         self.depth -= 1
         if node is ANY and not _text(schema):
             return ANY

@@ -56,7 +56,7 @@ class _Inspector:
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self.root = structure.root
-        self.imports = any(keyword in _flat(self.root) for keyword in IMPORTS)
+        self.imports = not _flat(self.root).isdisjoint(IMPORTS)
 
     def document(self) -> Findings:
         for keyword in ("$schema", "$id"):
@@ -318,7 +318,7 @@ def _flat(value: JSON) -> set[str]:
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            found |= node.keys()
+            found.update(node)  # `|= node.keys()` would copy all that was found
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node

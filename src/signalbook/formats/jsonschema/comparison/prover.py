@@ -40,6 +40,8 @@ from signalbook.values import JSON, dump_json, parse_json
 # Questions asked, and how deep they may lead.
 MAX_STEPS: Final = 20_000
 MAX_DEPTH: Final = 48
+# Looks at the writer's terms that count as one step.
+_LOOKS: Final = 10
 _MAX_FOR_NONE: Final = 200
 _MAX_CASES: Final = 4
 _MAX_SPLITS: Final = 8
@@ -52,6 +54,8 @@ Question = tuple[Known, Term]
 # A member tells alternatives apart only with few values: each of them is a case.
 _MAX_VALUES: Final = 32
 _MAX_LISTED: Final = 5_000
+# Comparisons of listed values with listed values for one question; the validators make all of them.
+_MAX_TRIED: Final = 1_000_000
 # Beyond it a float no longer says which integer was meant.
 _EXACT: Final = 2**53
 # Keywords that mean the same in all drafts, once they are terms.
@@ -109,7 +113,8 @@ def _keyword(keyword: str, said: bytes) -> jsonschema_rs.Validator:
 def _refused(facts: Facts, term: Term) -> list[JSON] | None:
     """The listed values that the reader refuses; ``None`` if it cannot be asked."""
     values = facts.values or {}
-    if term.accepts is None or len(values) > _MAX_LISTED:
+    tried = term.listed + sum(known.listed for known, _ in facts.known)
+    if term.accepts is None or len(values) > _MAX_LISTED or len(values) * tried > _MAX_TRIED:
         return None
     return [value for value in values.values() if not all(_passes(facts, term, way) for way in _spellings(value))]
 
@@ -269,6 +274,8 @@ class Prover:
 
     def _decide(self, known: Known, term: Term) -> list[Difference]:
         facts = self.facts(known)
+        # Each of the writer's terms is looked at for each of the reader's: thousands of both are millions of looks.
+        self.steps -= len(facts.terms) // _LOOKS
         # The same schema on both sides needs no proof; neither does anything about values that there are none of.
         if not facts.types or any(self.same(other, term) for other in facts.terms):
             return []

@@ -6,7 +6,7 @@ a term, nor is anything its draft does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -65,6 +65,17 @@ class Term:
         return self._check()
 
     @cached_property
+    def outline(self) -> int:
+        """What one look at the keywords tells: terms of different outlines do not say the same."""
+        return hash(frozenset((keyword, _at_a_glance(keyword, said)) for keyword, said in self.says.items()))
+
+    @cached_property
+    def listed(self) -> int:
+        """How many listed values the schema and its parts have, each of which may be compared with a value."""
+        self.__dict__["listed"] = 0  # for parts that contain the schema
+        return sum(map(_listed, self.says.values(), self.says))
+
+    @cached_property
     def circular(self) -> bool:
         """Whether the schema applies itself to the very value it is about, which the specification leaves undefined."""
         seen: set[Term] = set()
@@ -119,6 +130,26 @@ class Term:
         if UNEVALUATED & self.says.keys():
             return (self,)
         return tuple(self.part(keyword) for keyword in self.says if keyword not in DEPENDENT)
+
+
+def _listed(said: Any, keyword: str) -> int:
+    if isinstance(said, Term):
+        return said.listed
+    if keyword == "enum":
+        return len(said)
+    parts = said.values() if isinstance(said, Mapping) else said if isinstance(said, tuple) else ()
+    return sum(part.listed for part in parts if isinstance(part, Term))
+
+
+def _at_a_glance(keyword: str, said: Any) -> Any:
+    """As much of what a keyword says as can be compared at once; lists of values have many spellings."""
+    if isinstance(said, Term) or keyword in ("const", "enum"):
+        return None
+    if isinstance(said, (dict, MappingProxyType)):
+        return frozenset(said)
+    if isinstance(said, (tuple, list)):
+        return len(said) if keyword in (*_UNORDERED, "prefixItems") else None
+    return said if isinstance(said, Hashable) else None
 
 
 def in_place(term: Term) -> Iterator[Term]:
@@ -199,7 +230,7 @@ class Sameness:
         key = (a, b)
         if a is b or key in self.same:
             return True
-        if key in self.different or a.says.keys() != b.says.keys() or (a.year == 2013) != (b.year == 2013):
+        if key in self.different or a.outline != b.outline or (a.year == 2013) != (b.year == 2013):
             return False
         mark = len(self.same)
         self.same[key] = None
@@ -266,8 +297,8 @@ def evaluated(term: Term, *, certain: bool) -> Evaluated:
 
 def _look(term: Term, found: Evaluated, *, own: bool, certain: bool) -> None:
     says = term.says
-    found.names |= says.get("properties", {}).keys()
-    found.patterns |= says.get("patternProperties", {}).keys()
+    found.names.update(says.get("properties", {}))
+    found.patterns.update(says.get("patternProperties", {}))
     found.all_members |= "additionalProperties" in says or ("unevaluatedProperties" in says and not own)
     found.items = max(found.items, len(says.get("prefixItems", ())))
     found.all_items |= "items" in says or ("unevaluatedItems" in says and not own)

@@ -1,0 +1,111 @@
+"""The work of reading and comparing schemas grows with their size, not with its square.
+
+Counted in lines of Python that run, since times differ from machine to machine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from signalbook.formats.base import find
+from signalbook.formats.compatibility import SchemaText, violations
+
+JSON_SCHEMA = "JsonSchema/draft-07"
+STRUCTURE = {"$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/a", "name": "R"}
+
+
+def avro_fields(number: int) -> Any:
+    return {"type": "record", "name": "R", "fields": [{"name": f"f{i}", "type": "int"} for i in range(number)]}
+
+
+def members(number: int) -> Any:
+    return {"type": "object", "properties": {f"f{i}": {"type": "integer"} for i in range(number)}}
+
+
+def listed_objects(number: int) -> Any:
+    return {"enum": [{"a": i} for i in range(number)]}
+
+
+def all_of(number: int) -> Any:
+    return {"allOf": [members(1 + i % 3) | {"required": [f"r{i}"]} for i in range(number)]}
+
+
+def structure(number: int) -> Any:
+    return {**STRUCTURE, "type": "object", "properties": {f"f{i}": {"type": "int32"} for i in range(number)}}
+
+
+def check(format: str, document: bytes) -> None:
+    found = find(format)
+    assert found is not None
+    assert found.check(document, format) == []
+
+
+def columns(format: str, document: bytes) -> None:
+    found = find(format)
+    assert found is not None
+    found.parse(document, format).shape()
+
+
+def compare(format: str, document: bytes) -> None:
+    # With a space behind, since equal documents need no comparison.
+    new, old = (SchemaText(document=text, format=format) for text in (document, document + b" "))
+    assert violations("full", new, old) == []
+
+
+def lines(run: Callable[[], None]) -> int:
+    """How many lines of Python ``run`` takes."""
+    counted = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal counted
+        counted += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return counted
+
+
+@pytest.mark.parametrize("work", [check, columns, compare], ids=["check", "columns", "compare"])
+@pytest.mark.parametrize(
+    ("format", "schema"),
+    [
+        ("Avro/1.12", avro_fields),
+        (JSON_SCHEMA, members),
+        (JSON_SCHEMA, listed_objects),
+        ("JsonStructure/draft-04", structure),
+    ],
+    ids=["avro fields", "members", "listed objects", "structure"],
+)
+def test_twice_the_schema_takes_twice_the_work(
+    work: Callable[[str, bytes], None], format: str, schema: Callable[[int], Any]
+) -> None:
+    small, large = (json.dumps(schema(number)).encode() for number in (200, 400))
+    # What is loaded and remembered on the first use does not count.
+    work(format, json.dumps(schema(3)).encode())
+    assert lines(lambda: work(format, large)) < 2.5 * lines(lambda: work(format, small))
+
+
+def test_the_columns_of_many_parts_are_read_in_pairs() -> None:
+    """One after the other, each of them would copy the members of all before it."""
+    small, large = (json.dumps(all_of(number)).encode() for number in (200, 400))
+    columns(JSON_SCHEMA, json.dumps(all_of(3)).encode())
+    assert lines(lambda: columns(JSON_SCHEMA, large)) < 2.7 * lines(lambda: columns(JSON_SCHEMA, small))
+
+
+def test_a_comparison_ends_although_all_parts_are_compared_with_all() -> None:
+    """Every part of the writer's may show what a part of the reader's asks: the looks are counted."""
+    parts = [{"properties": {f"k{i}": {"type": "integer"}}} for i in range(1500)]
+    new, old = (json.dumps({"allOf": parts[:number]}).encode() for number in (1500, 1499))
+    texts = [SchemaText(document=document, format=JSON_SCHEMA) for document in (new, old)]
+    assert any(found.rule == "undecided" for _, found in violations("backward", *texts))
