@@ -31,7 +31,6 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import Kind, Xid, XidError
 
-DOMAIN_RULES: Final = ("off", "warn", "reject")
 MAX_FINDINGS: Final = 100
 _SPECIFIED: Final = {
     domain: f"https://xregistry.io/xreg/domains/{domain}/specs/model.json" for domain in ("message", "endpoint")
