@@ -131,6 +131,29 @@ def test_base_messages(made: Made) -> None:
     assert [finding.rule for finding in elsewhere.findings] == ["basemessage_unresolved"]
 
 
+def test_base_messages_that_are_versions(made: Made) -> None:
+    """F-15, F-16: pinned ones, those that a cross reference shows, chains and circles through them."""
+    registry = made("warn")
+    base, shown = f"{G}/messages/base", "/messagegroups/h/messages/shown"
+    late = {**EVENT, "basemessage": f"{base}/versions/1"}
+    meta = {"defaultversionid": "2", "defaultversionsticky": True}
+    registry.put(base, {"meta": meta, "versions": {"1": EVENT, "2": late}})
+
+    def found(xid: str, reference: str) -> list[str]:
+        return [finding.rule for finding in registry.put(xid, {**EVENT, "basemessage": reference}).findings]
+
+    registry.put(shown, {"meta": {"xref": base}})
+    for xid in (base, shown):
+        assert found(f"{G}/messages/m", f"{xid}/versions/1") == found(f"{G}/messages/m", f"{xid}/versions/2") == []
+        assert found(f"{G}/messages/m", f"{xid}/versions/9") == ["basemessage_unresolved"]
+    # a Version that is not the default one may derive from that one
+    assert found(f"{base}/versions/0", base) == []
+    assert found(f"{base}/versions/1", base) == ["basemessage_cycle"]
+    together = registry.put("/messagegroups/h", {"messages": {
+        "shown": {"meta": {"xref": base}}, "m": {**EVENT, "basemessage": f"{shown}/versions/0"}}})  # fmt: skip
+    assert "basemessage_unresolved" not in {finding.rule for finding in together.findings}
+
+
 def test_schemas_of_messages(made: Made) -> None:
     """F-12, F-13: a schema of this registry that is named is there, deep links aside."""
     registry = made("warn")

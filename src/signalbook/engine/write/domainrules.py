@@ -25,7 +25,7 @@ from signalbook.engine.write.workingcopies import (
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import review, review_borrowed
-from signalbook.messages.definitions.normalise import BASE_NAMES
+from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.definitions.schemas import readings
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject
@@ -127,18 +127,20 @@ class _DomainCheck:
         """These messages and those they derive from: a query or two for each step up, however many they are."""
         known: set[Xid] = set()
         while wanted:
-            for xid in wanted:
-                self._attributes(xid)
-            missing = self._context.missing()
-            if missing is not None:
-                yield missing
+            asked = True
+            while asked:  # again after each look: the Version that a cross reference shows is known only with that
+                for xid in wanted:
+                    self._attributes(xid)
+                asked = (missing := self._context.missing()) is not None
+                if missing is not None:
+                    yield missing
             known |= wanted
             wanted = {base for xid in wanted for base in self._bases(self._attributes(xid) or {})} - known
 
     def _bases(self, attributes: JSONObject) -> set[Xid]:
-        references = (attributes.get(name) for name in BASE_NAMES)
-        named = {self._stored.named(reference) for reference in references if isinstance(reference, str)}
-        return {xid for xid in named if xid is not None and self._is_message(xid)}
+        reference = stated_base(attributes)
+        xid = None if reference is None else self._stored.named(reference)
+        return set() if xid is None or not self._is_message(xid) else {xid}
 
     def _is_endpoint(self, xid: Xid) -> bool:
         return _is(self._groups[xid.group_type].document, "endpoint")
@@ -160,7 +162,8 @@ class _DomainCheck:
                 yield from _located_at(version.xid, self._borrowed(_raw(version.attributes, resource.xid), group))
 
     def _message(self, version: VersionCopy, resource: ResourceCopy, group: OwnerCopy) -> list[Finding]:
-        raw = _raw(version.attributes, resource.xid)
+        # The Resource is another name of its default Version only: others may derive from that.
+        raw = _raw(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
         found = review(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
         return [*found, *self._schemas(raw)]
 
@@ -199,10 +202,17 @@ class _DomainCheck:
         return None if attributes is None else _raw(attributes, xid)
 
     def _attributes(self, xid: Xid) -> JSONObject | None:
+        xid = self._target(xid)
         copy = self._tree.resources.get(xid.resource)
-        written = copy is not None and copy.xref is None
-        shown = self._stored.version(xid) if written else self._stored.shown(xid)
+        if copy is not None and copy.xref is not None:  # a reference to a reference shows nothing
+            return None
+        shown = self._stored.version(xid) if copy is not None else self._stored.shown(xid)
         return None if shown is None else shown.attributes
+
+    def _target(self, xid: Xid) -> Xid:
+        """Where the Version is that ``xid`` shows: those of a cross reference are at its target."""
+        copy = self._tree.resources.get(xid.resource) or self._stored.entity(xid.resource)
+        return xid if copy is None or copy.xref is None else Xid((*copy.xref.parts, *xid.parts[4:]))
 
     def _members(self, group: OwnerCopy, found: list[Finding]) -> Steps[None]:
         """Stored messages that a group states another envelope or protocol for, beside those in the tree."""
