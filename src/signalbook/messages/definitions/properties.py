@@ -378,7 +378,9 @@ _ADJACENT: Final = re.compile(r"\}\{")
 
 
 def lint_property(path: str, entry: JSONObject) -> Iterator[Finding]:
-    """An unknown type, a value that is not of its type, a template that is none."""
+    """A description that says nothing, an unknown type, a value that is not of its type, a template that is none."""
+    if entry.get("description") == "":
+        yield Finding(path=f"{path}.description", rule="empty", message="a description must not be empty: leave it out")
     declared, value = entry.get("type", "string"), entry.get("value")
     if not isinstance(declared, str) or not known_type(declared):
         yield Finding(path=f"{path}.type", rule="type", message=f"there is no property type {declared!r}")
