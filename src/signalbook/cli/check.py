@@ -15,7 +15,7 @@ from signalbook.cli.console import output
 from signalbook.cli.files import guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import Finding, JSONObject, dump_json
 from signalbook.verdict import Verdict
 from signalbook.xid import Kind, Xid
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from signalbook.documents import ImportPlan, SourceDocument
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
+_GIT: Final = "git:"
 _STYLES: Final = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
@@ -100,28 +101,26 @@ def run(
     The exit code is 0 if all is accepted, else 1.
     """
 
-    questions = Questions(format=format, rule=compatibility, lenient=lenient, ignore=tuple(ignore or ()))
+    questions = _Questions(format=format, rule=compatibility, lenient=lenient, ignore=tuple(ignore or ()))
     if against is None:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
-        with open_asked(server, db, offline=offline) as registry:
+        with _open_asked(server, db, offline=offline) as registry:
             checked = _documents(registry, sources, questions)
     elif _is_xid(against):
         xid = _resource(against)
-        with open_asked(server, db, offline=offline) as registry:
+        with _open_asked(server, db, offline=offline) as registry:
             checked = [_next_version(registry, source, xid, questions) for source in sources]
     elif server is not None or db is not None or offline:
         raise typer.BadParameter(f"--server, --db and --offline go with an xid, and {against} is none")
     else:
-        from signalbook.cli.earlier import follow
-
-        checked = [follow(source, against, questions) for source in sources]
+        checked = [_follow(source, against, questions) for source in sources]
     _report(checked, strict=strict, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Questions:
-    """What is asked of each source: the options."""
+class _Questions:
+    """The options that say what is asked of each source."""
 
     format: str = ""
     rule: Rule | None = None
@@ -129,14 +128,14 @@ class Questions:
     ignore: tuple[str, ...] = ()
 
 
-def _documents(registry: Registry, sources: Sequence[str], questions: Questions) -> list[CheckedSource]:
+def _documents(registry: Registry, sources: Sequence[str], questions: _Questions) -> list[CheckedSource]:
     from signalbook.cli.importing import load
 
     loaded = [document for source in sources for document in load(source, lenient=questions.lenient)]
-    return check_documents(registry, loaded, questions.ignore)
+    return _check_documents(registry, loaded, questions.ignore)
 
 
-def check_documents(
+def _check_documents(
     registry: Registry, sources: Iterable[SourceDocument], ignore: Sequence[str]
 ) -> list[CheckedSource]:
     """What would become of an import of each into ``registry``. Raises ``SignalbookError``."""
@@ -161,11 +160,11 @@ def _is_stamp(change: JSONObject) -> bool:
     return change.get("action") == "updated" and names <= {"epoch", "modifiedat"}
 
 
-def _next_version(registry: Registry, source: str, xid: Xid, questions: Questions) -> CheckedSource:
+def _next_version(registry: Registry, source: str, xid: Xid, questions: _Questions) -> CheckedSource:
     known = registry.find(xid, deep=False)
     if known is None:
         raise SignalbookError(f"the registry has no {xid}, and there is no such file (--against)")
-    schema = read_schema(source, questions.format)
+    schema = _read_schema(source, questions.format)
     with registry.checking() as checks:
         name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
         return CheckedSource(name=source, verdict=checks.version(xid, schema.content, name, questions.rule))
@@ -205,7 +204,74 @@ def _resource(text: str) -> Xid:
     return xid
 
 
-def read_schema(source: str, format: str) -> SchemaFile:
+def _follow(source: str, against: str, questions: _Questions) -> CheckedSource:
+    """The verdict on ``source`` as what follows ``against``; no registry is asked. Raises ``SignalbookError``."""
+    from signalbook.cli.importing import is_url
+    from signalbook.documents import DocumentError
+
+    documents = _has_documents(source)
+    if against.startswith(_GIT):
+        since = _documents_since if documents else _schema_since
+        return since(source, against.removeprefix(_GIT), questions)
+    if not is_url(against):
+        if not Path(against).exists():
+            raise DocumentError(f"{against}: cannot be read: there is no such file or folder (--against)")
+        if documents is not _has_documents(against):
+            raise SignalbookError(f"{source} and {against} (--against) are not both schemas, or both documents")
+    if documents:
+        return _documents_after(source, against, questions)
+    return _schema_after(source, _read_schema(against, questions.format), questions)
+
+
+def _has_documents(source: str) -> bool:
+    """Whether it is registry documents by its name; all else is taken for a schema."""
+    from signalbook.documents import NAMED
+
+    return source.partition("?")[0].endswith(NAMED) or Path(source).is_dir()
+
+
+def _schema_after(source: str, earlier: SchemaFile, questions: _Questions) -> CheckedSource:
+    same_kind = Path(source).suffix == Path(earlier.name).suffix
+    later = _read_schema(source, questions.format or (earlier.format if same_kind else ""))
+    return CheckedSource(name=source, verdict=compare(later, earlier, questions.rule or "backward"))
+
+
+def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
+    from signalbook.cli.revisions import file_at
+
+    content = file_at(Path(source), revision)
+    if content is None:
+        message = f"compared with nothing: git has none at {revision}"
+        note = Finding(path=source, rule="not_compared", message=message, severity="info")
+        return CheckedSource(name=source, verdict=Verdict(findings=(note,)))
+    stated = questions.format or guess_format(source, content)
+    return _schema_after(source, SchemaFile(name=f"{source} ({revision})", content=content, stated=stated), questions)
+
+
+def _documents_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
+    from signalbook.cli.revisions import copy_at
+
+    with copy_at(Path(source), revision) as earlier:
+        return _documents_after(source, None if earlier is None else str(earlier), questions)
+
+
+def _documents_after(source: str, against: str | None, questions: _Questions) -> CheckedSource:
+    """In a registry of this process that has what ``against`` has, if anything."""
+    from signalbook.cli.importing import import_source, load
+
+    if questions.format or questions.rule:
+        raise SignalbookError(f"{source} has documents: they state formats and rules themselves (meta.compatibility)")
+    with open_registry(None, "sqlite://", create=True) as registry:
+        for known in () if against is None else load(against, lenient=questions.lenient):
+            try:
+                import_source(registry, known, ignore=questions.ignore, to=None)
+            except SignalbookError as error:
+                raise SignalbookError(f"what {source} is to follow cannot be read: {error}") from None
+        (checked,) = _check_documents(registry, load(source, lenient=questions.lenient), questions.ignore)
+        return checked
+
+
+def _read_schema(source: str, format: str) -> SchemaFile:
     """The schema in a file, behind a URL or in standard input. Raises ``DocumentError``."""
     from signalbook.cli.importing import fetch, is_url
 
@@ -270,7 +336,7 @@ class SchemaFile:
         return self.stated or guess_format(self.name, self.content)
 
 
-def open_asked(server: str | None, db: str | None, *, offline: bool) -> AbstractContextManager[Registry]:
+def _open_asked(server: str | None, db: str | None, *, offline: bool) -> AbstractContextManager[Registry]:
     """What the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
 
     Raises ``SignalbookError``, and ``typer.BadParameter`` for options that exclude each other.
