@@ -183,7 +183,7 @@ def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | No
         registry.patch(target.owner, schemas)
     except Refusal as refusal:
         whole = {target.group_type: {target.group_id: schemas}}
-        return _refused(registry, schema, target, schema.format, refusal, lambda checks: checks.document(whole, ()))
+        return _refused(registry, schema, target, schema.format, refusal, lambda checks: checks.patch(ROOT, whole))
     version = target / "versions" / str(registry.get(target)["versionid"])
     return Registered(source=schema.name, xid=str(version), format=schema.format, action="created")
 

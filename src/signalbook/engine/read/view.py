@@ -168,7 +168,7 @@ class View:
         nodes = []
         for xid in dict.fromkeys(xids):
             if xid in rows and xid.kind is Kind.VERSION:
-                nodes.append(version_node(xid.resource, rows[xid.resource], rows[xid]))
+                nodes.append(version_node(rows[xid.resource], rows[xid.resource], rows[xid]))
             elif xid in rows:
                 nodes.append(EntityNode(xid=xid, row=rows[xid]))
         shown = self._nested(target, self._chosen(target, nodes, options), options)
@@ -214,7 +214,7 @@ class View:
             self._loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
 
     def _lookup(self, options: ViewOptions) -> AttributeLookup:
-        return AttributeLookup(self.model, options.base_url)
+        return AttributeLookup(self.model, self._renderer(replace(options, doc=False, binary=False)))
 
     def document(self, xid: Xid, options: ViewOptions) -> DocumentView:
         """The document of a Resource or Version, whose kind has documents. Raises ``not_found`` as ``entity``."""
@@ -223,7 +223,7 @@ class View:
         node = self._find(xid, doc=False)
         self._loader(xid, options).fill([node], NOTHING)
         version = node.row if xid.kind is Kind.VERSION else node.default
-        attributes = Renderer(self.model, options.base_url, doc=False, binary=False, details=False).entity(node)
+        attributes = self._renderer(replace(options, doc=False, binary=False), details=False).entity(node)
         return DocumentView(
             content=self._content(version, xid),
             contenttype=attributes.get("contenttype"),
@@ -244,6 +244,10 @@ class View:
         offered = {name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]}
         inline = replace(EXPORT, names=offered) if options.inline == NOTHING else options.inline
         return replace(options, doc=True, inline=inline)
+
+    def at_short_path(self, key: int) -> Xid | None:
+        """The entity that a short path names by this storage key, None if it is gone (R32)."""
+        return next((row.xid for row in self.reader.by_key([key])), None)
 
     def exists(self, xid: Xid) -> bool:
         """Whether there is such an entity or, of a collection, its owner."""
@@ -284,9 +288,9 @@ class View:
         if resource is not None and resource.xref is not None:
             _check_not_doc(resource, doc=doc)
             shown, version = self._target_version(resource.xref, xid.version_id)
-        if version is None:
+        if resource is None or version is None:
             raise RegistryError("not_found", subject=str(xid))
-        return version_node(xid.resource, shown, version)
+        return version_node(resource, shown, version)
 
     def _target_version(self, target: Xid, versionid: str) -> tuple[Row | None, Row | None]:
         wanted = target / "versions" / versionid
@@ -362,8 +366,11 @@ class View:
     def _loader(self, xid: Xid, options: ViewOptions) -> NodeLoader:
         return NodeLoader(self.reader, self.model, ResponseBudget(options.max_bytes, str(xid)), doc=options.doc)
 
-    def _renderer(self, options: ViewOptions) -> Renderer:
-        return Renderer(self.model, options.base_url, doc=options.doc, binary=options.binary)
+    def _renderer(self, options: ViewOptions, *, details: bool = True) -> Renderer:
+        short = self.capabilities["shortself"]
+        return Renderer(
+            self.model, options.base_url, doc=options.doc, binary=options.binary, details=details, short=short
+        )
 
 
 def _by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:
