@@ -66,6 +66,18 @@ def test_the_catalogue_that_comes_with_it(cli: Cli) -> None:
     assert "builtin:events" in cli("import", "builtin:nothing").err
 
 
+def test_the_model_that_comes_with_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-45: a registry made with another model goes on as it is, until it is given this one."""
+    monkeypatch.setenv("SIGNALBOOK_MODEL", "spec")
+    message = {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "b"}]}}
+    book = json.dumps({"messagegroups": {"g": {"messages": {"old": message}}}}).encode()
+    assert cli("import", "-", stdin=book).code == 0
+    wider = json.dumps({"messagegroups": {"g": {"messages": {"new": {"team": "a", **message}}}}}).encode()
+    assert "team: is not defined in the model" in cli("import", "-", stdin=wider).err
+    assert [cli("import", "builtin:model").code, cli("import", "-", stdin=wider).code] == [0, 0]
+    assert json.loads(cli("export", "/messagegroups/g").out)["messages"].keys() == {"old", "new"}
+
+
 @pytest.mark.parametrize("source", ["-", "book.json", "."])
 def test_a_message_catalog(cli: Cli, source: str) -> None:
     """C-14, L-19: told, not refused."""
