@@ -172,7 +172,10 @@ def _builtin(name: str) -> SourceDocument:
     from signalbook.events.definitions import change_event_definitions
     from signalbook.model import builtin
 
-    documents = {EVENTS: change_event_definitions, MODEL: partial(builtin, "default")}
+    documents: dict[str, Callable[[], JSONObject]] = {
+        EVENTS: change_event_definitions,
+        MODEL: partial(builtin, "default"),
+    }
     if name not in documents:
         raise DocumentError(f"{name}: there is no such document in the program; there are {', '.join(documents)}")
     return SourceDocument(name=name, document=documents[name]())

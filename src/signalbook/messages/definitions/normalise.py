@@ -237,7 +237,7 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
     """Follow ``basemessage`` as far as it leads; what is nearer wins (F-18).
 
     A base that is not there (``UNRESOLVED``), or that leads back, ends the chain with a warning: never an error (F-16,
-    F-17). Whoever cannot do with a part of a definition has to look for it.
+    F-17).
     """
     definition, findings = normalise(raw)
     layers, chain = [definition], list[str]()
