@@ -16,7 +16,7 @@ from signalbook.api.kernel.requests import decode_header
 from signalbook.api.kernel.responses import OCTETS, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
-from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number
+from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, is_segment, schema_path, version_number
 from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers, version_with_document
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
@@ -36,7 +36,7 @@ from signalbook.settings import SettingError
 from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
-MOUNT: Final = "/compat/schemaregistry/v0.2"
+(MOUNT,) = MOUNTS["schemagroups"]
 _SHOWN_LENGTH: Final = 200
 _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
@@ -97,7 +97,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
     @property
     def places(self) -> UriBases:
         """Where versions of schemas are to be had."""
-        return UriBases(groups="schemagroups", urls=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
+        return UriBases(groups="schemagroups", root=self.root)
 
     def url(self, xid: Xid) -> str:
         """The URL of an entity in this API."""
@@ -309,6 +309,7 @@ def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | N
 def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | None:
     """The version that holds the document already, if one does (A-45). An id of one's own makes it another version.
 
+    An id of one's own, another description or another authority make it another version: they would be lost.
     Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
     """
     contenttype = request.headers.get("content-type")

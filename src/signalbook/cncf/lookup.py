@@ -1,19 +1,32 @@
 """The Versions that the CNCF drafts name: by URI (domain.md A-27 to A-32, A-54, D-5), and by number (A-18, A-45, J-10).
 
 All are found by index. A Version with the attribute ``globaluri`` is stored with a digest of its URI. Any other has
-the URI that its ``authority`` and its path in a draft's API make, and its URLs in every API; those lead to it by their
-ends.
+the URI that its ``authority`` and its path in a draft's API make. Every Version has its URLs in every API, whatever
+its URI is; these and those made of a path lead to it by their ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
+from urllib.parse import unquote
 
-from signalbook.cncf.ids import authority_of, compose, digests, path_in, version_number
+from signalbook.cncf.ids import (
+    MOUNTS,
+    XIDS,
+    api_path,
+    authority_of,
+    compose,
+    key_digest,
+    lookup_keys,
+    own_id,
+    path_in,
+    version_number,
+)
 from signalbook.errors import RegistryError
-from signalbook.values import JSONObject, digest
+from signalbook.uris import normal_uri
+from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import Kind, Xid, XidError
 
 _SAME_URI: Final = 100
@@ -44,10 +57,11 @@ class EntityIndex(Protocol):
     """The questions asked here of what is stored, as ``storage.base.Reader`` answers them."""
 
     def get(self, xid: Xid) -> StoredEntity | None: ...
+    def get_many(self, xids: Collection[Xid]) -> Mapping[Xid, StoredEntity]: ...
     def children(
         self, parents: Collection[int], type: str | None = None, *, ids: Collection[str] | None = None
     ) -> Iterator[StoredEntity]: ...
-    def named(self, uri: str, limit: int) -> Sequence[StoredEntity]: ...
+    def named(self, uris: Collection[str], limit: int) -> Sequence[StoredEntity]: ...
     def holders(self, parent: int, document: str, limit: int) -> Sequence[StoredEntity]: ...
 
 
@@ -61,23 +75,55 @@ class RegistryView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UriBases:
-    """Where the Versions below one Group type are to be had: what their URLs may begin with.
+    """Where the Versions below one Group type, ``groups``, are to be had: what their URLs may begin with.
 
-    ``urls`` are those of the drafts' APIs, where ``path`` tells the path of an entity, if it has one, and ``xid``
-    what has a path; ``root`` is that of the registry.
+    ``root`` is the URL of the registry, "" if it has none.
     """
 
     groups: str
-    urls: tuple[str, ...]
     root: str
     path: Callable[[Xid], str | None]
     xid: Callable[[str], Xid | None]
 
 
 def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
-    """The Version with this ``uri``, None if there is none: one that says so before one whose URL it is (A-54).
+    """The Version with this ``uri``, None if there is none.
 
-    Of several that say so it is the one stored first, of those that the draft can show if there are any.
+    Where a Version is, that one is meant, whatever another one claims (A-20, A-54). Of several that claim a URI, which
+    only old registries have, it is the one stored first, of those that the draft can show if there are any.
+    """
+    place = bases.at(uri)
+    if place is not None and view.exists(place):
+        return place
+    composed = _composed_of(view.reader, [uri], bases.groups).get(uri)
+    if composed is not None:
+        return composed
+    named = [row.xid for row in view.reader.named(bases.digests(uri), _SAME_URI)]
+    return next((xid for xid in named if api_path(xid) is not None), next(iter(named), None))
+
+
+def _composed_of(reader: EntityIndex, uris: Iterable[str], groups: str) -> dict[str, Xid]:
+    """By URI the Versions without an id of their own whose authorities and paths ``uris`` are made of."""
+    wanted = {uri: XIDS[groups](path_in(normal_uri(uri))) for uri in uris}
+    rows = reader.get_many({xid for xid in wanted.values() if xid is not None and xid.kind is Kind.VERSION})
+    found = ((uri, rows[xid]) for uri, xid in wanted.items() if xid is not None and xid in rows)
+    return {uri: row.xid for uri, row in found if row.uri is None and _implied(row) == normal_uri(uri)}
+
+
+def _implied(version: StoredEntity) -> str:
+    """The URI made of an authority and a path, "" without an authority."""
+    authority, path = authority_of(version.attributes), api_path(version.xid)
+    return normal_uri(compose(authority, path, "")) if authority and path is not None else ""
+
+
+def taken_uri(
+    reader: EntityIndex, claims: Mapping[Xid, Mapping[str, JSON]], bases: UriBases
+) -> tuple[Xid, str, Xid] | None:
+    """A Version in ``claims`` that may not have its URI: which one, what URI, and whose that is; None if all may.
+
+    ``claims`` are attributes of Versions as they are stored now; all are below the Group type of ``bases``. No two
+    Versions have the same URI, nor does one have a URI that says where another one is or would be (A-20, A-21): in that
+    case encoded slashes count, too. However many there are, it takes two queries.
     """
     for key in digests(bases.groups, uri, bases.urls):
         named = [row.xid for row in view.reader.named(key, _SAME_URI)]

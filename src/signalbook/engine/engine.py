@@ -311,7 +311,7 @@ class Session:
                 if error is not None:
                     raise error
                 result = replace(result, findings=findings) if findings else result
-        return self._store(result, tree, context.documents, configured)
+        return self._store(result, tree, context.documents, configured, command.base_url)
 
     def _context(self, flags: Flags, target: Xid, base_url: str = "") -> Context:
         """What a command is decided by under the present configuration."""
@@ -327,7 +327,7 @@ class Session:
         )
 
     def _store(
-        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change]
+        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change], root: str = ""
     ) -> WriteResult:
         try:
             apply_tree(tree, documents, self._writer)
@@ -342,6 +342,7 @@ class Session:
         if command.method not in CONFIG_METHODS.get(command.name, ()):
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
+        check_uris(tree, self._writer, root)
             raise RegistryError("missing_body", subject=f"/{command.name}")
         return self._configured(self._config.execute(command))
 

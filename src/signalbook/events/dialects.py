@@ -119,9 +119,8 @@ _SCHEMAS: Final = _DraftDialect(types=SCHEMA_REGISTRY, within="/schemagroups/", 
 _MESSAGES: Final = _DraftDialect(types=MESSAGE_CATALOG, within="/messagegroups/", path=message_path)
 
 API_PATHS: Final = {
-    "/compat/schemaregistry/v0.2": _SCHEMAS,
-    "/compat/messagecatalog/v0": _MESSAGES,
-    "/compat/messagecatalog/v0.1": _MESSAGES,
+    **dict.fromkeys(MOUNTS["schemagroups"], _SCHEMAS),
+    **dict.fromkeys(MOUNTS["messagegroups"], _MESSAGES),
 }
 """Where the APIs of the CNCF drafts are, below the registry root."""
 

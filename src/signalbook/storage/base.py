@@ -270,8 +270,8 @@ class Reader(Protocol):
     def ancestors(self, keys: Collection[int]) -> set[int]:
         """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
 
-    def named(self, uri: str, limit: int) -> list[Row]:
-        """Up to ``limit`` Versions with this ``uri``, those stored first."""
+    def named(self, uris: Collection[str], limit: int) -> list[Row]:
+        """Up to ``limit`` Versions with one of these ``uris``, those stored first."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""

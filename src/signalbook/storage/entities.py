@@ -127,7 +127,7 @@ class EntityStatements:
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
         self.refers = self._text(select(exists().where(_E.xref > literal_column("''"))))
         first = rows.order_by(_E.key)
-        self.named = self._dialect.page(first.where(_E.uri == bindparam("uri")))
+        self.named = self._dialect.page(first.where(dialect.member(_E.uri, "uris")))
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
         self.holders = self._dialect.page(first.where(*held))
         self._member_statements()
@@ -303,9 +303,9 @@ class SqlEntityReader:
         found = self._transaction.rows(self._sql.versions.ancestors, {"keys": self._transaction.array(keys)})
         return {key for (key,) in found}
 
-    def named(self, uri: str, limit: int) -> list[Row]:
-        """Versions with this ``uri``."""
-        return self._rows(self._sql.named, {"uri": uri, "limit": limit})
+    def named(self, uris: Collection[str], limit: int) -> list[Row]:
+        """Versions with one of these ``uris``."""
+        return self._rows(self._sql.named, {"uris": self._transaction.array(uris), "limit": limit})
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Versions below ``parent`` with this document."""

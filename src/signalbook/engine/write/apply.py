@@ -13,13 +13,17 @@ from enum import StrEnum
 from functools import singledispatch
 from typing import Final, Self
 
+from signalbook.cncf.ids import MOUNTS, api_path, version_number
+from signalbook.cncf.lookup import UriBases, taken_uri
 from signalbook.engine.write.workingcopies import (
     Documents,
     OwnerCopy,
     ResourceCopy,
+    UriTaken,
     VersionCopy,
     WorkingCopy,
     WorkingTree,
+    batches,
 )
 from signalbook.model import Model
 from signalbook.storage.base import Row, Writer
@@ -106,6 +110,23 @@ def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterato
     if inserted:
         yield Insert(rows=inserted)
     if replaced:
+def check_uris(tree: WorkingTree, reader: Reader, root: str) -> None:
+    """What ``apply_tree`` wrote gives no Version the URI of another (A-21), else ``UriTaken``; ``root`` as in lookups.
+
+    Behind the write, so that what the same request deletes, moves or adds counts. Writers take turns: nobody comes
+    between. What is stored already is left in peace, right or wrong, as long as its URI stays.
+    """
+    claims: dict[str, dict[Xid, JSONObject]] = {}
+    for version in _versions(tree):
+        if version.xid.group_type in MOUNTS and version.claims_uri:
+            claims.setdefault(version.xid.group_type, {})[version.xid] = version.attributes
+    for groups, found in claims.items():
+        for some in batches(found.items(), _CLAIMS_AT_ONCE):
+            taken = taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
+            if taken is not None:
+                raise UriTaken(*taken)
+
+
         yield Replace(rows=replaced)
 
 
@@ -236,7 +257,7 @@ def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) ->
         for version in resource.versions.values():
             found += _version(version, singular)
         found += [_change(version, Action.DELETED) for version in resource.removed.values()]
-    return (*found, *_deleted(tree))
+    return [*found, *_deleted(tree)]
 
 
 def _change(copy: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from http import HTTPStatus
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
@@ -268,6 +269,19 @@ def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
 MAX_ERRORS: Final = 100
 MAX_LOADED: Final = 100
 """Stored documents loaded together for several Resources, and as many again that those refer to."""
+class UriTaken(RegistryError):
+    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API."""
+
+    def __init__(self, xid: Xid, uri: str, holder: Xid) -> None:
+        detail = f'"{uri}" is the URI of "{holder}": no two Versions have the same, and none has the path of another'
+        super().__init__("invalid_attribute", subject=str(xid), name="globaluri", error_detail=detail)
+
+    @property
+    def status(self) -> int:
+        """That of a conflict: the attribute may be right by itself."""
+        return HTTPStatus.CONFLICT
+
+
 
 
 class Problems:
