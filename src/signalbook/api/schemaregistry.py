@@ -331,7 +331,8 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
 def _register(session: Session, request: SchemaRequest, attributes: JSONObject) -> Xid:
     """Store the document as a new version. Raises ``Conflict`` if there is no number left for it."""
     content = DocumentBody(content=request.body, contenttype=request.headers.get("content-type"), attributes=attributes)
-    command = Command(method=Method.POST, target=request.target, document=content, base_url=request.root)
+    target, root = request.target, request.root
+    command = Command(method=Method.POST, target=target, document=content, base_url=root, counts_on=True)
     made = session.execute(command).target
     if version_number(made.version_id) is None:
         raise Conflict(request.path.text, "the schema has had all the versions that can be counted")

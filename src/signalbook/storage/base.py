@@ -279,6 +279,9 @@ class Reader(Protocol):
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
 
+    def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
+        """What ``keep_numbers`` kept of these Resources, whatever the case of their ids."""
+
 
 class Writer(Reader, Protocol):
     """Entities and their documents, with the transaction's own writes."""
@@ -307,6 +310,9 @@ class Writer(Reader, Protocol):
 
         In any order with the rows that name them: what no row names at the commit is not kept.
         """
+
+    def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
+        """Keep the last numbers of Resources that are deleted, unless higher ones are kept of them already."""
 
 
 class OutboxReader(Protocol):

@@ -269,7 +269,7 @@ class CatalogWriter:
             raise Conflict(str(xid), f"the group has the format {there}, which cannot become {wanted}")
 
     def _execute(self, method: Method, target: Xid, body: JSONObject) -> Xid:
-        command = Command(method=method, target=target, body=body, base_url=self._request.root)
+        command = Command(method=method, target=target, body=body, base_url=self._request.root, counts_on=True)
         return self._session.execute(command).target
 
     def _identical(self, format: str, xid: Xid, posted: Posted) -> str | None:

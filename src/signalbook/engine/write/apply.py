@@ -59,7 +59,15 @@ class Replace:
     rows: tuple[Row, ...]
 
 
-Update = Delete | Keep | Insert | Replace
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepNumbers:
+    """Keep the last numbers of these Resources, which go: versions of the CNCF drafts never get one again (A-19)."""
+
+    numbers: dict[Xid, int]
+
+
+Update = Delete | Keep | Insert | Replace | KeepNumbers
+_CLAIMS_AT_ONCE: Final = 500
 
 
 @singledispatch
@@ -88,6 +96,11 @@ def _(update: Replace, writer: Writer) -> None:
     writer.update(update.rows)
 
 
+@apply_update.register
+def _(update: KeepNumbers, writer: Writer) -> None:
+    writer.keep_numbers(update.numbers)
+
+
 def apply_tree(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
     """Write what changed in ``tree``. Raises ``DuplicateId``.
 
@@ -97,19 +110,6 @@ def apply_tree(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
         apply_update(update, writer)
 
 
-def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterator[Update]:
-    gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
-    if gone:
-        yield Delete(keys=tuple(gone))
-    # The document of a Version that the same command replaced again, or pruned, is not kept.
-    used = {version.document for version in _versions(tree)}
-    kept = {name: content for name, content in documents.new.items() if name in used}
-    if kept:
-        yield Keep(documents=kept)
-    inserted, replaced = _rows(tree, writer)
-    if inserted:
-        yield Insert(rows=inserted)
-    if replaced:
 def check_uris(tree: WorkingTree, reader: Reader, root: str) -> None:
     """What ``apply_tree`` wrote gives no Version the URI of another (A-21), else ``UriTaken``; ``root`` as in lookups.
 
@@ -127,6 +127,22 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str) -> None:
                 raise UriTaken(*taken)
 
 
+def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterator[Update]:
+    gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
+    if gone:
+        yield Delete(keys=tuple(gone))
+    numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
+    if counted := {xid: number for xid, number in numbers.items() if number and api_path(xid) is not None}:
+        yield KeepNumbers(numbers=counted)
+    # The document of a Version that the same command replaced again, or pruned, is not kept.
+    used = {version.document for version in _versions(tree)}
+    kept = {name: content for name, content in documents.new.items() if name in used}
+    if kept:
+        yield Keep(documents=kept)
+    inserted, replaced = _rows(tree, writer)
+    if inserted:
+        yield Insert(rows=inserted)
+    if replaced:
         yield Replace(rows=replaced)
 
 
@@ -202,6 +218,8 @@ class Change:
         }
         return {**kept, "cascaded": True} if self.cascaded else kept
 
+        if self.time is not None:
+            kept["time"] = format_timestamp(self.time)
     @classmethod
     def from_json(cls, value: JSONObject) -> Self:
         """Read back what ``to_json`` wrote."""

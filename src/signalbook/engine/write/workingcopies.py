@@ -207,7 +207,10 @@ _COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
 
 @dataclass(slots=True, kw_only=True)
 class WorkingTree:
-    """Working copies by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too."""
+    """Working copies by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too.
+
+    ``numbers`` are those that Resources have had before they were deleted, where new ones go on counting.
+    """
 
     registry: OwnerCopy
     groups: dict[Xid, OwnerCopy] = field(default_factory=dict)
@@ -223,6 +226,7 @@ class WorkingTree:
         copy = self.groups.get(xid)
         if copy is None:
             copy = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
+    numbers: dict[Xid, int] = field(default_factory=dict)
             self.registry.membership_changed(xid.group_type, now)
         return copy
 
@@ -230,7 +234,8 @@ class WorkingTree:
         """The Resource at ``xid``, made (without Versions yet) if it is missing."""
         copy = self.resources.get(xid)
         if copy is None:
-            copy = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now)
+            counted = self.numbers.get(xid, 0)
+            copy = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now, versioncounter=counted)
             self.group(xid.owner, now).membership_changed(xid.resource_type, now)
         return copy
 
