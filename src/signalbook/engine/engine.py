@@ -22,7 +22,16 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, apply_tree, changes_of, coalesce
+from signalbook.engine.write.apply import (
+    Action,
+    Change,
+    Entity,
+    WriteResult,
+    apply_tree,
+    changes_of,
+    check_uris,
+    coalesce,
+)
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal
@@ -333,16 +342,16 @@ class Session:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
+        check_uris(tree, self._writer, root)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
-        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, names)))
+        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, self.now, names)))
 
     def _configure(self, command: ConfigCommand) -> WriteResult:
         if command.method not in CONFIG_METHODS.get(command.name, ()):
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
-        check_uris(tree, self._writer, root)
             raise RegistryError("missing_body", subject=f"/{command.name}")
         return self._configured(self._config.execute(command))
 

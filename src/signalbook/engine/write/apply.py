@@ -26,8 +26,8 @@ from signalbook.engine.write.workingcopies import (
     batches,
 )
 from signalbook.model import Model
-from signalbook.storage.base import Row, Writer
-from signalbook.values import Finding, JSONObject
+from signalbook.storage.base import Reader, Row, Writer
+from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid
 
 
@@ -199,7 +199,8 @@ class Change:
 
     ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
     attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
-    ``cascaded`` means that the subject went because its owner did.
+    ``cascaded`` means that the subject went because its owner did. ``time`` is that of the change as the entity itself
+    tells it to clients of the CNCF drafts (D-18), which clients of xRegistry may set; None is that of the interaction.
     """
 
     xid: str
@@ -207,6 +208,7 @@ class Change:
     action: Action
     changed: tuple[str, ...] = ()
     cascaded: bool = False
+    time: datetime | None = None
 
     def to_json(self) -> JSONObject:
         """The form the outbox keeps."""
@@ -216,10 +218,10 @@ class Change:
             "action": self.action.value,
             "changed": list(self.changed),
         }
-        return {**kept, "cascaded": True} if self.cascaded else kept
-
         if self.time is not None:
             kept["time"] = format_timestamp(self.time)
+        return {**kept, "cascaded": True} if self.cascaded else kept
+
     @classmethod
     def from_json(cls, value: JSONObject) -> Self:
         """Read back what ``to_json`` wrote."""
@@ -229,6 +231,7 @@ class Change:
             action=Action(value["action"]),
             changed=tuple(value["changed"]),
             cascaded=value.get("cascaded", False),
+            time=parse_timestamp(value["time"]) if "time" in value else None,
         )
 
 
@@ -251,7 +254,7 @@ def _merged(one: Change, other: Change) -> Change:
     strongest = min(one.action, other.action, key=_STRONGEST.index)
     named = strongest in (Action.UPDATED, Action.DEPRECATION)
     names = tuple(dict.fromkeys((*one.changed, *other.changed))) if named else ()
-    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded)
+    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded, time=other.time)
 
 
 _ENTITIES = {
@@ -264,8 +267,16 @@ _ENTITIES = {
 _ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
 
 
-def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
-    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration."""
+def changes_of(tree: WorkingTree, model: Model, now: datetime, config: Collection[str] = ()) -> tuple[Change, ...]:
+    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration.
+
+    ``now`` is the time of the interaction.
+    """
+    found = _changes(tree, model, config)
+    return tuple(replace(change, time=None) if change.time == now else change for change in found)
+
+
+def _changes(tree: WorkingTree, model: Model, config: Collection[str]) -> list[Change]:
     found: list[Change] = [*_owner(tree.registry, config)]
     for group in tree.groups.values():
         found += _owner(group)
@@ -280,8 +291,23 @@ def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) ->
 
 def _change(copy: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
     return Change(
-        xid=str(copy.xid), entity=_ENTITIES[copy.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
+        xid=str(copy.xid),
+        entity=_ENTITIES[copy.xid.kind],
+        action=action,
+        changed=tuple(dict.fromkeys(changed)),
+        time=None if action is Action.DELETED else _recorded(copy),
     )
+
+
+def _recorded(copy: WorkingCopy) -> datetime | None:
+    """What the drafts show as the time of the last change: a Version's is that of its creation, a Resource's that of
+    its latest Version."""
+    if isinstance(copy, VersionCopy):
+        return copy.createdat
+    if isinstance(copy, ResourceCopy):
+        numbered = {number: version for version in copy.versions.values() if (number := version_number(version.id))}
+        return numbered[max(numbered)].modifiedat if numbered else None
+    return copy.modifiedat
 
 
 def _deleted(tree: WorkingTree) -> Iterator[Change]:

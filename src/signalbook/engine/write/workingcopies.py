@@ -108,6 +108,16 @@ class VersionCopy(WorkingCopy):
         """The digest by which the Version is found from anywhere."""
         return uri_digest(self.xid.group_type, self.attributes)
 
+    @property
+    def claims_uri(self) -> bool:
+        """Whether it has a URI that it had not before, beside that of its path."""
+        now, before = ((each.get("authority"), each.get("globaluri")) for each in (self.attributes, self._stored))
+        return now != before and now != (None, None)
+
+    @property
+    def _stored(self) -> JSONObject:
+        return {} if self.before is None else self.before.attributes
+
 
 @dataclass(slots=True, kw_only=True)
 class ResourceCopy(WorkingCopy):
@@ -216,6 +226,7 @@ class WorkingTree:
     groups: dict[Xid, OwnerCopy] = field(default_factory=dict)
     resources: dict[Xid, ResourceCopy] = field(default_factory=dict)
     deleted: list[WorkingCopy] = field(default_factory=list)
+    numbers: dict[Xid, int] = field(default_factory=dict)
 
     def owner(self, xid: Xid) -> WorkingCopy | None:
         """The Registry, Group or Resource at ``xid``, if it is here."""
@@ -226,7 +237,6 @@ class WorkingTree:
         copy = self.groups.get(xid)
         if copy is None:
             copy = self.groups[xid] = OwnerCopy(xid=xid, createdat=now, modifiedat=now)
-    numbers: dict[Xid, int] = field(default_factory=dict)
             self.registry.membership_changed(xid.group_type, now)
         return copy
 
@@ -259,6 +269,19 @@ class IdClash(RegistryError):
         super().__init__("bad_request", subject=str(xid), error_detail=detail)
 
 
+class UriTaken(RegistryError):
+    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API."""
+
+    def __init__(self, xid: Xid, uri: str, holder: Xid) -> None:
+        detail = f'"{uri}" is the URI of "{holder}": no two Versions have the same, and none has the path of another'
+        super().__init__("invalid_attribute", subject=str(xid), name="globaluri", error_detail=detail)
+
+    @property
+    def status(self) -> int:
+        """That of a conflict: the attribute may be right by itself."""
+        return HTTPStatus.CONFLICT
+
+
 def elsewhere(xid: Xid) -> RegistryError:
     """The error for a write to the Versions of a reference (R266)."""
     detail = f'"{xid}" is a cross reference; its Versions are written at its target'
@@ -274,19 +297,6 @@ def _check_id_case(seen: dict[str, Xid], xid: Xid) -> None:
 MAX_ERRORS: Final = 100
 MAX_LOADED: Final = 100
 """Stored documents loaded together for several Resources, and as many again that those refer to."""
-class UriTaken(RegistryError):
-    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API."""
-
-    def __init__(self, xid: Xid, uri: str, holder: Xid) -> None:
-        detail = f'"{uri}" is the URI of "{holder}": no two Versions have the same, and none has the path of another'
-        super().__init__("invalid_attribute", subject=str(xid), name="globaluri", error_detail=detail)
-
-    @property
-    def status(self) -> int:
-        """That of a conflict: the attribute may be right by itself."""
-        return HTTPStatus.CONFLICT
-
-
 
 
 class Problems:
