@@ -248,7 +248,7 @@ def post_document(session: Session, request: SchemaRequest) -> Response:
     latest = _latest_attributes(session.view, xid)
     _check_format(given, group, latest, request)
     attributes = draft.version_attributes(given, group, latest, request.body)
-    known = _known(session.view, request, attributes)
+    known = _known(session.view, request, given, attributes)
     if known is None:
         known = _register(session, request, attributes)
     version = session.view.entity(known, ViewOptions(base_url=request.root))
@@ -306,23 +306,25 @@ def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | N
         raise Conflict(request.path.text, f'the schema has the format "{other}", and all its versions do')
 
 
-def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | None:
-    """The version that holds the document already, if one does (A-45). An id of one's own makes it another version.
+def _known(view: View, request: SchemaRequest, given: Stated, attributes: JSONObject) -> Xid | None:
+    """The version that holds the document already, if one does (A-45).
 
     An id of one's own, another description or another authority make it another version: they would be lost.
     Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
     """
-    contenttype = request.headers.get("content-type")
+    beside = {name: value for name in ("description", "authority") if (value := getattr(given, name))}
+    said: JSONObject = {"contenttype": request.headers.get("content-type"), **beside}
     # Without an id of its own, the same bytes are the same version, however often they are posted.
     if "globaluri" not in attributes:
-        holder = version_with_document(view, request.target, request.body, contenttype)
+        holder = version_with_document(view, request.target, request.body, said)
         return None if holder is None else holder.xid
     uri = draft.version_uri(attributes, request.target, request.base)
     taken = find_by_uri(view, uri, request.places)
     if taken is None:
         return None
     row = view.reader.get(taken)
-    same = row is not None and row.document == digest(request.body) and row.attributes.get("contenttype") == contenttype
+    same = row is not None and row.document == digest(request.body)
+    same = same and row is not None and all(row.attributes.get(name) == value for name, value in said.items())
     if same and taken.resource == request.target and version_number(taken.version_id) is not None:
         return taken
     raise Conflict(request.path.text, f"the URI {uri} is that of another version already: {taken}")

@@ -162,9 +162,16 @@ def lookup_key(authority: str, id: str) -> str:
 
 
 def lookup_keys(uri: str, bases: Iterable[str]) -> list[str]:
-    """What of ``lookup_key`` leads to the version with this ``uri`` in an API that has the URLs ``bases``."""
-    starts = [f"{base.rstrip('/')}/" for base in bases]
-    return [uri, *(uri[len(start) :] for start in starts if uri.startswith(start))]
+    """What of ``lookup_key`` leads to the version with this ``uri`` in an API that has the URLs ``bases``.
+
+    A relative ``uri`` is relative to any of them.
+    """
+    text, starts = normal_uri(uri), [f"{normal_uri(base.rstrip('/'))}/" for base in bases]
+    behind = [text.removeprefix(start) for start in starts if text.startswith(start)]
+    if behind or is_uri(uri):
+        return [text, *behind]
+    key = lookup_key("", uri)
+    return [key, *(f"{start}{key}" for start in starts)]
 
 
 def uri_digest(groups: str, attributes: JSONObject) -> str | None:

@@ -82,8 +82,35 @@ class UriBases:
 
     groups: str
     root: str
-    path: Callable[[Xid], str | None]
-    xid: Callable[[str], Xid | None]
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The URLs of the drafts' APIs that show them."""
+        return tuple(f"{self.root}{mount}" for mount in MOUNTS[self.groups])
+
+    def digests(self, uri: str) -> list[str]:
+        """What a Version with this ``uri``, absolute or relative, may be stored under (``uri_digest``)."""
+        return [key_digest(self.groups, key) for key in lookup_keys(uri, self.urls)]
+
+    def at(self, uri: str) -> Xid | None:
+        """The Version whose URL in an API or in the registry is ``uri``, whether it exists or not.
+
+        A relative one is a path in a draft's API. A slash at the end makes no difference there.
+        """
+        for key in lookup_keys(uri, self.urls):
+            xid = XIDS[self.groups](f"/{key.strip('/')}")
+            if xid is not None and xid.kind is Kind.VERSION:
+                return xid
+        return self._in_registry(normal_uri(uri))
+
+    def _in_registry(self, uri: str) -> Xid | None:
+        root = normal_uri(self.root)
+        try:
+            xid = Xid.parse(unquote(uri.removeprefix(root).removesuffix("/")))
+        except XidError:
+            return None
+        right = xid.kind is Kind.VERSION and xid.group_type == self.groups
+        return xid if root and uri.startswith(f"{root}/") and right else None
 
 
 def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
@@ -125,41 +152,25 @@ def taken_uri(
     Versions have the same URI, nor does one have a URI that says where another one is or would be (A-20, A-21): in that
     case encoded slashes count, too. However many there are, it takes two queries.
     """
-    for key in digests(bases.groups, uri, bases.urls):
-        named = [row.xid for row in view.reader.named(key, _SAME_URI)]
-        if named:
-            return next((xid for xid in named if bases.path(xid) is not None), named[0])
-    # None says that the URI is its own: it may still be where a Version is.
-    path = path_in(uri)
-    ways = (_composed(view, uri, path, bases), _at(path, uri, bases), _own(path, uri, bases))
-    return next((xid for xid in ways if xid is not None and view.exists(xid)), None)
+    uris = {xid: uri for xid, attributes in claims.items() if (uri := _claimed(xid, attributes))}
+    for xid, uri in uris.items():
+        place = bases.at(uri) or bases.at(unquote(uri))
+        if place is not None and place != xid:
+            return xid, uri, place
+    composed = _composed_of(reader, uris.values(), bases.groups)
+    claimants = {key: xid for xid, uri in uris.items() for key in bases.digests(uri)}
+    # Each claimant is there once: one row more is that of another Version.
+    rows = reader.named(list(claimants), len(uris) + 1) if claimants else ()
+    holders = [(claimants[row.uri or ""], row.xid) for row in rows]
+    holders += [(xid, composed[uri]) for xid, uri in uris.items() if uri in composed]
+    return next(((xid, uris[xid], holder) for xid, holder in holders if xid != holder), None)
 
 
-def _composed(view: RegistryView, uri: str, path: str, bases: UriBases) -> Xid | None:
-    """The Version without an id of its own whose authority and path ``uri`` is made of."""
-    xid = bases.xid(path)
-    row = view.reader.get(xid) if xid is not None and xid.kind is Kind.VERSION else None
-    if row is None or row.uri is not None:
-        return None
-    authority, own = authority_of(row.attributes), bases.path(row.xid)
-    return row.xid if authority and own is not None and compose(authority, own, "") == uri else None
-
-
-def _at(path: str, uri: str, bases: UriBases) -> Xid | None:
-    """The Version that ``uri`` is the URL of in one of the drafts' APIs."""
-    xid = bases.xid(path)
-    right = xid is not None and xid.kind is Kind.VERSION
-    return xid if right and any(uri == f"{base}{path}" for base in bases.urls) else None
-
-
-def _own(path: str, uri: str, bases: UriBases) -> Xid | None:
-    """The Version that ``uri`` is the URL of in the registry itself."""
-    try:
-        xid = Xid.parse(path)
-    except XidError:
-        return None
-    right = xid.kind is Kind.VERSION and xid.group_type == bases.groups
-    return xid if right and uri == f"{bases.root}{path}" else None
+def _claimed(xid: Xid, attributes: Mapping[str, JSON]) -> str:
+    """The URI that a Version says it has, "" for one that says nothing of it. Without an authority it is relative."""
+    authority, own = authority_of(attributes), own_id(attributes)
+    path = api_path(xid) if authority else None
+    return compose(authority, own or path or "", "") if own or path else ""
 
 
 def version_numbers(view: RegistryView, resource: Xid) -> list[int]:
@@ -180,12 +191,12 @@ def latest_number(view: RegistryView, resource: Xid) -> int | None:
 
 
 def version_with_document(
-    view: RegistryView, resource: Xid, content: bytes, contenttype: str | None
+    view: RegistryView, resource: Xid, content: bytes, said: Mapping[str, JSON]
 ) -> StoredEntity | None:
-    """The first counted Version of a Resource with exactly this document and content type, None without one."""
+    """The first counted Version of a Resource with exactly this document, of which all is true that is ``said``."""
     row = view.reader.get(resource)
     rows = view.reader.holders(row.key, digest(content), _HOLDERS) if row is not None else ()
-    same = (each for each in rows if each.attributes.get("contenttype") == contenttype)
+    same = (each for each in rows if all(each.attributes.get(name) == value for name, value in said.items()))
     return next((each for each in same if version_number(each.xid.id) is not None), None)
 
 

@@ -180,7 +180,11 @@ class CatalogView:
 
     def _completed(self, version: JSONObject) -> JSONObject:
         if any(version.get(name) for name in BASE_NAMES):
-            return {**materialise(version, self._base).definition, "messageid": version["messageid"]}
+            version = {**materialise(version, self._base).definition, "messageid": version["messageid"]}
+        other = version.get("relatedto")
+        # A relation to a definition that was deleted, by whichever API, is none (C-15).
+        if isinstance(other, str) and not self.view.exists(Xid.parse(version["xid"]).resource.parent / other):
+            return {name: value for name, value in version.items() if name != "relatedto"}
         return version
 
     def _is_seen(self, node: EntityNode) -> bool:
@@ -281,7 +285,10 @@ class CatalogWriter:
         if posted.content is not None:
             name = draft_id(xid.id)
             found = (
-                v for v in known if originals.render_content(format, name, int(v["versionid"]), v) == posted.content
+                v
+                for v in known
+                if originals.render_content(format, name, int(v["versionid"]), v) == posted.content
+                and _says(posted.document, definitions.describe(v))
             )
         else:
             shared = definitions.describe(self.catalog.find_latest(xid) or {})
