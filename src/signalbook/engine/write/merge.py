@@ -158,6 +158,7 @@ def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
 
 
 JSON_TYPE = "application/json"
+TEXT_TYPE = "text/plain"
 
 
 def names(type: ResourceType) -> tuple[str, str, str]:
@@ -182,7 +183,12 @@ def from_body(
     if given == [url]:
         copy.document = None
         return {}
-    content_type = _content_type(copy, body, mode, default=mode is WriteMode.MERGE or given == [inline])
+    default = JSON_TYPE if mode is WriteMode.MERGE or given == [inline] else None
+    if isinstance(body.get(inline), str):
+        default = (
+            TEXT_TYPE  # in JSON all other text has to be a string: Protobuf and XSD in the specification's samples
+        )
+    content_type = _content_type(copy, body, mode, default)
     if given == [inline]:
         content = _encode(body[inline], type.type_of(content_type or JSON_TYPE))
     else:
@@ -213,14 +219,14 @@ def _without_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type
     return {}
 
 
-def _content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, *, default: bool) -> str | None:
-    """The content type to go by (R248): the body's, on PATCH then the stored one, then the request's own."""
+def _content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, default: str | None) -> str | None:
+    """The content type to go by (R248): the body's, on PATCH then the stored one, then ``default``."""
     given = body.get("contenttype")
     if given is None and mode is WriteMode.MERGE and "contenttype" not in body:
         given = copy.attributes.get("contenttype")
     if given is not None:
         return given if isinstance(given, str) else None  # the attribute check reports a wrong type
-    return JSON_TYPE if default else None
+    return default
 
 
 def _encode(value: JSON, kind: str) -> bytes:
