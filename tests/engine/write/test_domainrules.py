@@ -74,6 +74,58 @@ def test_off(made: Made) -> None:
     assert made("off").put(f"{G}/messages/a", BROKEN).findings == ()
 
 
+SCHEMA_XID = "/schemagroups/s/schemas/x"
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"envelope": "CloudEvents"}, "envelope"),  # F-5
+        ({"envelope": ""}, "envelope"),
+        ({"protocol": ""}, "protocol"),  # F-6
+        ({"protocol": "MQTT", "protocoloptions": {}}, "protocol"),
+        ({"envelope": "CloudEvents/1.0"}, "envelopemetadata"),  # F-9
+        ({"protocol": "HTTP"}, "protocoloptions"),
+        ({"dataschemaformat": ""}, "dataschemaformat"),  # F-10
+        ({"dataschemaformat": "Avro"}, "dataschemaformat"),
+        ({"dataschemaxid": f"{SCHEMA_XID}/versions/9"}, "dataschemaxid"),  # F-13
+        ({"dataschemaxid": "/schemagroups/s"}, "dataschemaxid"),
+        ({"dataschemaxid": f"{G}/messages/m"}, "dataschemaxid"),
+        ({"datacontenttype": "json"}, "datacontenttype"),  # F-14
+        ({**EVENT, "envelopemetadata": {"x": {"description": ""}}}, "envelopemetadata.x.description"),  # F-23
+        ({"protocol": "HTTP", "protocoloptions": {"headers": [{"name": "a b"}]}}, "protocoloptions.headers[0].name"),
+    ],
+)
+def test_what_is_refused_is_what_checks_find(made: Made, body: JSONObject, path: str) -> None:
+    """F-5, F-6, F-9, F-10, F-13, F-14, F-23: one set of rules, which names the attribute."""
+    place = f"{G}/messages/m/versions/1#{path}"
+    registry = made("reject")
+    registry.put(SCHEMA_XID, {"format": "JsonSchema/draft-07", "schema": {}})
+    assert registry.put(f"{G}/messages/ok", {"dataschemaxid": SCHEMA_XID}).findings == ()
+    error = registry.refused("PUT", f"{G}/messages/m", body)
+    assert place in [fault.path for fault in error.faults]
+    found = made("warn").put(f"{G}/messages/m", body).findings
+    assert [each for each in found if each.severity == "error"] == list(error.faults)
+
+
+def test_groups_name_envelope_and_protocol(made: Made) -> None:
+    """F-5, F-6; an endpoint may leave the version of its envelope open (H-6)."""
+    registry = made("reject")
+    for body in ({"envelope": ""}, {"envelope": "CloudEvents"}, {"protocol": "MQTT"}, {"protocol": ""}):
+        assert told(registry.refused("PUT", G, body).faults)[0][0] == f"{G}#{next(iter(body))}"
+    registry.put(G, {"envelope": "CloudEvents/1.0", "protocol": "MQTT/5.0"})
+    registry.put(E, {"usage": ["producer"], "envelope": "CloudEvents"})
+    headers = {"headers": [{"name": "X-A", "value": "1"}, {"name": "", "value": "1"}]}
+    error = registry.refused("PATCH", E, {"protocol": "HTTP", "protocoloptions": headers})
+    assert told(error.faults) == [(f"{E}#protocoloptions.headers[1].name", "value")]
+
+
+def test_what_a_missing_base_may_have(made: Made) -> None:
+    """F-9, F-17: of a definition that derives from one elsewhere nobody knows what it lacks."""
+    found = made("reject").put(f"{G}/messages/m", {"basemessage": "https://x.example/m", "envelope": "CloudEvents/1.0"})
+    assert {each.severity for each in found.findings} == {"warning"}
+
+
 def test_no_such_setting(made: Made) -> None:
     with pytest.raises(SettingError, match="off, warn, reject"):
         made("maybe")

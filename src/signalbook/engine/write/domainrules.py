@@ -24,14 +24,14 @@ from signalbook.engine.write.workingcopies import (
 )
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
-from signalbook.messages.definitions.lint import review, review_borrowed
+from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import stated_base
+from signalbook.messages.definitions.properties import finding
 from signalbook.messages.definitions.schemas import readings
 from signalbook.storage.base import Row
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, Finding, JSONObject, Severity
 from signalbook.xid import Kind, Xid, XidError
 
-DOMAIN_RULES: Final = ("off", "warn", "reject")
 MAX_FINDINGS: Final = 100
 _SPECIFIED: Final = {
     domain: f"https://xregistry.io/xreg/domains/{domain}/specs/model.json" for domain in ("message", "endpoint")
@@ -57,7 +57,7 @@ def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Findi
 def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
     """``invalid_attribute`` with every finding that is an error, None if none is."""
     # Warnings come with the result of the write; only a broken MUST is a reason to refuse it.
-    errors = [finding for finding in findings if finding.severity == "error"]
+    errors = [each for each in findings if each.severity == "error"]
     if not errors:
         return None
     subject, _, name = errors[0].path.partition("#")
@@ -85,6 +85,8 @@ class _DomainCheck:
         for xid, group in sorted(self._tree.groups.items(), key=_by_xid):
             if self._is_endpoint(xid):
                 found += _located_at(xid, self._endpoint(group))
+            elif _differs(group) and _is(self._groups[xid.group_type].document, "message"):
+                found += _located_at(xid, lint_selectors(group.attributes))
             if _restated(group):
                 yield from self._members(group, found)
         for xid, resource in sorted(self._tree.resources.items(), key=_by_xid):
@@ -173,11 +175,19 @@ class _DomainCheck:
         return review_borrowed(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
 
     def _schemas(self, raw: JSONObject) -> Iterator[Finding]:
-        """F-12, F-13: a schema of this registry that is named is there."""
-        for name, xids in self._schema_names(raw):
+        """F-12, F-13: a schema of this registry that is named is there; only ``dataschemaxid`` has to be one of it."""
+        named = dict(self._schema_names(raw))
+        if isinstance(raw.get("dataschemaxid"), str):
+            named["dataschemaxid"] = [xid for xid in named.get("dataschemaxid", ()) if self._is_schema(xid)]
+        for name, xids in named.items():
             if not any(self._exists(xid) for xid in xids):
                 text = f"there is no schema {raw[name]} in this registry"
-                yield Finding(path=name, rule="unknown_schema", message=text, severity="warning")
+                severity: Severity = "error" if name == "dataschemaxid" else "warning"
+                yield finding(name, "unknown_schema", text, severity)
+
+    def _is_schema(self, xid: Xid) -> bool:
+        kind = self._context.model.resource_type(xid)
+        return kind is not None and kind.singular == "schema"
 
     def _schema_names(self, raw: JSONObject) -> Iterator[tuple[str, list[Xid]]]:
         """The attributes that name a schema of this registry, each with what it may mean, the likeliest first."""
@@ -293,5 +303,5 @@ def _raw(attributes: JSONObject, xid: Xid) -> JSONObject:
 
 
 def _located_at(xid: Xid, findings: Iterator[Finding] | list[Finding]) -> Iterator[Finding]:
-    for finding in findings:
-        yield replace(finding, path=f"{xid}#{finding.path}")
+    for each in findings:
+        yield replace(each, path=f"{xid}#{each.path}")

@@ -508,6 +508,8 @@ class Context:
 
     ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``compatibility``
     is a rule to be taken for that of every Resource, whatever its own: for questions, never stored.
+    ``incompatible_changes`` and ``default_compatibility`` are the settings; ``findings`` is what was found that stops
+    nothing.
     """
 
     model: Model
@@ -517,9 +519,12 @@ class Context:
     now: datetime
     admin: bool = False
     compatibility: str | None = None
+    incompatible_changes: str = "warn"
+    default_compatibility: str = ""
     documents: Documents = field(default_factory=Documents)
     stored: Stored = field(default_factory=Stored)
     problems: Problems = field(default_factory=Problems)
+    findings: list[Finding] = field(default_factory=list)
 
     def ignores(self, name: str) -> bool:
         """Whether the request asked to ignore ``name`` (R204)."""
