@@ -27,6 +27,7 @@ from signalbook.storage import open_store
 from signalbook.storage.base import RETRYING, DeliveryState, StorageError, StoredConsent
 from signalbook.storage.schema import REVISION, TABLES
 from signalbook.storage.store import MIGRATIONS
+from signalbook.values import JSON
 from signalbook.xid import ROOT
 
 OLD_ROWS = """
@@ -218,7 +219,7 @@ def test_discovery_is_available_as_it_was(store_url: str) -> None:
         assert list(found["available"])[:2] == [".xregistry", "capabilities"]
         assert (found["available"][".xregistry"], found["ignores"]) == ({"mutable": False}, ["epoch", "id"])
         with engine.writing() as session:
-            body = {"available": {name: {} for name in ("capabilities", "entities", "model")}}
+            body: JSON = {"available": {name: {} for name in ("capabilities", "entities", "model")}}
             session.execute(ConfigCommand(name="capabilities", method=Method.PATCH, body=body))
     with closing(open_store(store_url)) as store, Engine(store, settings=Settings()).reading() as view:
         assert ".xregistry" not in view.capabilities["available"]

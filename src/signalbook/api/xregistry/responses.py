@@ -46,7 +46,7 @@ def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
         place = cursor.after if isinstance(cursor.after, tuple) else None
         return PageRequest(
             limit=min(cursor.limit, settings.max_page_size),
-            after=place and Position(id=place[1], value=place[2]),
+            after=Position(id=place[1], value=place[2]) if place else None,
             total=cursor.total,
             backward=place[0] if place else cursor.after,
         )
