@@ -159,6 +159,7 @@ def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
 
 JSON_TYPE = "application/json"
 TEXT_TYPE = "text/plain"
+_FORMAT: Final = "JsonSchema/draft-07"
 
 
 def names(type: ResourceType) -> tuple[str, str, str]:
@@ -280,9 +281,23 @@ def write_version(
     check_id(intent.body, "version", versionid, version.xid)
     update(version, intent.body, context)
     _take_ancestor(version, intent.body)
-    _take_attributes(version, intent, about.type, limits, context)
+    try:
+        _take_attributes(version, intent, about.type, limits, context)
+    except RegistryError as error:
+        if about.type.validateformat and "format" in error.arguments.get("list", "").split(", "):
+            error.detail = _missing_format(resource, intent, context)
+        raise
     resource.versions[versionid] = version
     return version
+
+
+def _missing_format(resource: ResourceCopy, intent: VersionIntent, context: Context) -> str:
+    """Which formats there are, and how the request may name one: that of other Versions, if there are some."""
+    known = context.capabilities["formats"]
+    others = (version.attributes.get("format") for version in resource.versions.values())
+    example = next(filter(None, others), "") or (_FORMAT if _FORMAT in known else next(iter(known), "NAME/VERSION"))
+    how = f'"format": "{example}"' if intent.document is None else f"the header xRegistry-format: {example}"
+    return f"name the format of the document, as in {how}; those that are validated are {', '.join(known) or 'none'}"
 
 
 def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: ResourceType) -> None:
