@@ -12,7 +12,7 @@ from alembic import op
 from signalbook.uris import is_uri, normal_uri
 
 revision = "0008"
-down_revision = "0006"
+down_revision = "0007"
 
 _NAMED: Final = """
 SELECT key, xid, attributes FROM entities WHERE type = 'versions' AND attributes LIKE '%"globaluri"%'
