@@ -365,8 +365,8 @@ class Documents:
 def schema_text(content: bytes, format: str = "") -> bytes:
     """What a format reads of a document: of one that is a JSON string, the text in it.
 
-    A schema that is no JSON (Protobuf, XSD) sent inline without a ``contenttype`` is a JSON string by R248; what it
-    says is in the string. To Avro a string that holds no JSON is a schema: the name of a type.
+    A schema that is no JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string; what it says is in
+    the string. To Avro a string that holds no JSON is a schema: the name of a type.
     """
     if not content.startswith(b'"'):
         return content
