@@ -29,7 +29,7 @@ from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch
-from signalbook.replication.following import FollowedSource, Following
+from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.xid import ROOT
@@ -217,8 +217,7 @@ def _check_settings(settings: Settings) -> None:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
     sink_policy(settings)
-    for text in settings.follow:
-        FollowedSource.parse(text)
+    peers(settings)
     if settings.copies not in _COPIES:
         raise SettingError(f"copies is one of {', '.join(_COPIES)}, not {settings.copies!r}")
     if settings.log_level.lower() not in _LOG_LEVELS:

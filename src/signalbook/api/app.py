@@ -79,7 +79,7 @@ def create_app(
         close()
 
     states = {"deliveries": deliveries.status}
-    if following.sources:
+    if following.peers:
         states = {"replication": following.status, **states}
     if source is not None:
         states = {"source": source, **states}

@@ -237,6 +237,12 @@ class Reader(Protocol):
         transaction.
         """
 
+    def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
+        """Up to ``limit`` rows of one type below ``parent``, by falling ids, from the last or from ``upto`` on.
+
+        ``upto`` is an id, there or not, in any case.
+        """
+
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
         """The entities that exist among these keys, by parent, type and folded id; a batch of 1000 in memory."""
 

@@ -122,6 +122,10 @@ class EntityStatements:
         self.get = self._text(rows.where(_E.xid == bindparam("xid")))
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
         self.by_key = self._text(rows.where(dialect.member(_E.key, "keys")).order_by(*_ORDER))
+        members = rows.where(_E.parent == bindparam("parent"), _E.type == bindparam("type"))
+        members = members.order_by(desc(_E.folded))
+        self.last = dialect.page(members)
+        self.preceding = dialect.page(members.where(_E.folded <= bindparam("folded")))
         self.selections = SelectionStatements(dialect)
         self.versions = VersionStatements(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
@@ -251,6 +255,13 @@ class SqlEntityReader:
         if type is None or len(parents) != 1:
             raise ValueError("after needs one parent and a type")
         return next(iter(parents)), type, fold(after)
+
+    def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
+        """Rows of one type by falling ids."""
+        place = {"parent": parent, "type": type, "limit": limit}
+        if upto is None:
+            return self._rows(self._sql.last, place)
+        return self._rows(self._sql.preceding, {**place, "folded": fold(upto)})
 
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
         """The entities with these keys, by parent, type and folded id."""

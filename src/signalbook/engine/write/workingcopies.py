@@ -365,8 +365,8 @@ class Documents:
 def schema_text(content: bytes, format: str = "") -> bytes:
     """What a format reads of a document: of one that is a JSON string, the text in it.
 
-    A schema that is no JSON (Protobuf, XSD) sent inline without a ``contenttype`` is a JSON string by R248; what it
-    says is in the string. To Avro a string that holds no JSON is a schema: the name of a type.
+    A schema that is no JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string; what it says is in
+    the string. To Avro a string that holds no JSON is a schema: the name of a type.
     """
     if not content.startswith(b'"'):
         return content
@@ -508,6 +508,8 @@ class Context:
 
     ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``compatibility``
     is a rule to be taken for that of every Resource, whatever its own: for questions, never stored.
+    ``incompatible_changes`` and ``default_compatibility`` are the settings; ``findings`` is what was found that stops
+    nothing.
     """
 
     model: Model
@@ -517,9 +519,12 @@ class Context:
     now: datetime
     admin: bool = False
     compatibility: str | None = None
+    incompatible_changes: str = "warn"
+    default_compatibility: str = ""
     documents: Documents = field(default_factory=Documents)
     stored: Stored = field(default_factory=Stored)
     problems: Problems = field(default_factory=Problems)
+    findings: list[Finding] = field(default_factory=list)
 
     def ignores(self, name: str) -> bool:
         """Whether the request asked to ignore ``name`` (R204)."""
