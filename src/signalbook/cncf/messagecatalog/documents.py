@@ -321,7 +321,7 @@ def _at_source(posted: Iterable[Posted], source: SourceDocument) -> list[Posted]
 def _source(entry: _GroupDocuments) -> SourceDocument:
     """The document of the registry, with what was put right in it, and a label that tells so (L-38)."""
     named = ", ".join(source.name for source in entry.sources[:3])
-    read = (repair for source in entry.sources for repair in source.repairs)
+    read = (replace(repair, file=source.name) for source in entry.sources for repair in source.repairs)
     repairs = tuple(dict.fromkeys((*read, *_repairs(entry))))
     body = registry_group(entry.group)
     if repairs:
@@ -340,21 +340,21 @@ def _repairs(entry: _GroupDocuments) -> Iterator[Repair]:
     """What is taken though it is not right, or not understood (B-3, C-21, J-17, L-19)."""
     xid = f"/messagegroups/{entity_id(entry.group.id)}"
     if entry.group.document.get("format") in ALIASES:
-        yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3")
+        yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3", file=entry.owner)
     for posted in entry.posted:
-        path = f"{xid}/messages/{entity_id(posted.id)}"
+        path, file = f"{xid}/messages/{entity_id(posted.id)}", posted.path.rpartition(": ")[0]
         for finding in definitions.strict_findings(posted):
             name = finding.path.rpartition(" ")[2].rpartition(".")[2]
-            yield Repair(message=f"{finding.message}; taken as it is", path=f"{path}#{name}", rule="L-19")
+            yield Repair(message=f"{finding.message}; taken as it is", path=f"{path}#{name}", rule="L-19", file=file)
         for doubt in validation.doubts(definitions.stated_format(entry.group.document), posted.definition):
-            yield Repair(message=doubt.message, path=f"{path}#{doubt.path}", rule=doubt.rule)
+            yield Repair(message=doubt.message, path=f"{path}#{doubt.path}", rule=doubt.rule, file=file)
 
 
 def _with_repairs(sources: list[SourceDocument], ignored: list[str]) -> list[SourceDocument]:
     if not ignored:
         return sources
     repairs = tuple(
-        Repair(message="left out, since it is no document of a catalog or registry", path=name, rule="C-14")
+        Repair(message="left out, since it is no document of a catalog or registry", file=name, rule="C-14")
         for name in ignored
     )
     return [replace(sources[0], repairs=(*sources[0].repairs, *repairs)), *sources[1:]]
