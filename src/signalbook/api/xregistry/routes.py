@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -120,7 +121,8 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """Execute the command all or nothing, and render the response before it commits (R22)."""
         with _explained(session.view, request):
             result = session.execute(request.command(session.view))
-        for finding in result.findings[:_LOGGED_FINDINGS]:
+        logged = (finding for finding in result.findings if finding.severity != "info")
+        for finding in islice(logged, _LOGGED_FINDINGS):
             _LOG.warning("%s %r: %r", request.method, request.path.text, str(finding))
         return write_response(session, request, result)
 

@@ -26,13 +26,12 @@ from signalbook.errors import RegistryError
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
 from signalbook.messages.definitions.normalise import stated_base
-from signalbook.messages.definitions.properties import Severity, finding
+from signalbook.messages.definitions.properties import finding
 from signalbook.messages.definitions.schemas import readings
 from signalbook.storage.base import Row
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, Finding, JSONObject, Severity
 from signalbook.xid import Kind, Xid, XidError
 
-DOMAIN_RULES: Final = ("off", "warn", "reject")
 MAX_FINDINGS: Final = 100
 _SPECIFIED: Final = {
     domain: f"https://xregistry.io/xreg/domains/{domain}/specs/model.json" for domain in ("message", "endpoint")

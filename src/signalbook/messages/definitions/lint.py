@@ -32,7 +32,6 @@ from signalbook.messages.definitions.properties import (
     NOW,
     TEXT,
     PropertyError,
-    Severity,
     check_type,
     finding,
     lint_property,
@@ -42,7 +41,7 @@ from signalbook.messages.definitions.properties import (
 )
 from signalbook.messages.payloads.content import is_content_type, same_content_type
 from signalbook.messages.uritemplates import is_template
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, Finding, JSONObject, Severity
 
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _FORMAT: Final = re.compile(r"[^/\s]+/\S+")

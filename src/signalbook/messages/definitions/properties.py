@@ -18,10 +18,9 @@ from signalbook.messages.cloudevents import is_timestamp
 from signalbook.messages.payloads.content import same_content_type
 from signalbook.messages.uritemplates import Template, TemplateError, is_template, parse_template, unify
 from signalbook.uris import is_uri, is_uri_reference
-from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
+from signalbook.values import JSON, Finding, JSONObject, Severity, parse_timestamp
 
 Values = Mapping[str, Any]
-Severity = Literal["error", "warning"]
 Context = dict[str, str]
 Check = Callable[[Values, Context], Finding | None]
 ValueCheck = Callable[[Any, Context], Finding | None]
