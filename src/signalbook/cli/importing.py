@@ -75,10 +75,8 @@ def run(
     target = None if to is None else read_xid(to, "--to")
     sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
     if not as_json:
-        for source in sources:
-            for part in source.parts or (source,):
-                if part.repairs:
-                    say("\n".join(f"repaired {part.name}, {repair}" for repair in part.repairs), style="yellow")
+        for file, repair in (found for source in sources for found in source.repaired()):
+            say(f"repaired {file}, {repair}", style="yellow")
     with open_registry(server, db, create=not dry_run) as registry:
         if dry_run:
             with registry.trying() as trial:
@@ -240,9 +238,8 @@ class Imported:
             "updated": [str(xid) for xid in self.updated],
             "unchanged": [str(xid) for xid in self.unchanged],
             "repairs": [
-                {"source": part.name, **asdict(repair)}
-                for part in self.source.parts or (self.source,)
-                for repair in part.repairs
+                {"source": file, **{name: value for name, value in asdict(repair).items() if name != "file"}}
+                for file, repair in self.source.repaired()
             ],
             "findings": [finding.to_json() for finding in self.findings],
         }
