@@ -228,7 +228,7 @@ def test_both_paths_come_to_the_same(contracts: list[Contract], parcels: Any, po
 
 def test_what_is_inherited_from_a_version_counts_on_both_paths(contract: Contract, parcels: Any) -> None:
     """F-15, F-41: native and textual values of a definition that states nothing itself."""
-    flagged = [
+    flagged: list[dict[str, Any]] = [
         {"partition": 1, "flag": True},
         {"partition": "1", "flag": "true"},
         {"partition": 2},
