@@ -46,6 +46,14 @@ class Settings:
     domain_rules: str = _setting(
         "warn", "What to do with messages and endpoints that break domain rules: off, warn or reject."
     )
+    incompatible_changes: str = _setting(
+        "warn",
+        "What to do with a write that gives a Version a document which the rule of compatibility does not allow to "
+        "follow the one it replaces: off, warn or reject.",
+    )
+    default_compatibility: str = _setting(
+        "", "Rule of compatibility of new schemas that state none, such as backward; empty gives them none."
+    )
     workers: int = _setting(1, "Server processes.")
     threads: int = _setting(8, "Threads in a server process that run requests.")
     max_body_bytes: int = _setting(64 * 1024 * 1024, "Largest request body accepted, in bytes.")
@@ -85,6 +93,9 @@ class Settings:
     )
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
+    )
+    push: tuple[str, ...] = _setting(
+        (), "Registries to copy to: URL, URL#XID for a part, URL#XID=NAME for a group under another name there."
     )
     follow_seconds: float = _setting(
         60.0, "Seconds between comparisons with a followed registry that has no change feed; it may notify sooner."

@@ -173,19 +173,22 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+Severity = Literal["error", "warning", "info"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing found wrong (or doubtful) in a document, payload or definition.
 
     ``path`` is a JSON Pointer or dot path inside what was examined ("" is the whole), ``rule`` a stable machine name
     (``required``, ``type``, ``enum``, ...), ``message`` is for people. Where two states were compared, ``old`` and
-    ``new`` are what they have there, None for nothing.
+    ``new`` are what they have there, None for nothing. ``info`` is the severity of what is nothing wrong.
     """
 
     path: str
     rule: str
     message: str
-    severity: Literal["error", "warning"] = "error"
+    severity: Severity = "error"
     old: JSON = None
     new: JSON = None
 
@@ -203,5 +206,6 @@ class Finding:
     def from_json(cls, body: JSONObject) -> Self:
         """Read back what ``to_json`` wrote, or another server's words that are like it."""
         path, rule, message = (str(body.get(name, "")) for name in ("path", "rule", "message"))
-        severity: Literal["error", "warning"] = "warning" if body.get("severity") == "warning" else "error"
+        given = body.get("severity")
+        severity: Severity = given if given in ("warning", "info") else "error"
         return cls(path=path, rule=rule, message=message, severity=severity, old=body.get("old"), new=body.get("new"))

@@ -15,7 +15,8 @@ class Verdict:
 
     ``changes`` are those it would make, as events report them (``xid``, ``entity``, ``action``, ``changed``).
     ``errors`` are the problem documents it would be refused with, with every finding. ``findings`` are about what it
-    would store: broken rules of messages and endpoints, and what could not be validated.
+    would store: broken rules of messages and endpoints, documents that do not fit behind those they replace, and what
+    could not be validated or was not compared.
     """
 
     changes: tuple[JSONObject, ...] = ()
@@ -26,6 +27,11 @@ class Verdict:
     def accepted(self) -> bool:
         """Whether nothing is against it."""
         return not self.errors
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there are findings other than mere information."""
+        return any(finding.severity != "info" for finding in self.findings)
 
     @classmethod
     def refused(cls, *errors: RegistryError) -> Self:

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}", re.ASCII)
 _TYPE: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+_SHORT: Final = re.compile(r"~([1-9a-f][0-9a-f]{0,14})", re.ASCII)
 _MAX_PARTS: Final = 6
 _DETAILS: Final = "$details"
 
@@ -42,6 +43,17 @@ def check_id(text: str) -> str:
             "an id has 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ - and starts with a letter, a digit or _"
         )
     return text
+
+
+def short_path(key: int) -> str:
+    """The short path of the entity with this storage key (R32). No Group type starts with a tilde."""
+    return f"/~{key:x}"
+
+
+def short_key(part: str) -> int | None:
+    """The storage key in the first part of a path, None if that is no short one."""
+    found = _SHORT.fullmatch(part)
+    return int(found[1], 16) if found else None
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ def test_two_files_as_json(cli: Cli) -> None:
     [
         ("a.json", '{"$schema": "http://json-schema.org/draft-07/schema#"}', "JsonSchema/draft-07"),
         ("a.json", '{"$schema": "https://json-schema.org/draft/2020-12/schema"}', "JsonSchema/draft/2020-12"),
+        ("a.json", '{"$schema": "https://json-structure.org/meta/core/v0/#"}', "JsonStructure/draft-04"),
         ("a.proto", 'syntax = "proto2";', "Protobuf/2"),
         ("a.proto", 'syntax = "proto3";', "Protobuf/3"),
         ("a.AVSC", "{}", "Avro/1.12.0"),
@@ -112,7 +114,7 @@ def test_against_a_server(cli: Cli, server: str) -> None:
         assert cli("check", "noname", "--against", S, "--server", server).code == 0
         Path("noname").write_text('"string"')
         ran = cli("check", "noname", "--against", f"{S}x", "--server", server)
-        assert (ran.code, "--format" in ran.err) == (1, True)
+        assert (ran.code, f"no {S}x" in ran.err) == (1, True)
         Path("r.json").write_text(json.dumps({"schemagroups": {"check2": {}}}))
         assert "/schemagroups/check2 would be created" in cli("check", "r.json", "--server", server).out
         assert client.get(S)["versionscount"] == 1
@@ -173,4 +175,131 @@ def test_the_samples(cli: Cli, sample_file: Callable[[str], Path], name: str, co
     ran = cli("check", sample_file(f"{name}.xreg.json"), "--offline", "--json")
     assert ran.code == 0
     found = verdict(ran.out)["checked"][0]["findings"]
-    assert sum(finding["rule"] != "not_validated" for finding in found) == count
+    assert sum(finding["rule"] not in ("not_validated", "not_compared") for finding in found) == count
+
+
+FILE = {"schemaurl": "order.avsc", "format": "Avro/1.11"}
+SHOP = {"schemagroups": {"check": {"schemas": {
+    "order": {"meta": {"compatibility": "backward"}, "versions": {"1": FILE}},
+    "free": {"versions": {"1": FILE}}}}}}  # fmt: skip
+REPLACED = f"{S}/versions/1#Order.total"
+
+
+@pytest.fixture
+def shop() -> Path:
+    """A folder with two schemas of one file, of which one has a rule."""
+    folder = Path("shop")
+    folder.mkdir()
+    (folder / "shop.xreg.json").write_text(json.dumps(SHOP))
+    (folder / "order.avsc").write_text(json.dumps(OLD, indent=3))
+    return folder
+
+
+@pytest.mark.parametrize("where", ["db", "server"])
+def test_a_document_that_replaces_another(
+    cli: Cli, serve: Callable[..., Any], shop: Path, tmp_path: Path, where: str
+) -> None:
+    """Issue 11, 5.1: check and import say the same of what is unchanged, and of what its rule forbids."""
+    target = ("--server", serve("--db", f"sqlite:///{tmp_path}/s.db").url) if where == "server" else ()
+    assert cli("import", shop, *target).code == 0
+    (checked,) = verdict(cli("check", shop, *target, "--json").out)["checked"]
+    assert (checked["changes"], checked["findings"]) == ([], [])
+    assert "updated" not in cli("import", shop, *target).err + cli("import", shop, *target, "--dry-run").err
+    (shop / "order.avsc").write_text(json.dumps(NEW))
+    (checked,) = verdict(cli("check", shop, *target, "--json").out)["checked"]
+    assert {row["xid"] for row in checked["changes"] if row["entity"] == "version"} == {
+        f"{S}/versions/1",
+        "/schemagroups/check/schemas/free/versions/1",
+    }
+    rules = [(found["path"], found["rule"], found["severity"]) for found in checked["findings"]]
+    assert rules == [
+        (REPLACED, "default_missing", "warning"),
+        ("/schemagroups/check/schemas/free/meta#compatibility", "not_compared", "info"),
+    ]
+    assert cli("check", shop, *target).code == 0
+    ran = cli("check", shop, *target, "--strict")
+    assert (ran.code, REPLACED in ran.out, "nothing: it has no rule" in ran.out) == (1, True, True)
+    for option in ((), ("--dry-run",)):
+        ran = cli("import", shop, *target, "--strict", *option)
+        assert (ran.code, REPLACED in ran.err, "shop.xreg.json" in ran.err) == (1, True, True)
+    assert cli("get", S, *target, "--json").out.count('"epoch": 1') == 1
+    ran = cli("import", shop, *target)
+    assert (ran.code, REPLACED in ran.err, "updated 2 versions" in ran.err) == (0, True, True)
+    (shop / "order.avsc").write_text(json.dumps(NEW, indent=1))
+    found = verdict(cli("import", shop, *target, "--json").out)["imported"][0]["findings"]
+    assert [row["rule"] for row in found] == ["not_compared"]
+
+
+def test_a_setting_refuses_it(cli: Cli, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNALBOOK_INCOMPATIBLE_CHANGES", "reject")
+    cli("import", shop)
+    (shop / "order.avsc").write_text(json.dumps(NEW))
+    ran = cli("import", shop)
+    assert (ran.code, "backward" in ran.err, "shop.xreg.json" in ran.err) == (1, True, True)
+    assert "refused  shop" in cli("check", shop).out
+
+
+def test_against_a_folder(cli: Cli, shop: Path) -> None:
+    before = Path("before")
+    before.mkdir()
+    for file in shop.iterdir():
+        (before / file.name).write_bytes(file.read_bytes())
+    (shop / "order.avsc").write_text(json.dumps(NEW))
+    ran = cli("check", shop, "--against", before, "--strict")
+    assert (ran.code, REPLACED in ran.out) == (1, True)
+    assert cli("check", shop / "shop.xreg.json", "--against", before / "shop.xreg.json", "--strict").code == 1
+    assert cli("check", before, "--against", before, "--strict").out.startswith("accepted  before")
+    assert list(Path().glob("*.db")) == []
+
+
+def test_against_a_url(cli: Cli, server: str) -> None:
+    with Client(server) as client:
+        client.put_document(f"{S}-url", json.dumps(OLD).encode(), attributes={"format": "Avro/1.11"})
+    url = f"{server}{S}-url"
+    ran = cli("check", "new.avsc", "--against", url)
+    assert (ran.code, "new.avsc#Order.total" in ran.out) == (1, True)
+    assert cli("check", "old.avsc", "--against", url).code == 0
+
+
+def git(*arguments: str) -> None:
+    identity = ["-c", "user.name=n", "-c", "user.email=n@example.org"]
+    subprocess.run(["git", *identity, *arguments], check=True, capture_output=True)
+
+
+def test_against_a_git_revision(cli: Cli, shop: Path) -> None:
+    git("init", "-q")
+    for source in (shop, "new.avsc"):
+        assert cli("check", source, "--against", "git:HEAD", "--strict").code == 0, "there is no commit yet"
+    git("add", "shop")
+    git("commit", "-qm", "first")
+    (shop / "order.avsc").write_text(json.dumps(NEW))
+    ran = cli("check", shop / "order.avsc", "new.avsc", "--against", "git:HEAD")
+    assert (ran.code, "order.avsc#Order.total" in ran.out) == (1, True)
+    assert "accepted  new.avsc" in ran.out
+    assert "compared with nothing: git has none at HEAD" in ran.out
+    for source in (shop, shop / "shop.xreg.json"):
+        ran = cli("check", source, "--against", "git:HEAD", "--strict")
+        assert (ran.code, REPLACED in ran.out) == (1, True), ran.err
+
+
+@pytest.mark.parametrize(
+    ("source", "against", "told"),
+    [
+        ("new.avsc", f"{S}-gone", f"the registry has no {S}-gone, and there is no such file (--against)"),
+        ("new.avsc", "gone.avsc", "gone.avsc: cannot be read"),
+        ("shop", "gone", "gone: cannot be read"),
+        ("gone", "shop", "are not both"),
+        ("gone", "git:HEAD", "gone: cannot be read"),
+        ("shop", "old.avsc", "are not both schemas, or both documents"),
+        ("shop", "{server}/gone", "the server answers 404"),
+        ("new.avsc", "{server}/gone", "the server answers 404"),
+        ("new.avsc", "git:nope", "git has no revision 'nope'"),
+        ("shop", "git:--all", "git has no revision '--all'"),
+    ],
+)
+def test_against_what_is_not_there(cli: Cli, server: str, shop: Path, source: str, against: str, told: str) -> None:
+    """Issue 11, 5.1: of no form of --against is it taken for nothing to compare with."""
+    cli("import", shop)
+    git("init", "-q")
+    ran = cli("check", source, "--against", against.format(server=server))
+    assert (ran.code, told in ran.err) == (1, True), ran.err

@@ -97,6 +97,7 @@ def test_a_server_that_fails(cli: Cli, careless: str, tmp_path: Path) -> None:
     ran = cli("conform", server, *only, "--known", tmp_path / "known.yaml")
     assert ran.code == 0
     assert "known: on purpose" in ran.out
+    assert "fails only what is known to fail" in ran.out
     (tmp_path / "known.yaml").write_text("http-head: long mended\n")
     assert (
         "http-head: passed, though it is known to fail"

@@ -41,7 +41,7 @@ def test_into_a_server(cli: Cli, server: str) -> None:
     ran = cli("import", write("book.json", {"endpoints": {"e": {"usage": ["consumer"]}}}), "--server", server, "--json")
     assert (ran.code, ran.err) == (0, "")
     expected = {"source": "book.json", "target": "/", "created": ["/endpoints/e"], "updated": [], "unchanged": []}
-    assert json.loads(ran.out) == {"imported": [{**expected, "repairs": []}], "dry_run": False}
+    assert json.loads(ran.out) == {"imported": [{**expected, "repairs": [], "findings": []}], "dry_run": False}
     assert json.loads(cli("export", "/endpoints/e", "--server", server).out)["usage"] == ["consumer"]
 
 

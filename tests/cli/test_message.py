@@ -173,10 +173,32 @@ def test_messages_that_may_not_be_sent(cli: Cli, tmp_path: Path) -> None:
         "refused  events.jsonl:5  invalid_cloudevent",
         "5 checked: 2 may be sent, 3 may not",
     ]
+    assert f"{GROUP}broken cannot be used: protocoloptions: protocoloptions.topic: must be a string" in ran.err
     told = json.loads(cli("message", "check", "events.jsonl", "--registry", "book.json", "--json").out)
     assert (told["accepted"], told["checked"]) == (False, 4)
     assert [row["source"] for row in told["refused"]] == ["events.jsonl:3", "events.jsonl:4", "events.jsonl:5"]
     assert told["refused"][0]["violations"][0]["rule"] == "required"
+    assert list(told["unusable"]) == [f"{GROUP}broken"]
+
+
+def test_a_base_that_is_a_version(cli: Cli, tmp_path: Path) -> None:
+    """F-15, F-18: a Version is inherited from, whichever is the default one; a base that is not there is named."""
+    base = {"versions": {str(n): {**EVENT, "description": str(n), "envelopemetadata": {
+        "type": {"value": f"order.{n}"}, "source": {"value": f"/shops/{n}"}}} for n in (1, 2)}}  # fmt: skip
+    derived = {name: {"basemessage": f"{GROUP}base{rest}"} for name, rest in [
+        ("pinned", "/versions/1"), ("latest", ""), ("lost", "/versions/9")]}  # fmt: skip
+    document = {"messagegroups": {"shop": {"messages": {"base": base, **derived}}}}
+    (tmp_path / "book.json").write_bytes(dump_json(document))
+    made = {name: json.loads(build(cli, name).out) for name in ("pinned", "latest")}
+    assert {name: (each["type"], each["source"]) for name, each in made.items()} == {
+        "pinned": ("order.1", "/shops/1"),
+        "latest": ("order.2", "/shops/2"),
+    }
+    missing = f"there is no base message {GROUP}base/versions/9"
+    ran = build(cli, "lost")
+    assert (ran.code, f"{GROUP}lost cannot be used: basemessage: {missing}" in ran.err) == (1, True)
+    ran = cli("message", "check", "-", "--registry", "book.json", stdin=json.dumps(made["pinned"]).encode())
+    assert (ran.code, f"{GROUP}lost cannot be used: basemessage: {missing}" in ran.err) == (0, True)
 
 
 def test_an_endpoint_takes_messages_of_its_protocol(cli: Cli) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -69,6 +70,17 @@ def test_what_is_there_is_not_written_again(trio: list[Server]) -> None:
     assert report.moved == 0
     assert report.counts[CopyOutcome.UNCHANGED, Kind.VERSION] == 5
     assert two.send("GET", "/?inline=*").text == before
+
+
+def test_a_copy_has_no_rule_of_the_target(trio: list[Server], serve: Callable[..., Server]) -> None:
+    """Issue 11, 5.3: the target's default is for its own new schemas."""
+    one, target = trio[0], serve("--default-compatibility", "full")
+    one.patch({"schemagroups": {"g": {"schemas": {"s": {"versions": {
+        "1": version('{"type": "object"}'), "2": version('{"type": "string"}', ancestorid="1")}}}}}})  # fmt: skip
+    assert copy(one, target).refused == []
+    assert target.content() == one.content()
+    target.patch({"schemagroups": {"own": {"schemas": {"s": {"versions": {"1": version()}}}}}})
+    assert target.send("GET", "/schemagroups/own/schemas/s/meta").json()["compatibility"] == "full"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from tests.serving import kept_port
 
 from signalbook.engine.engine import Engine
-from signalbook.replication.following import FollowedSource, Following
+from signalbook.replication.following import Following, Peer
 from signalbook.replication.replicating import Replication
 from signalbook.server import run
 from signalbook.settings import SettingError, Settings
@@ -116,12 +116,12 @@ def test_of_many_sources_those_that_are_followed_are_told() -> None:
 )
 def test_what_cannot_be_followed(text: str) -> None:
     with pytest.raises(SettingError, match="follow"):
-        FollowedSource.parse(text)
+        Peer.parse(text)
 
 
 def test_who_an_event_is_from() -> None:
     """D-20, D-36: the root, or a door below it; a name that only begins like it is another's."""
-    source = FollowedSource.parse("http://one.example/#/schemagroups/a=b")
+    source = Peer.parse("http://one.example/#/schemagroups/a=b")
     assert source.shown == "http://one.example#/schemagroups/a=b"
     assert source.speaks("http://one.example/")
     assert source.speaks("http://one.example/compat/schemaregistry/v0.2")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -15,17 +15,19 @@ from signalbook.cli.console import output
 from signalbook.cli.files import guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import Finding, JSONObject, dump_json
 from signalbook.verdict import Verdict
 from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from signalbook.client.registry import WriteChecks
-    from signalbook.documents import SourceDocument
+    from signalbook.client.registry import Registry, WriteChecks
+    from signalbook.documents import ImportPlan, SourceDocument
 _SHOWN: Final = 40
 _MAX_VALUE: Final = 100
+_GIT: Final = "git:"
+_STYLES: Final = {"error": "red", "warning": "yellow", "info": "dim"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ class CheckedSource:
 
     def passes(self, strict: bool) -> bool:
         """Whether it is accepted, with ``strict`` without findings."""
-        return self.verdict.accepted and not (strict and self.verdict.findings)
+        return self.verdict.accepted and not (strict and self.verdict.doubtful)
 
     def to_json(self) -> JSONObject:
         """The form that ``--json`` prints."""
@@ -50,7 +52,7 @@ Rule = Literal["backward", "backward_transitive", "forward", "forward_transitive
 
 
 def run(
-    source: Annotated[str, Argument(metavar="SOURCE", help="File, folder, URL, or -.")],
+    sources: Annotated[list[str], Argument(metavar="SOURCE...", help="Files, folders, URLs, or -.")],
     server: ServerOption = None,
     db: DbOption = None,
     offline: Annotated[
@@ -60,8 +62,9 @@ def run(
         str | None,
         Option(
             "--against",
-            metavar="XID|FILE",
-            help="SOURCE is a schema, to follow this schema of the registry, or the one in this file.",
+            metavar="WHAT",
+            help="What SOURCE is to follow: a schema of the registry (its xid), a file, a folder, a URL, or what a git "
+            "revision has in the place of SOURCE (git:REVISION).",
         ),
     ] = None,
     compatibility: Annotated[
@@ -69,7 +72,7 @@ def run(
         Option(
             "--compatibility",
             case_sensitive=False,
-            help="The rule to judge by; by default the schema's own, between files backward.",
+            help="The rule to judge schemas by; by default the schema's own, between files backward.",
         ),
     ] = None,
     format: Annotated[
@@ -85,35 +88,86 @@ def run(
         list[str] | None,
         Option("--ignore", metavar="NAME", help="Leave out a part of the documents, as import --ignore does."),
     ] = None,
-    strict: Annotated[bool, Option("--strict", help="Take no finding: doubts about messages count too.")] = False,
+    strict: Annotated[
+        bool, Option("--strict", help="Take no finding, be it about a message or a schema that replaces another.")
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print the verdicts as one JSON object.")] = False,
 ) -> None:
     """Check whether something would be accepted, and if not, why; nothing is changed.
 
-    SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. With
-    --against it is a schema, to be the next version of a schema in a registry, or of one in a file. The exit code is 0
-    if all is accepted, else 1.
+    SOURCE is what import takes: a document, a folder of documents, an http(s) URL, or - for standard input. Of what
+    differs from the registry it is said what would become of it. With --against it is a schema, to be the next version
+    of another, or documents (a folder, or a file named *.xreg.json, *.xreg.yaml or *.cereg), to follow earlier ones.
+    The exit code is 0 if all is accepted, else 1.
     """
 
-    if against is not None and _is_file(against):
-        verdict = _between_files(source, Path(against), format, compatibility or "backward")
-        checked = [CheckedSource(name=source, verdict=verdict)]
-    elif against is not None:
-        xid = _resource(against)
-        with open_checks(server, db, offline=offline) as checks:
-            schema = _schema(source, format)
-            name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
-            verdict = checks.version(xid, schema.content, name, compatibility)
-            checked = [CheckedSource(name=source, verdict=verdict)]
-    else:
+    questions = _Questions(format=format, rule=compatibility, lenient=lenient, ignore=tuple(ignore or ()))
+    if against is None:
         if compatibility is not None or format:
             raise typer.BadParameter("--compatibility and --format go with --against")
-        from signalbook.cli.importing import load
-
-        sources = sorted(load(source, lenient=lenient), key=_has_no_model)
-        with open_checks(server, db, offline=offline) as checks:
-            checked = [_about(row, checks.document(row.document, ignore or ())) for row in sources]
+        with _open_asked(server, db, offline=offline) as registry:
+            checked = _documents(registry, sources, questions)
+    elif _is_xid(against):
+        xid = _resource(against)
+        with _open_asked(server, db, offline=offline) as registry:
+            checked = [_next_version(registry, source, xid, questions) for source in sources]
+    elif server is not None or db is not None or offline:
+        raise typer.BadParameter(f"--server, --db and --offline go with an xid, and {against} is none")
+    else:
+        checked = [_follow(source, against, questions) for source in sources]
     _report(checked, strict=strict, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Questions:
+    """The options that say what is asked of each source."""
+
+    format: str = ""
+    rule: Rule | None = None
+    lenient: bool = False
+    ignore: tuple[str, ...] = ()
+
+
+def _documents(registry: Registry, sources: Sequence[str], questions: _Questions) -> list[CheckedSource]:
+    from signalbook.cli.importing import load
+
+    loaded = [document for source in sources for document in load(source, lenient=questions.lenient)]
+    return _check_documents(registry, loaded, questions.ignore)
+
+
+def _check_documents(
+    registry: Registry, sources: Iterable[SourceDocument], ignore: Sequence[str]
+) -> list[CheckedSource]:
+    """What would become of an import of each into ``registry``. Raises ``SignalbookError``."""
+    from signalbook.cli.importing import plan_import
+
+    # What differs is found out first: the check has the database for itself.
+    plans = [(row, plan_import(registry, row.document, ignore)[1]) for row in sorted(sources, key=_has_no_model)]
+    with registry.checking() as checks:
+        return [_about(row, _verdict(checks, plan, ignore)) for row, plan in plans]
+
+
+def _verdict(checks: WriteChecks, plan: ImportPlan, ignore: Sequence[str]) -> Verdict:
+    if plan.upload is None:
+        return Verdict()
+    verdict = checks.patch(plan.upload.target, plan.upload.body, ignore=[*plan.upload.ignore, *ignore])
+    return replace(verdict, changes=tuple(change for change in verdict.changes if not _is_stamp(change)))
+
+
+def _is_stamp(change: JSONObject) -> bool:
+    """Whether an entity is only written through: what is in it changes, or nothing at all."""
+    names = {str(name).removeprefix("meta.") for name in change.get("changed", ())}
+    return change.get("action") == "updated" and names <= {"epoch", "modifiedat"}
+
+
+def _next_version(registry: Registry, source: str, xid: Xid, questions: _Questions) -> CheckedSource:
+    known = registry.find(xid, deep=False)
+    if known is None:
+        raise SignalbookError(f"the registry has no {xid}, and there is no such file (--against)")
+    schema = _read_schema(source, questions.format)
+    with registry.checking() as checks:
+        name = schema.stated or checks.format_of(xid) or schema.format or _unknown(xid)
+        return CheckedSource(name=source, verdict=checks.version(xid, schema.content, name, questions.rule))
 
 
 def _about(source: SourceDocument, verdict: Verdict) -> CheckedSource:
@@ -138,9 +192,9 @@ def _report(checked: list[CheckedSource], *, strict: bool, as_json: bool) -> Non
         raise typer.Exit(1)
 
 
-def _is_file(against: str) -> bool:
-    """Whether ``--against`` names a file; an xid looks like a path too, and a file that is there comes first."""
-    return not against.startswith("/") or Path(against).is_file()
+def _is_xid(against: str) -> bool:
+    """Whether ``--against`` names an entity; an xid looks like a path too, and a file that is there comes first."""
+    return against.startswith("/") and not Path(against).exists()
 
 
 def _resource(text: str) -> Xid:
@@ -150,15 +204,79 @@ def _resource(text: str) -> Xid:
     return xid
 
 
-def _between_files(source: str, old: Path, format: str, rule: Rule) -> Verdict:
+def _follow(source: str, against: str, questions: _Questions) -> CheckedSource:
+    """The verdict on ``source`` as what follows ``against``; no registry is asked. Raises ``SignalbookError``."""
+    from signalbook.cli.importing import is_url
+    from signalbook.documents import DocumentError
 
-    earlier = _schema(str(old), format)
-    later = _schema(source, format or (earlier.format if Path(source).suffix == old.suffix else ""))
-    return compare(later, earlier, rule)
+    documents = _has_documents(source)
+    if against.startswith(_GIT):
+        since = _documents_since if documents else _schema_since
+        return since(source, against.removeprefix(_GIT), questions)
+    if not is_url(against):
+        if not Path(against).exists():
+            raise DocumentError(f"{against}: cannot be read: there is no such file or folder (--against)")
+        if documents is not _has_documents(against):
+            raise SignalbookError(f"{source} and {against} (--against) are not both schemas, or both documents")
+    if documents:
+        return _documents_after(source, against, questions)
+    return _schema_after(source, _read_schema(against, questions.format), questions)
 
 
-def _schema(source: str, format: str) -> SchemaFile:
-    return SchemaFile(name=source, content=read_file(source), stated=format)
+def _has_documents(source: str) -> bool:
+    """Whether it is registry documents by its name; all else is taken for a schema."""
+    from signalbook.documents import NAMED
+
+    return source.partition("?")[0].endswith(NAMED) or Path(source).is_dir()
+
+
+def _schema_after(source: str, earlier: SchemaFile, questions: _Questions) -> CheckedSource:
+    same_kind = Path(source).suffix == Path(earlier.name).suffix
+    later = _read_schema(source, questions.format or (earlier.format if same_kind else ""))
+    return CheckedSource(name=source, verdict=compare(later, earlier, questions.rule or "backward"))
+
+
+def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
+    from signalbook.cli.revisions import file_at
+
+    content = file_at(Path(source), revision)
+    if content is None:
+        message = f"compared with nothing: git has none at {revision}"
+        note = Finding(path=source, rule="not_compared", message=message, severity="info")
+        return CheckedSource(name=source, verdict=Verdict(findings=(note,)))
+    stated = questions.format or guess_format(source, content)
+    return _schema_after(source, SchemaFile(name=f"{source} ({revision})", content=content, stated=stated), questions)
+
+
+def _documents_since(source: str, revision: str, questions: _Questions) -> CheckedSource:
+    from signalbook.cli.revisions import copy_at
+
+    with copy_at(Path(source), revision) as earlier:
+        return _documents_after(source, None if earlier is None else str(earlier), questions)
+
+
+def _documents_after(source: str, against: str | None, questions: _Questions) -> CheckedSource:
+    """In a registry of this process that has what ``against`` has, if anything."""
+    from signalbook.cli.importing import import_source, load
+
+    if questions.format or questions.rule:
+        raise SignalbookError(f"{source} has documents: they state formats and rules themselves (meta.compatibility)")
+    with open_registry(None, "sqlite://", create=True) as registry:
+        for known in () if against is None else load(against, lenient=questions.lenient):
+            try:
+                import_source(registry, known, ignore=questions.ignore, to=None)
+            except SignalbookError as error:
+                raise SignalbookError(f"what {source} is to follow cannot be read: {error}") from None
+        (checked,) = _check_documents(registry, load(source, lenient=questions.lenient), questions.ignore)
+        return checked
+
+
+def _read_schema(source: str, format: str) -> SchemaFile:
+    """The schema in a file, behind a URL or in standard input. Raises ``DocumentError``."""
+    from signalbook.cli.importing import fetch, is_url
+
+    content = fetch(source)[0] if is_url(source) else read_file(source)
+    return SchemaFile(name=source, content=content, stated=format)
 
 
 def _has_no_model(source: SourceDocument) -> bool:
@@ -183,7 +301,7 @@ def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files:
         for fault in error.get("faults", ()):
             yield from _fault(fault, "red")
     for each in verdict.findings:
-        yield from _fault(each.to_json(), "red" if each.severity == "error" else "yellow")
+        yield from _fault(each.to_json(), _STYLES[each.severity])
     for file in files[:_SHOWN]:
         yield Text(f"  in {file}")
 
@@ -191,7 +309,7 @@ def verdict_lines(name: str, verdict: Verdict, *, accepted: bool = False, files:
 def _fault(fault: JSONObject, style: str) -> Iterator[Text]:
     from rich.text import Text
 
-    word = "warning" if fault.get("severity") == "warning" else str(fault.get("rule", "fault"))
+    word = {"warning": "warning", "info": "note"}.get(str(fault.get("severity"))) or str(fault.get("rule", "fault"))
     yield Text.assemble("  ", (word, style), f"  {fault.get('path') or '/'}")
     yield Text(f"      {fault.get('message', '')}")
     for side in ("old", "new"):
@@ -218,19 +336,14 @@ class SchemaFile:
         return self.stated or guess_format(self.name, self.content)
 
 
-@contextmanager
-def open_checks(server: str | None, db: str | None, *, offline: bool) -> Iterator[WriteChecks]:
-    """Of what the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
+def _open_asked(server: str | None, db: str | None, *, offline: bool) -> AbstractContextManager[Registry]:
+    """What the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
 
     Raises ``SignalbookError``, and ``typer.BadParameter`` for options that exclude each other.
     """
     if sum((server is not None, db is not None, offline)) > 1:
         raise typer.BadParameter("give one of --server, --db and --offline")
-    with (
-        open_registry(server, "sqlite://" if offline else db, create=offline) as registry,
-        registry.checking() as checks,
-    ):
-        yield checks
+    return open_registry(server, "sqlite://" if offline else db, create=offline)
 
 
 def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
@@ -267,7 +380,7 @@ def _no_format(reason: str) -> SignalbookError:
 
 
 def _unknown(xid: Xid) -> str:
-    raise _no_format(f"there is no {xid} yet, and the file does not show its format")
+    raise _no_format(f"neither {xid} nor the file shows a format")
 
 
 def _violation(schema: SchemaFile) -> RegistryError | None:

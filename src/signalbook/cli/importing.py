@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -16,7 +17,7 @@ from signalbook.cli.console import console, say
 from signalbook.cli.files import STANDARD_INPUT, guess_format, read_file
 from signalbook.cli.registry import DbOption, ServerOption, open_registry, read_xid
 from signalbook.errors import SignalbookError
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import JSON, Finding, JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ def run(
             help="Leave out a part of the documents: capabilities, modelsource, ... (the API's flag ignore).",
         ),
     ] = None,
+    strict: Annotated[
+        bool, Option("--strict", help="Take no finding: a document that there is a doubt about is refused.")
+    ] = False,
     as_json: Annotated[bool, Option("--json", help="Print what was imported as one JSON object.")] = False,
 ) -> None:
     """Bring registry documents into a registry.
@@ -64,22 +68,23 @@ def run(
     own change events. Of a folder the files named *.xreg.json, *.xreg.yaml and *.cereg are read, wherever they lie in
     it, or every .json and .yaml file if none is named so. What a document names is created or changed; what it does not
     name stays as it is. A document is imported whole or not at all, and so is a folder; several one after the other,
-    models first.
+    models first. Where what is there changes, findings are shown: of a schema's new text above all whether its rule of
+    compatibility lets it follow the one it replaces.
     """
 
     target = None if to is None else read_xid(to, "--to")
     sources = sorted((source for path in paths for source in load(path, lenient=lenient)), key=_owners_first)
     if not as_json:
-        for source in sources:
-            for part in source.parts or (source,):
-                if part.repairs:
-                    say("\n".join(f"repaired {part.name}, {repair}" for repair in part.repairs), style="yellow")
+        for file, repair in (found for source in sources for found in source.repaired()):
+            say(f"repaired {file}, {repair}", style="yellow")
     with open_registry(server, db, create=not dry_run) as registry:
         if dry_run:
             with registry.trying() as trial:
-                done = _import_all(trial, sources, ignore or (), target, verb="" if as_json else "would import")
+                take = partial(import_source, trial, ignore=ignore or (), to=target, strict=strict)
+                done = _import_all(take, sources, verb="" if as_json else "would import")
         else:
-            done = _import_all(registry, sources, ignore or (), target, verb="" if as_json else "imported")
+            take = partial(import_source, registry, ignore=ignore or (), to=target, strict=strict)
+            done = _import_all(take, sources, verb="" if as_json else "imported")
     if as_json:
         typer.echo(dump_json({"imported": [row.to_json() for row in done], "dry_run": dry_run}))
 
@@ -95,7 +100,7 @@ def _owners_first(source: SourceDocument) -> tuple[bool, int]:
 
 
 def _import_all(
-    registry: Registry, sources: list[SourceDocument], ignore: Sequence[str], to: Xid | None, *, verb: str
+    take: Callable[[SourceDocument], Imported], sources: list[SourceDocument], *, verb: str
 ) -> list[Imported]:
     """``verb`` begins the line about each document; without one there is none."""
     from rich.progress import track
@@ -107,12 +112,14 @@ def _import_all(
     )
     for source in shown:
         try:
-            row = import_source(registry, source, ignore=ignore, to=to)
+            row = take(source)
         except SignalbookError as error:
             raise ImportFailed(_failure(source, error, len(done), len(sources))) from None
         done.append(row)
         if verb and len(sources) <= _SHOWN:
             say(f"{verb} {row}")
+        for finding in row.findings[:_SHOWN] if verb else ():
+            say(f"  {finding}", style="" if finding.severity == "info" else "yellow")
     if verb and len(sources) > _SHOWN:
         say(f"{verb} {len(sources)} documents: {summary(done)}")
     return done
@@ -139,7 +146,7 @@ def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
         yield _adopted(parse_source(read_file(source), name="standard input", lenient=lenient))
     elif source.startswith("builtin:"):
         yield _builtin(source)
-    elif source.lower().startswith(("http://", "https://")):
+    elif is_url(source):
         yield _adopted(_fetch(source, lenient))
     elif Path(source).is_dir():
         yield merge(adopt_catalog_documents(read_folder(Path(source), lenient=lenient)), name=source)
@@ -150,6 +157,11 @@ def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
             if guess_format(source, b""):  # by its name
                 raise DocumentError(_is_schema(source)) from None
             raise
+
+
+def is_url(source: str) -> bool:
+    """Whether ``source`` is to be fetched."""
+    return source.lower().startswith(("http://", "https://"))
 
 
 def _is_schema(source: str) -> str:
@@ -175,10 +187,17 @@ def _builtin(name: str) -> SourceDocument:
 
 
 def _fetch(url: str, lenient: bool) -> SourceDocument:
-    """One GET within limits of time and size; only http and https are followed."""
+    from signalbook.documents import parse_source
+
+    data, media_type = fetch(url)
+    return parse_source(data, name=url, media_type=media_type, lenient=lenient)
+
+
+def fetch(url: str) -> tuple[bytes, str]:
+    """One GET within limits of time and size; only http and https are followed. Raises ``DocumentError``."""
     import httpx
 
-    from signalbook.documents import MAX_BYTES, DocumentError, check_size, parse_source
+    from signalbook.documents import MAX_BYTES, DocumentError, check_size
 
     try:
         with httpx.stream("GET", url, timeout=_TIMEOUT, follow_redirects=True) as response:
@@ -190,18 +209,22 @@ def _fetch(url: str, lenient: bool) -> SourceDocument:
                 check_size(len(data), name=url, max_bytes=MAX_BYTES)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise DocumentError(f"{url}: cannot be read: {error or type(error).__name__}") from None
-    return parse_source(bytes(data), name=url, media_type=response.headers.get("content-type", ""), lenient=lenient)
+    return bytes(data), response.headers.get("content-type", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What one document did, or would do: the entities created, updated and left as they are, in its order."""
+    """What one document did, or would do: the entities created, updated and left as they are, in its order.
+
+    ``findings`` are about what it changes; of what is all new they are looked for only if none is taken.
+    """
 
     source: SourceDocument
     target: Xid
     created: tuple[Xid, ...] = ()
     updated: tuple[Xid, ...] = ()
     unchanged: tuple[Xid, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.source.name}: {summary([self])}"
@@ -215,10 +238,10 @@ class Imported:
             "updated": [str(xid) for xid in self.updated],
             "unchanged": [str(xid) for xid in self.unchanged],
             "repairs": [
-                {"source": part.name, **asdict(repair)}
-                for part in self.source.parts or (self.source,)
-                for repair in part.repairs
+                {"source": file, **{name: value for name, value in asdict(repair).items() if name != "file"}}
+                for file, repair in self.source.repaired()
             ],
+            "findings": [finding.to_json() for finding in self.findings],
         }
 
 
@@ -231,27 +254,24 @@ def summary(rows: Iterable[Imported]) -> str:
     return "; ".join(parts) or "no entities"
 
 
-def import_source(registry: Registry, source: SourceDocument, *, ignore: Sequence[str], to: Xid | None) -> Imported:
+def import_source(
+    registry: Registry, source: SourceDocument, *, ignore: Sequence[str], to: Xid | None, strict: bool = False
+) -> Imported:
     """Bring ``source`` into ``registry``, in one request that has only what is new. Raises ``SignalbookError``."""
-    from signalbook.client.registry import aimed
-    from signalbook.documents import compare
-
-    upload = aimed(source.document, registry.modelsource, ignore, to)
-    collections = _collections(registry.model(), upload)
-    seen: dict[Xid, JSONObject] = {}
-
-    def find(xid: Xid) -> JSONObject | None:
-        found = registry.find(xid, deep=True, binary=False)
-        if found is not None:
-            seen[xid] = found
-        return found
-
-    work = compare(upload, find, collections)
-    sent = work.upload
-    if sent is not None and registry.patch(sent.target, sent.body, ignore=[*sent.ignore, *ignore]):
-        _settle(work, registry, seen, collections)
+    upload, work, seen = plan_import(registry, source.document, ignore, to)
+    sent, findings = work.upload, tuple[Finding, ...]()
+    if sent is not None:
+        ignored = [*sent.ignore, *ignore]
+        # To ask a server costs as much as to write: what is all new replaces nothing.
+        if strict or any(xid.kind in (Kind.RESOURCE, Kind.VERSION) for xid in work.changed):
+            readable, findings = registry.patch_reviewed(sent.target, sent.body, ignore=ignored, strict=strict)
+        else:
+            readable = registry.patch(sent.target, sent.body, ignore=ignored)
+        if readable:
+            _settle(work, registry, seen, upload)
     return Imported(
         source=source,
+        findings=findings,
         target=upload.target,
         created=tuple(work.created),
         updated=tuple(work.changed),
@@ -259,20 +279,38 @@ def import_source(registry: Registry, source: SourceDocument, *, ignore: Sequenc
     )
 
 
-def _settle(
-    work: ImportPlan, registry: Registry, seen: dict[Xid, JSONObject], collections: Callable[[Xid], Iterable[str]]
-) -> None:
+def plan_import(
+    registry: Registry, document: JSON, ignore: Sequence[str], to: Xid | None = None
+) -> tuple[Upload, ImportPlan, dict[Xid, JSONObject]]:
+    """``document`` as what to send, what of it is new, and the entities there are that it speaks of."""
+    from signalbook.client.registry import aimed
+    from signalbook.documents import compare
+
+    upload = aimed(document, registry.modelsource, ignore, to)
+    seen: dict[Xid, JSONObject] = {}
+
+    def find(xid: Xid) -> JSONObject | None:
+        found = registry.find(xid, deep=True)
+        if found is not None:
+            seen[xid] = found
+        return found
+
+    return upload, compare(upload, find, _collections(registry.model(), upload)), seen
+
+
+def _settle(work: ImportPlan, registry: Registry, seen: dict[Xid, JSONObject], upload: Upload) -> None:
     """What was sent and changed nothing, a default written out for instance, counts as unchanged."""
     from signalbook.documents import attributes
 
     if not work.changed:
         return
+    collections = _collections(registry.model(), upload)
     touched = [xid for xid in seen if any(_is_at(changed, xid) for changed in work.changed)]
     before: dict[Xid, JSONObject] = {}
     after: dict[Xid, JSONObject] = {}
     for xid in touched:
         before |= attributes(seen[xid], xid, collections)
-        after |= attributes(registry.find(xid, deep=True, binary=False) or {}, xid, collections)
+        after |= attributes(registry.find(xid, deep=True) or {}, xid, collections)
     same = {xid for xid in work.changed if xid != ROOT and before.get(xid) == after.get(xid)}
     work.changed = [xid for xid in work.changed if xid not in same]
     work.unchanged += sorted(same)

@@ -113,7 +113,8 @@ def check(
     """Check whether messages may be sent: each matches a definition, and its payload conforms.
 
     FILE has events as JSON, or messages as message build writes them, one a line or alone; - is standard input. The
-    exit code is 0 if all may be sent, else 1.
+    exit code is 0 if all may be sent, else 1. Definitions that cannot be used, such as those whose basemessage is not
+    there, are named: no message fits them.
     """
     from signalbook.cli.producing import KnownDefinitions, messages_in
     from signalbook.messages import validate_outbound
@@ -126,11 +127,15 @@ def check(
         for place, found in messages_in(name, read_file(name)):
             checked += 1
             refused += [(place, refusal) for refusal in validate_outbound(found, known.contract, target)]
+    unusable = known.contract.broken
     if as_json:
         rows = [{"source": place, **_refusal_json(refusal)} for place, refusal in refused]
-        typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows}))
+        faults = {xid: [finding.to_json() for finding in findings] for xid, findings in unusable.items()}
+        typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows, "unusable": faults}))
     else:
         _show(checked, refused)
+        for xid, findings in unusable.items():
+            typer.echo(plain(f"{xid} cannot be used: {'; '.join(map(str, findings))}"), err=True)
     if refused:
         raise typer.Exit(1)
 

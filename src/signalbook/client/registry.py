@@ -49,6 +49,14 @@ class Refusal(SignalbookError):
         self.faults = tuple(faults)
 
 
+def refuse_doubts(verdict: Verdict) -> None:
+    """Raise ``Refusal`` if there are findings that a strict write does not take."""
+    if verdict.doubtful:
+        faults = [finding for finding in verdict.findings if finding.severity != "info"]
+        listed = "".join(f"\n  {finding}" for finding in faults)
+        raise Refusal(f"a strict import takes no findings, and there are {len(faults)}:{listed}", faults=faults)
+
+
 def mark_of(events: Sequence[JSONObject], position: int) -> str:
     """What distinguishes the event at ``position`` from any other at that place; ``""`` if it is missing."""
     found = next((event for event in reversed(events) if event.get("id") == str(position)), None)
@@ -139,6 +147,11 @@ class Registry(ReadableRegistry, Protocol):
         Epochs in it are not compared; ``ignore`` names more to leave out. Raises ``Refusal``.
         """
 
+    def patch_reviewed(
+        self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
+    ) -> tuple[bool, tuple[Finding, ...]]:
+        """As ``patch``, with the findings about what is written; if ``strict``, nothing is where there are any."""
+
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         """Store a document as the next Version of a Resource, which is returned; ``contenttype`` is an attribute.
 
@@ -164,8 +177,8 @@ class Registry(ReadableRegistry, Protocol):
 class WriteChecks(Protocol):
     """What would become of writes. What is accepted may count for what is asked next."""
 
-    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-        """What would become of an import of ``document``. Raises ``DocumentError``."""
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> Verdict:
+        """What would become of a ``Registry.patch``."""
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
         """What would become of a document of a ``format`` as the next Version of the Resource ``xid``.

@@ -19,10 +19,11 @@ from signalbook.client.registry import (
     TooLarge,
     WriteChecks,
     mark_of,
+    refuse_doubts,
 )
 from signalbook.client.responses import BadResponse, ClientError, Events, NotFound, Refused, Unreachable
 from signalbook.client.transport import ReadFlags
-from signalbook.values import JSON, JSONObject
+from signalbook.values import Finding, JSONObject
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -98,6 +99,20 @@ class RemoteRegistry:
         except Refused as error:
             raise _refusal(error) from None
         return True
+
+    def patch_reviewed(
+        self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
+    ) -> tuple[bool, tuple[Finding, ...]]:
+        """As the protocol says. The server is asked first: responses to writes tell no findings."""
+        try:
+            verdict = self._client.check("PATCH", target, body, ignore=["epoch", *ignore])
+        except NotFound:
+            if strict:
+                raise Refusal("this server does not check writes (/check), which a strict import needs") from None
+            verdict = Verdict()
+        if strict and verdict.accepted:
+            refuse_doubts(verdict)
+        return self.patch(target, body, ignore=ignore), verdict.findings
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         own = {name: value for name, value in attributes.items() if name != "contenttype"}
@@ -196,8 +211,8 @@ class RemoteChecks:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-        return self._client.check_document(document, ignore=ignore)
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> Verdict:
+        return self._client.check("PATCH", target, body, ignore=["epoch", *ignore])
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
         attributes = {"format": format}

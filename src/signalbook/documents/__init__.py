@@ -14,6 +14,7 @@ from signalbook.documents.importing import (
 from signalbook.documents.jsonrepair import repair_json
 from signalbook.documents.reading import (
     MAX_BYTES,
+    NAMED,
     SUFFIXES,
     check_size,
     files_of,
@@ -26,6 +27,7 @@ from signalbook.documents.writing import FolderFile, files_for, indent, place, w
 
 __all__ = [
     "MAX_BYTES",
+    "NAMED",
     "SUFFIXES",
     "DocumentError",
     "FolderFile",

@@ -5,12 +5,13 @@ PATCH touches every entity it names, and new epochs and events report it, so tha
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from signalbook.documents.errors import DocumentError
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
 from signalbook.xid import ROOT, Kind, Xid, XidError
 
 _MODEL_KEYS: Final = frozenset({"$schema", "attributes", "description", "documentation", "groups", "icon", "labels"})
@@ -167,8 +168,8 @@ class ImportPlan:
 def compare(upload: Upload, find: Find, collections: Collections) -> ImportPlan:
     """What ``upload`` has to say that is new.
 
-    ``find`` gives an entity in document view with all beneath it, None where there is none (of the Registry its own
-    attributes are enough); ``collections`` the names of the collections an entity has by the model.
+    ``find`` gives an entity in document view with all beneath it, documents as base64, None where there is none (of the
+    Registry its own attributes are enough); ``collections`` the names of the collections an entity has by the model.
     """
     comparison = _Comparison(find, collections)
     target = upload.target
@@ -203,7 +204,8 @@ class _Comparison:
         plurals = tuple(self._collections(xid))
         there = _own_attributes(_effective(given, current), xid, plurals)
         wanted = _own_attributes(given, xid, plurals)
-        news: JSONObject = {name: given[name] for name in wanted if name != "meta" and wanted[name] != there.get(name)}
+        changed = (name for name in wanted if name != "meta" and not _is_there(name, wanted, there))
+        news: JSONObject = {name: given[name] for name in changed}
         # Attributes that only the registry has stay, in PATCH: they are no difference.
         if "meta" in wanted and _meta_differs(wanted["meta"], there.get("meta")):
             news["meta"] = given["meta"]
@@ -237,6 +239,20 @@ class _Comparison:
             for name, body in members.items() if isinstance(members, dict) else ():
                 if isinstance(body, dict):
                     self._created(xid / plural / name, body)
+
+
+def _is_there(name: str, wanted: JSONObject, there: JSONObject) -> bool:
+    """Whether an attribute has the value that is wanted; JSON says the same in any spelling, base64 in one."""
+    stored = there.get(f"{name}base64")
+    if name in there or not isinstance(stored, str):
+        return bool(wanted[name] == there.get(name))
+    content = base64.b64decode(stored)
+    if isinstance(wanted[name], str) and content == wanted[name].encode("utf-8"):
+        return True
+    try:
+        return bool(parse_json(content) == wanted[name])
+    except JSONError:
+        return False
 
 
 def _effective(given: JSONObject, current: JSONObject) -> JSONObject:

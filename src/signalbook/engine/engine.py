@@ -22,14 +22,24 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, apply_tree, changes_of, coalesce
+from signalbook.engine.write.apply import (
+    Action,
+    Change,
+    Entity,
+    WriteResult,
+    apply_tree,
+    changes_of,
+    check_uris,
+    coalesce,
+)
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
 from signalbook.engine.write.decide import CommandDecision
-from signalbook.engine.write.domainrules import DOMAIN_RULES, MAX_FINDINGS, check_domain_rules, domain_refusal
+from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import Context, Documents, IdClash, Stored, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
+from signalbook.formats.compatibility import RULES
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
@@ -38,6 +48,12 @@ from signalbook.xid import ROOT, Xid, XidError, check_id
 
 PRUNED_AT_ONCE: Final = 1000
 """Changes removed in one transaction: writers wait for its end."""
+_STRICTNESS: Final = ("off", "warn", "reject")
+_CHOICES: Final = {
+    "domain_rules": _STRICTNESS,
+    "incompatible_changes": _STRICTNESS,
+    "default_compatibility": ("", *RULES),
+}
 
 
 class HistoryPruned(SignalbookError):
@@ -87,11 +103,9 @@ class Engine:
     """
 
     def __init__(self, store: Store, *, settings: Settings) -> None:
-        if settings.domain_rules not in DOMAIN_RULES:
-            wanted = ", ".join(DOMAIN_RULES)
-            raise SettingError(f"domain_rules is one of {wanted}, not {settings.domain_rules!r}")
+        check_choices(settings)
         self._store = store
-        self._rules = settings.domain_rules
+        self._settings = settings
         self._cache = ConfigurationCache()
         self._listeners: tuple[Callable[[], None], ...] = ()
         with store.read() as transaction:
@@ -125,7 +139,7 @@ class Engine:
         Raises ``StorageBusy`` when other writers do not give way in time.
         """
         with self._store.write() as transaction:
-            session = Session(transaction, self._cache.read(transaction.settings), rules=self._rules, admin=admin)
+            session = Session(transaction, self._cache.read(transaction.settings), settings=self._settings, admin=admin)
             yield session
             session.finish()
         self._committed()
@@ -137,7 +151,7 @@ class Engine:
         Raises ``StorageBusy`` as ``writing`` does.
         """
         with self._store.write() as transaction:
-            yield Batch(transaction, self._cache.read(transaction.settings), rules=self._rules)
+            yield Batch(transaction, self._cache.read(transaction.settings), settings=self._settings)
         self._committed()
 
     @contextmanager
@@ -195,16 +209,16 @@ class Engine:
 class Batch:
     """Sessions one after the other, each all or nothing by itself and seeing what those before it did."""
 
-    def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, rules: str) -> None:
+    def __init__(self, transaction: WriteTransaction, configuration: Configuration, *, settings: Settings) -> None:
         self._transaction = transaction
         self._configuration = configuration
-        self._rules = rules
+        self._settings = settings
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
         """The next session; as ``Engine.writing``, but for the commit."""
         with self._transaction.savepoint():
-            session = Session(self._transaction, self._configuration, rules=self._rules)
+            session = Session(self._transaction, self._configuration, settings=self._settings)
             yield session
             session.finish()
         # Not by way of the cache: what it holds is committed.
@@ -214,7 +228,7 @@ class Batch:
     def trying(self, compatibility: str | None = None) -> Iterator[Session]:
         """A session of which nothing stays; ``compatibility`` as in ``Context``."""
         with suppress(_Undone), self._transaction.savepoint():
-            yield Session(self._transaction, self._configuration, rules=self._rules, compatibility=compatibility)
+            yield Session(self._transaction, self._configuration, settings=self._settings, compatibility=compatibility)
             raise _Undone
 
 
@@ -226,7 +240,8 @@ class Session:
     """Commands in one transaction, each seeing what those before it did. ``correlationid`` names the interaction.
 
     ``transaction`` is that of the store, for what else is to be written with the registry or not at all.
-    ``rules`` is the setting ``domain_rules``; ``admin`` and ``compatibility`` are as in ``Context``.
+    ``settings`` say what is asked of writes beyond the specification; ``admin`` and ``compatibility`` are as in
+    ``Context``.
     """
 
     def __init__(
@@ -234,13 +249,13 @@ class Session:
         transaction: WriteTransaction,
         configuration: Configuration,
         *,
-        rules: str,
+        settings: Settings,
         admin: bool = False,
         compatibility: str | None = None,
     ) -> None:
         self.transaction = transaction
         self._writer = transaction.entities
-        self._rules = rules
+        self._settings = settings
         self._admin = admin
         self._changes: list[Change] = []
         self.now: datetime = values.now()
@@ -305,13 +320,19 @@ class Session:
             intent = read_intent(command, context.model)
             tree = loader.load(command, intent)
             result = loader.complete(CommandDecision(command, tree, context).add(intent))
-            if self._rules != "off":
-                findings = loader.complete(check_domain_rules(tree, context))
-                error = domain_refusal(findings) if self._rules == "reject" else None
-                if error is not None:
-                    raise error
-                result = replace(result, findings=findings) if findings else result
-        return self._store(result, tree, context.documents, configured)
+            # What matters least comes last, where it may be cut off.
+            found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
+            result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
+        return self._store(result, tree, context.documents, configured, command.base_url)
+
+    def _domain_findings(self, tree: WorkingTree, context: Context, loader: WriteLoader) -> tuple[Finding, ...]:
+        if self._settings.domain_rules == "off":
+            return ()
+        findings = loader.complete(check_domain_rules(tree, context))
+        error = domain_refusal(findings) if self._settings.domain_rules == "reject" else None
+        if error is not None:
+            raise error
+        return findings
 
     def _context(self, flags: Flags, target: Xid, base_url: str = "") -> Context:
         """What a command is decided by under the present configuration."""
@@ -324,19 +345,22 @@ class Session:
             stored=Stored(base_url),
             admin=self._admin,
             compatibility=self._compatibility,
+            incompatible_changes=self._settings.incompatible_changes,
+            default_compatibility=self._settings.default_compatibility,
         )
 
     def _store(
-        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change]
+        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change], root: str = ""
     ) -> WriteResult:
         try:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
+        check_uris(tree, self._writer, root)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
-        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, names)))
+        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, self.now, names)))
 
     def _configure(self, command: ConfigCommand) -> WriteResult:
         if command.method not in CONFIG_METHODS.get(command.name, ()):
@@ -351,6 +375,19 @@ class Session:
         tree.registry.touch(self.now)
         fill_defaults(tree.registry, self.configuration.model.attributes, self.now)
         return self._store(WriteResult(target=ROOT), tree, Documents(), changed)
+
+
+def _is_information(finding: Finding) -> bool:
+    return finding.severity == "info"
+
+
+def check_choices(settings: Settings) -> None:
+    """Raise ``SettingError`` for a setting about writes that is none of its choices."""
+    for name, choices in _CHOICES.items():
+        value = getattr(settings, name)
+        if value not in choices:
+            listed = ", ".join(choice for choice in choices if choice)
+            raise SettingError(f"{name} is {'empty or ' if '' in choices else ''}one of {listed}, not {value!r}")
 
 
 def model_source(name: str) -> JSONObject:

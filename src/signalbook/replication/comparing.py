@@ -55,8 +55,15 @@ class Types:
 
     def takes(self, xid: Xid, name: str) -> bool:
         """Whether Versions of the Resource ``xid`` may have an attribute ``name``."""
-        resource = self._groups.get(xid.group_type, {}).get("resources", {}).get(xid.resource_type, {})
-        return bool({name, "*"} & (resource.get("attributes") or {}).keys())
+        return bool({name, "*"} & (self._resource(xid).get("attributes") or {}).keys())
+
+    def has_rule(self, xid: Xid) -> bool:
+        """Whether the Resource ``xid`` may have a rule of compatibility."""
+        return "compatibility" in (self._resource(xid).get("metaattributes") or {})
+
+    def _resource(self, xid: Xid) -> JSONObject:
+        found: JSONObject = self._groups.get(xid.group_type, {}).get("resources", {}).get(xid.resource_type, {})
+        return found
 
 
 def group_attributes(shown: JSONObject, xid: Xid, types: Types) -> JSONObject:

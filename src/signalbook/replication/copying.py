@@ -315,6 +315,7 @@ class Copy:
             settled=settled,
             held=theirs is not None and not self._is_owned(there, theirs),
             named=self._there.takes(there, "globaluri") and self._there.takes(there, "authority"),
+            ruled=self._there.has_rule(there),
         )
 
     def _pairs(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Final, Unpack
 
 from signalbook.client import Events, ReadFlags
@@ -16,8 +17,8 @@ from signalbook.client.registry import (
     Registry,
     TooLarge,
     WriteChecks,
-    aimed,
     mark_of,
+    refuse_doubts,
 )
 from signalbook.engine.config.capabilities import resolve_ignore
 from signalbook.engine.config.configuration import MODELSOURCE
@@ -30,7 +31,7 @@ from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.events.dialects import cloudevent
-from signalbook.values import JSON, JSONObject
+from signalbook.values import Finding, JSONObject
 from signalbook.verdict import Verdict
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -118,14 +119,21 @@ class LocalRegistry:
             yield from view.pieces(target, options)
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
-
-        def command(session: Session) -> Command:
-            # Its own copies are compared by content: epochs never count, whatever flags the capabilities offer.
-            names = resolve_ignore(session.view.capabilities, ["epoch", *ignore], target) if ignore else {"epoch"}
-            return Command(method=Method.PATCH, target=target, body=body, flags=Flags(ignore=frozenset(names)))
-
-        self._write(command)
+        self._write(partial(_patch, target, body, ignore))
         return True
+
+    def patch_reviewed(
+        self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
+    ) -> tuple[bool, tuple[Finding, ...]]:
+        findings: list[Finding] = []
+
+        def review(result: WriteResult, session: Session) -> None:
+            findings.extend((*result.findings, *session.doubts))
+            if strict:
+                refuse_doubts(Verdict(findings=tuple(findings)))
+
+        self._write(partial(_patch, target, body, ignore), review)
+        return True, tuple(findings)
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         own = {name: value for name, value in attributes.items() if name != "contenttype"}
@@ -202,12 +210,18 @@ class LocalRegistry:
             with self._engine.reading() as view:
                 yield view
 
-    def _write(self, command: Callable[[Session], Command | ConfigCommand]) -> WriteResult:
+    def _write(
+        self,
+        command: Callable[[Session], Command | ConfigCommand],
+        review: Callable[[WriteResult, Session], None] = lambda _, __: None,
+    ) -> WriteResult:
+        """Do ``command``; nothing of it stays if ``review`` raises."""
+        bound = self._engine.writing(admin=self._admin) if self._session is None else nullcontext(self._session)
         try:
-            if self._session is not None:
-                return self._session.execute(command(self._session))
-            with self._engine.writing(admin=self._admin) as session:
-                return session.execute(command(session))
+            with bound as session:
+                result = session.execute(command(session))
+                review(result, session)
+                return result
         except RegistryError as error:
             raise Refusal(str(error), subject=error.subject, faults=error.faults) from None
 
@@ -228,14 +242,8 @@ class LocalChecks:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
 
-    def document(self, document: JSON, ignore: Sequence[str]) -> Verdict:
-
-        def command(session: Session) -> Command:
-            upload = aimed(document, session.view.modelsource, ignore)
-            names = resolve_ignore(session.view.capabilities, [*upload.ignore, *ignore], upload.target)
-            return Command(method=Method.PATCH, target=upload.target, body=upload.body, flags=Flags(ignore=names))
-
-        return self._ask(command, None)
+    def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> Verdict:
+        return self._ask(partial(_patch, target, body, ignore), None)
 
     def version(self, xid: Xid, content: bytes, format: str, compatibility: str | None) -> Verdict:
         document = DocumentBody(content=content, attributes={"format": format})
@@ -258,6 +266,12 @@ class LocalChecks:
                 return Verdict(changes=changes, findings=(*result.findings, *session.doubts))
         except RegistryError as error:
             return Verdict.refused(error)
+
+
+def _patch(target: Xid, body: JSONObject, ignore: Sequence[str], session: Session) -> Command:
+    # Its own copies are compared by content: epochs never count, whatever flags the capabilities offer.
+    names = resolve_ignore(session.view.capabilities, ["epoch", *ignore], target) if ignore else {"epoch"}
+    return Command(method=Method.PATCH, target=target, body=body, flags=Flags(ignore=frozenset(names)))
 
 
 def _require_types(view: View, xid: Xid) -> None:

@@ -25,7 +25,8 @@ Pair = tuple[str, JSONObject | None, JSONObject | None]
 class Merge:
     """One Resource, ``source`` and ``target``, None where it is not. ``held``: it is not the source's to change.
 
-    ``named`` says that the target's model lets Versions tell their URIs. After the ``parts`` have been taken, ``gone``
+    ``named`` says that the target's model lets Versions tell their URIs, ``ruled`` that Resources may have a rule of
+    compatibility. After the ``parts`` have been taken, ``gone``
     are Versions to delete, and ``again`` says that ancestors had to be left out that were not there yet, which happens
     unless it is ``settled`` that they are.
     """
@@ -39,6 +40,7 @@ class Merge:
     singular: str
     held: bool
     named: bool
+    ruled: bool
     settled: bool = False
     gone: list[str] = field(default_factory=list)
     again: bool = False
@@ -146,6 +148,9 @@ class Merge:
     def _part(self, versions: JSONObject, meta: JSONObject, outcomes: Sequence[CopyOutcome]) -> Part:
         counted = [(outcome, Kind.VERSION, outcomes.count(outcome)) for outcome in dict.fromkeys(outcomes)]
         whole = CopyOutcome.CREATED if self.target is None else CopyOutcome.UPDATED
+        # A copy has the rule that the source has, or none: the target's default is for schemas of its own.
+        if self.target is None and self.ruled:
+            meta = {"compatibility": None, **meta}
         body = {**({"meta": meta} if meta else {}), **({"versions": versions} if versions else {})}
         return Part(xid=self.there, source=self.xid, body=body, outcomes=((whole, Kind.RESOURCE, 1), *counted))
 

@@ -72,7 +72,7 @@ def test_patch_keeps_the_rest(registry: Registry) -> None:
         ({"flags": ["nope"]}, "capability_value", {"field": "flags", "value": "nope"}),
         ({"flags": "doc"}, "capability_value", {"field": "flags"}),
         ({"pagination": 1}, "capability_value", {"field": "pagination", "value": "1", "list": "false, true"}),
-        ({"shortself": True}, "capability_value", {"field": "shortself", "value": "True", "list": "false"}),
+        ({"shortself": "on"}, "capability_value", {"field": "shortself", "value": "on", "list": "false, true"}),
         ({"specversions": ["0.5"]}, "capability_value", {"field": "specversions"}),
         ({"specversions": []}, "capability_missing_value", {"name": "specversions", "value": "1.0-rc4"}),
         ({"versionmodes": ["semver"]}, "capability_missing_value", {"name": "versionmodes", "value": "manual"}),

@@ -41,6 +41,7 @@ def filled(registry: Registry) -> Registry:
     versions = {f"v{n}": {"file": "x" * n * 100, "name": f"N{n}"} for n in range(5)}
     files: dict[str, Any] = {f"f{n}": {"versions": dict(list(versions.items())[: n % 5 + 1])} for n in range(12)}
     xrefs = {"x": {"meta": {"xref": "/dirs/d1/files/f4"}}, "dangling": {"meta": {"xref": "/dirs/d1/files/none"}}}
+    registry.configure("capabilities", {"shortself": True}, "PATCH")
     registry.put("/dirs/d1", {"files": files})
     registry.put("/dirs/d2", {"files": {**files, **xrefs}})
     registry.put("/dirs/empty", {"name": "nothing in it"})

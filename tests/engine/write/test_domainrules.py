@@ -74,6 +74,58 @@ def test_off(made: Made) -> None:
     assert made("off").put(f"{G}/messages/a", BROKEN).findings == ()
 
 
+SCHEMA_XID = "/schemagroups/s/schemas/x"
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [
+        ({"envelope": "CloudEvents"}, "envelope"),  # F-5
+        ({"envelope": ""}, "envelope"),
+        ({"protocol": ""}, "protocol"),  # F-6
+        ({"protocol": "MQTT", "protocoloptions": {}}, "protocol"),
+        ({"envelope": "CloudEvents/1.0"}, "envelopemetadata"),  # F-9
+        ({"protocol": "HTTP"}, "protocoloptions"),
+        ({"dataschemaformat": ""}, "dataschemaformat"),  # F-10
+        ({"dataschemaformat": "Avro"}, "dataschemaformat"),
+        ({"dataschemaxid": f"{SCHEMA_XID}/versions/9"}, "dataschemaxid"),  # F-13
+        ({"dataschemaxid": "/schemagroups/s"}, "dataschemaxid"),
+        ({"dataschemaxid": f"{G}/messages/m"}, "dataschemaxid"),
+        ({"datacontenttype": "json"}, "datacontenttype"),  # F-14
+        ({**EVENT, "envelopemetadata": {"x": {"description": ""}}}, "envelopemetadata.x.description"),  # F-23
+        ({"protocol": "HTTP", "protocoloptions": {"headers": [{"name": "a b"}]}}, "protocoloptions.headers[0].name"),
+    ],
+)
+def test_what_is_refused_is_what_checks_find(made: Made, body: JSONObject, path: str) -> None:
+    """F-5, F-6, F-9, F-10, F-13, F-14, F-23: one set of rules, which names the attribute."""
+    place = f"{G}/messages/m/versions/1#{path}"
+    registry = made("reject")
+    registry.put(SCHEMA_XID, {"format": "JsonSchema/draft-07", "schema": {}})
+    assert registry.put(f"{G}/messages/ok", {"dataschemaxid": SCHEMA_XID}).findings == ()
+    error = registry.refused("PUT", f"{G}/messages/m", body)
+    assert place in [fault.path for fault in error.faults]
+    found = made("warn").put(f"{G}/messages/m", body).findings
+    assert [each for each in found if each.severity == "error"] == list(error.faults)
+
+
+def test_groups_name_envelope_and_protocol(made: Made) -> None:
+    """F-5, F-6; an endpoint may leave the version of its envelope open (H-6)."""
+    registry = made("reject")
+    for body in ({"envelope": ""}, {"envelope": "CloudEvents"}, {"protocol": "MQTT"}, {"protocol": ""}):
+        assert told(registry.refused("PUT", G, body).faults)[0][0] == f"{G}#{next(iter(body))}"
+    registry.put(G, {"envelope": "CloudEvents/1.0", "protocol": "MQTT/5.0"})
+    registry.put(E, {"usage": ["producer"], "envelope": "CloudEvents"})
+    headers = {"headers": [{"name": "X-A", "value": "1"}, {"name": "", "value": "1"}]}
+    error = registry.refused("PATCH", E, {"protocol": "HTTP", "protocoloptions": headers})
+    assert told(error.faults) == [(f"{E}#protocoloptions.headers[1].name", "value")]
+
+
+def test_what_a_missing_base_may_have(made: Made) -> None:
+    """F-9, F-17: of a definition that derives from one elsewhere nobody knows what it lacks."""
+    found = made("reject").put(f"{G}/messages/m", {"basemessage": "https://x.example/m", "envelope": "CloudEvents/1.0"})
+    assert {each.severity for each in found.findings} == {"warning"}
+
+
 def test_no_such_setting(made: Made) -> None:
     with pytest.raises(SettingError, match="off, warn, reject"):
         made("maybe")
@@ -129,6 +181,29 @@ def test_base_messages(made: Made) -> None:
         f"{G}/messages/d", {**EVENT, "basemessage": "https://x.example/messagegroups/g/messages/a"}
     )
     assert [finding.rule for finding in elsewhere.findings] == ["basemessage_unresolved"]
+
+
+def test_base_messages_that_are_versions(made: Made) -> None:
+    """F-15, F-16: pinned ones, those that a cross reference shows, chains and circles through them."""
+    registry = made("warn")
+    base, shown = f"{G}/messages/base", "/messagegroups/h/messages/shown"
+    late = {**EVENT, "basemessage": f"{base}/versions/1"}
+    meta = {"defaultversionid": "2", "defaultversionsticky": True}
+    registry.put(base, {"meta": meta, "versions": {"1": EVENT, "2": late}})
+
+    def found(xid: str, reference: str) -> list[str]:
+        return [finding.rule for finding in registry.put(xid, {**EVENT, "basemessage": reference}).findings]
+
+    registry.put(shown, {"meta": {"xref": base}})
+    for xid in (base, shown):
+        assert found(f"{G}/messages/m", f"{xid}/versions/1") == found(f"{G}/messages/m", f"{xid}/versions/2") == []
+        assert found(f"{G}/messages/m", f"{xid}/versions/9") == ["basemessage_unresolved"]
+    # a Version that is not the default one may derive from that one
+    assert found(f"{base}/versions/0", base) == []
+    assert found(f"{base}/versions/1", base) == ["basemessage_cycle"]
+    together = registry.put("/messagegroups/h", {"messages": {
+        "shown": {"meta": {"xref": base}}, "m": {**EVENT, "basemessage": f"{shown}/versions/0"}}})  # fmt: skip
+    assert "basemessage_unresolved" not in {finding.rule for finding in together.findings}
 
 
 def test_schemas_of_messages(made: Made) -> None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.engine.conftest import Registry, model_of
 
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import load, validation
+from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.validation import other_schemas, pending
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
-from signalbook.settings import Settings
+from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import Row, Store
-from signalbook.values import JSON, JSONObject, now
+from signalbook.values import JSON, JSONObject, dump_json, now
 from signalbook.xid import Xid
 
 if TYPE_CHECKING:
@@ -59,11 +60,13 @@ def test_violation(checked: Registry) -> None:
 
 
 def test_schema_in_a_string(checked: Registry) -> None:
-    """R248: inline text without a content type is a JSON string; the schema is what the string says."""
-    checked.put(F1, {"format": DRAFT7, "file": '{"type": "object"}'})
-    assert checked.content(V1).startswith(b'"')
-    assert outcome(checked) == {"formatvalidated": True}
-    assert checked.refused("PUT", F1, {"format": DRAFT7, "file": '{"type": "nonsense"}'}).code == "format_violation"
+    """R248: inline text is the document, or a JSON string if it is said to be JSON; the schema is what it says."""
+    for sent in ({}, {"contenttype": "application/json"}):
+        checked.put(F1, {"format": DRAFT7, "file": '{"type": "object"}', **sent})
+        assert checked.content(V1).startswith(b'"') == bool(sent)
+        assert outcome(checked) == {"formatvalidated": True}
+        wrong = {"format": DRAFT7, "file": '{"type": "nonsense"}', **sent}
+        assert checked.refused("PUT", F1, wrong).code == "format_violation"
     assert checked.refused("PUT", F1, {"format": DRAFT7, "filebase64": "ImE="}).code == "format_violation"
 
 
@@ -393,6 +396,140 @@ def test_rules_switched_off(comparing: Registry) -> None:
     assert outcomes(comparing) == [False]
     comparing.patch(f"{F1}/meta", {"compatibility": "BACKWARD"})
     assert outcomes(comparing) == [True]
+
+
+def told(result: WriteResult) -> list[tuple[str, str, str]]:
+    return [(found.path, found.rule, found.severity) for found in result.findings]
+
+
+def held_to(store: Store, **asked: Any) -> Registry:
+    """A registry of files that are checked, with these settings."""
+    found = Registry(Engine(store, settings=Settings(model="empty", registry_id="test", **asked)), store)
+    found.configure("modelsource", model_of(validateformat=True, validatecompatibility=True))
+    return found
+
+
+def test_a_document_in_the_place_of_another_is_compared(comparing: Registry) -> None:
+    """Issue 11, 5.1: what would be refused as the next Version does not pass in silence as the same one."""
+    versions(comparing, PLAIN, rule="backward")
+    (path, rule, severity) = (f"{V1}#R.c", "default_missing", "warning")
+    result = comparing.put(V1, {"file": DEMANDING, "format": AVRO})
+    assert told(result) == [(path, rule, severity)]
+    assert "the rule backward" in result.findings[0].message
+    assert told(comparing.patch(F1, {"file": PLAIN})) == []
+    result = comparing.patch("/dirs/d1", {"files": {"f1": {"versions": {"1": {"file": DEMANDING}}}}})
+    assert told(result) == [(path, rule, severity)]
+    assert told(comparing.patch(F1, {"name": "n"})) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", V1, {"file": DEMANDING, "format": AVRO}),
+        ("PATCH", F1, {"file": DEMANDING}),
+        ("POST", f"{F1}/versions", {"1": {"file": DEMANDING, "format": AVRO}}),
+        ("PATCH", "/", {"dirs": {"d1": {"files": {"f1": {"versions": {"1": {"file": DEMANDING}}}}}}}),
+        ("POST", "/dirs", {"d1": {"files": {"f1": {"file": DEMANDING, "format": AVRO}}}}),
+    ],
+)
+def test_incompatible_changes_are_refused(store: Store, method: str, path: str, body: JSONObject) -> None:
+    registry = held_to(store, incompatible_changes="reject")
+    versions(registry, PLAIN, rule="backward")
+    error = registry.refused(method, path, body)
+    assert (error.code, error.subject, error.arguments) == ("compatibility_violation", F1, {"compat": "backward"})
+    assert [(fault.path, fault.rule) for fault in error.faults] == [(f"{V1}#R.c", "default_missing")]
+    assert registry.put(V1, {"file": OPTIONAL, "format": AVRO}).findings == ()
+
+
+def test_documents_are_refused_in_document_form_too(store: Store) -> None:
+    registry = held_to(store, incompatible_changes="reject")
+    versions(registry, PLAIN, rule="full_transitive")
+    with pytest.raises(RegistryError, match="compatibility rule"):
+        registry.put_document(V1, dump_json(LONG), "application/json", format=AVRO)
+
+
+def test_no_way_round_a_refusal(store: Store) -> None:
+    """What cannot be compared any more would be replaced by anything next time."""
+    registry = held_to(store, incompatible_changes="reject")
+    versions(registry, PLAIN, rule="backward")
+    for body in ({"file": PLAIN, "format": None}, {"fileurl": "https://x.example/s", "file": None, "format": AVRO}):
+        assert registry.refused("PATCH", V1, body).code == "compatibility_unknown"
+
+
+def test_what_cannot_be_compared_any_more_is_said(comparing: Registry) -> None:
+    versions(comparing, PLAIN, rule="backward")
+    assert told(comparing.patch(V1, {"format": None})) == [(V1, "not_compared", "warning")]
+
+
+def test_incompatible_changes_are_nobodys_business(store: Store) -> None:
+    registry = held_to(store, incompatible_changes="off")
+    versions(registry, PLAIN, rule="backward")
+    assert told(registry.put(V1, {"file": DEMANDING, "format": AVRO})) == []
+
+
+def test_nothing_compared_without_a_rule(comparing: Registry) -> None:
+    """Said once for a Resource, of new Versions and of new documents; of a first Version there is nothing to say."""
+    versions(comparing, PLAIN)
+    meta = (f"{F1}/meta#compatibility", "not_compared", "info")
+    assert told(comparing.patch(F1, {"name": "n"})) == []
+    assert told(comparing.put(V1, {"file": DEMANDING, "format": AVRO})) == [meta]
+    more = {name: {"file": PLAIN, "format": AVRO} for name in ("2", "3")}
+    assert told(comparing.post(f"{F1}/versions", more)) == [meta]
+    assert told(comparing.put("/dirs/d1/files/f2", {"file": PLAIN, "format": AVRO})) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ({"file": PLAIN, "format": AVRO}, "backward"),
+        ({"file": PLAIN, "format": AVRO, "meta": {"compatibility": "full"}}, "full"),
+        ({"file": PLAIN, "format": AVRO, "meta": {"compatibility": None}}, None),
+        ({"file": PLAIN, "format": AVRO, "meta": {"labels": {"a": "b"}}}, "backward"),
+        ({"versions": {"1": {"file": PLAIN, "format": AVRO}, "2": {"file": OPTIONAL, "format": AVRO}}}, "backward"),
+        ({"file": PLAIN, "format": "Nope/1"}, None),
+        ({"file": PLAIN}, None),
+    ],
+)
+def test_default_rule_of_new_schemas(store: Store, body: JSONObject, rule: str | None) -> None:
+    """Issue 11, 5.3: for those that state none, and whose format can be compared; it is stored in their meta."""
+    registry = held_to(store, default_compatibility="backward")
+    registry.put(F1, body)
+    assert registry.row(F1).attributes.get("compatibility") == rule
+
+
+def test_default_rule_is_for_new_schemas_only(store: Store) -> None:
+    registry = held_to(store, default_compatibility="backward")
+    registry.put(F1, {"file": PLAIN, "format": AVRO})
+    assert registry.refused("POST", F1, {"file": DEMANDING, "format": AVRO}).code == "compatibility_violation"
+    registry.patch(f"{F1}/meta", {"compatibility": None})
+    registry.post(F1, {"file": DEMANDING, "format": AVRO})
+    assert "compatibility" not in registry.row(F1).attributes
+
+
+def test_default_rule_and_the_model(store: Store) -> None:
+    """The model's default comes first; a type whose model asks for no comparison gets no rule."""
+    registry = held_to(store, default_compatibility="backward")
+    rule = {"compatibility": {"type": "string", "required": True, "default": "full"}}
+    registry.configure("modelsource", model_of(validateformat=True, validatecompatibility=True, metaattributes=rule))
+    registry.put(F1, {"file": PLAIN, "format": AVRO})
+    assert registry.row(F1).attributes["compatibility"] == "full"
+    registry.delete(F1)
+    registry.configure("modelsource", model_of())
+    registry.put(F1, {"file": PLAIN, "format": AVRO})
+    assert "compatibility" not in registry.row(F1).attributes
+
+
+def test_default_rule_that_the_capabilities_do_not_have(store: Store) -> None:
+    registry = held_to(store, default_compatibility="backward")
+    registry.configure("capabilities", {"compatibilities": {"Avro/*": ["full"]}}, "PATCH")
+    registry.put(F1, {"file": PLAIN, "format": AVRO})
+    assert "compatibility" not in registry.row(F1).attributes
+
+
+@pytest.mark.parametrize("name", ["incompatible_changes", "default_compatibility"])
+def test_settings_that_are_no_choice(store: Store, name: str) -> None:
+    with pytest.raises(SettingError, match=f"{name} is .*one of .*, not 'none'"):
+        held_to(store, **{name: "none"})
 
 
 def test_strict(make: Make) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.messages.definitions.lint import lint, lint_member, lint_together
+from signalbook.messages.definitions.lint import lint, lint_member, lint_selectors, lint_together
 
 EVENT = {"envelope": "CloudEvents/1.0", "envelopemetadata": {}}
 
@@ -17,15 +17,31 @@ def event(**metadata: Any) -> dict[str, Any]:
     ("definition", "expected"),
     [
         pytest.param({}, set(), id="F-49-payload-only"),
-        pytest.param({"envelope": "CloudEvents/1.0"}, {("envelopemetadata", "warning")}, id="F-9-envelope"),
-        pytest.param({"protocol": "HTTP"}, {("protocoloptions", "warning")}, id="F-9-protocol"),
-        pytest.param({"envelope": ""}, {("envelope", "error")}, id="F-5"),
+        pytest.param({"envelope": "CloudEvents/1.0"}, {("envelopemetadata", "error")}, id="F-9-envelope"),
+        pytest.param({"protocol": "HTTP"}, {("protocoloptions", "error")}, id="F-9-protocol"),
         pytest.param({"envelopemetadata": {"id": {}}}, {("envelopemetadata", "warning")}, id="no-envelope"),
         pytest.param({"protocol": "SMTP", "protocoloptions": {}}, {("protocol", "warning")}, id="F-6-unknown"),
         pytest.param({**EVENT, "dataschema": {}, "dataschemauri": "/s", "dataschemaformat": "A/1"},
                      {("dataschema", "error")}, id="F-11-exclusive"),
         pytest.param({**EVENT, "dataschema": {}}, {("dataschemaformat", "error")}, id="F-11-format"),
-        pytest.param({**EVENT, "dataschemaformat": "Avro"}, {("dataschemaformat", "warning")}, id="F-10"),
+        pytest.param({**EVENT, "dataschemaformat": "Avro"}, {("dataschemaformat", "error")}, id="F-10"),
+        pytest.param({**EVENT, "dataschemaformat": ""}, {("dataschemaformat", "error")}, id="F-10-empty"),
+        pytest.param({"datacontenttype": "json"}, {("datacontenttype", "error")}, id="F-14-none"),
+        pytest.param({"datacontenttype": "text/plain; charset"}, {("datacontenttype", "error")}, id="F-14-parameter"),
+        pytest.param({"datacontenttype": "Text/Plain;CharSet=\"utf-8\" ; x=y"}, set(), id="F-14-parameters"),
+        pytest.param(event(datacontenttype={"value": "json"}), {("envelopemetadata.datacontenttype.value", "error")},
+                     id="F-14-attribute"),
+        pytest.param(event(datacontenttype={"value": "{kind}/json"}), set(), id="F-28"),
+        pytest.param(event(x={"description": ""}), {("envelopemetadata.x.description", "error")}, id="F-23-empty"),
+        pytest.param({"protocol": "AMQP/1.0", "protocoloptions": {"footer": {"x": {"description": ""}}}},
+                     {("protocoloptions.footer.x.description", "error")}, id="F-23-empty-option"),
+        pytest.param({"protocol": "KAFKA", "protocoloptions": {"headers": {"x": {"name": "x", "description": ""}}}},
+                     {("protocoloptions.headers.x.description", "error")}, id="F-23-empty-header"),
+        pytest.param({"protocol": "HTTP", "protocoloptions": {"headers": [{"name": "X-A"}, {"name": "X A"}]}},
+                     {("protocoloptions.headers[1].name", "error")}, id="F.7-header"),
+        pytest.param({"protocol": "HTTP", "protocoloptions": {"query": [{"name": "q", "type": "uri", "value": "x"}]}},
+                     {("protocoloptions.query.q.value", "error")}, id="F-23-query"),
+
         pytest.param({**EVENT, "dataschemaxid": "/a/b", "dataschemauri": "http://x/c", "dataschemaformat": "A/1"},
                      {("dataschemaxid", "error")}, id="F-13"),
         pytest.param({**event(datacontenttype={"value": "a/b"}), "datacontenttype": "a/c"},
@@ -77,6 +93,23 @@ def test_members_have_what_their_group_states(
 ) -> None:
     """F-7, F-8"""
     assert [finding.path for finding in lint_member(group, definition)] == expected
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({"envelope": "CloudEvents/1.0", "protocol": "HTTP"}, []),
+        ({"envelope": "SOAP/1.2", "protocol": "x-own/3"}, []),
+        ({"envelope": "CloudEvents"}, ["envelope"]),
+        ({"envelope": "", "protocol": ""}, ["envelope", "protocol"]),
+        ({"envelope": "CloudEvents/", "protocol": "AMQP/"}, ["envelope", "protocol"]),
+        ({"protocol": "mqtt"}, ["protocol"]),
+        ({"protocol": "MQTT/3.1.1"}, []),
+    ],
+)
+def test_names_of_envelopes_and_protocols(stated: dict[str, Any], expected: list[str]) -> None:
+    """F-5, F-6: not empty, with a version where there may be several."""
+    assert [finding.path for finding in lint_selectors(stated)] == expected
 
 
 def test_equal_types_are_doubtful() -> None:

@@ -399,7 +399,7 @@ def test_a_declared_dataschema(contract_of: ContractOf, line: Line, declared: st
         (typed("t", source={"type": "uritemplate", "value": "{a-b}"}), "envelopemetadata.source"),
         (typed("t", n={"type": "float"}), "envelopemetadata.n"),
         (typed("t", n=5), "envelopemetadata.n"),
-        ({**typed("t"), "basemessage": "/a", "basemessageuri": "/b"}, "basemessage"),
+        ({**typed("t"), "basemessage": "/b", "basemessageuri": G + "m"}, "basemessage"),
         ({"protocol": "HTTP", "protocoloptions": {"headers": [5]}}, "protocoloptions"),
     ],
 )

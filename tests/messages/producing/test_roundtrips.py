@@ -108,10 +108,9 @@ def test_every_sample_definition(sample_file: Callable[[str], Path], name: str) 
 def test_every_definition_of_the_catalogues(path: str) -> None:
     """K-55: of the repository."""
     document: JSONObject = read_source(ROOT / path).document
-    groups = {**document.get("messagegroups", {}), **document.get("endpoints", {})}
-    raw = {
-        f"/g/{g}/messages/{m}": found for g, group in groups.items() for m, found in group.get("messages", {}).items()
-    }
+    kinds = ("messagegroups", "endpoints")
+    groups = {f"/{kind}/{g}": group for kind in kinds for g, group in document.get(kind, {}).items()}
+    raw = {f"{g}/messages/{m}": found for g, group in groups.items() for m, found in group.get("messages", {}).items()}
     compiled = Contract.compile(raw, schemas_of(document).get)
     assert compiled.definitions
     assert compiled.verify() == {}

@@ -51,6 +51,20 @@ def test_groups_choose_of_the_candidate_too(today: dict[str, Any], tmp_path: Pat
     assert changed(today, path, groups=("/endpoints/e",)) == []
 
 
+def test_a_candidate_may_derive_from_a_version(today: dict[str, Any], parcels: Any, tmp_path: Path) -> None:
+    """F-15: of a message of the registry that nothing there derives from; and it may bring that Version anew."""
+    messages = today["messagegroups"]["parcels"]["messages"]
+    messages["parcel.base"] = {"versions": {"1": parcels.message("parcel.base"), "2": {}}}
+    derived = {"basemessage": "/messagegroups/parcels/messages/parcel.base/versions/1"}
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"messagegroups": {"parcels": {"messages": {"parcel.new": derived}}}}))
+    assert changed(today, path) == ["parcel.new"]
+    messages["parcel.old"] = derived
+    version = {"1": parcels.message("parcel.base", description="anew"), "2": {}}
+    path.write_text(json.dumps({"messagegroups": {"parcels": {"messages": {"parcel.base": {"versions": version}}}}}))
+    assert changed(today, path) == ["parcel.old"]
+
+
 def test_a_schema_is_for_definitions(today: dict[str, Any], tmp_path: Path) -> None:
     """One that describes itself is no registry document."""
     path = tmp_path / "c.json"

@@ -216,3 +216,28 @@ def test_a_registry_that_is_slow_at_the_start_is_waited_for(
         assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted"}
         followed.definitions.close()
         held.set()
+
+
+def test_versions_that_definitions_derive_from_are_followed(tmp_path: Path, parcels: Any) -> None:
+    """F-15: a change of a pinned Version and another default Version; what takes the base away changes nothing."""
+    base = "/messagegroups/g/messages/base"
+    with served(tmp_path) as url, Client(url) as client:
+        client.put(base, {"versions": {"1": parcels.message("one"), "2": parcels.message("two")}})
+        client.put("/messagegroups/g/messages/pinned", {"basemessage": f"{base}/versions/1"})
+        client.put("/messagegroups/g/messages/latest", {"basemessage": base})
+        followed = Followed(tmp_path / "kept.json", url)
+
+        def types() -> list[str]:
+            known = followed.definitions.current().compile(Policy()).definitions
+            found = (known[f"/messagegroups/g/messages/{name}"].definition for name in ("pinned", "latest"))
+            return [each["envelopemetadata"]["type"]["value"] for each in found]
+
+        assert types() == ["one", "two"]
+        client.patch(f"{base}/versions/1", parcels.message("one.b"))
+        assert types() == ["one.b", "two"]
+        client.put(f"{base}/versions/3", parcels.message("three"))
+        assert types() == ["one.b", "three"]
+        client.delete(f"{base}/versions/1")
+        assert types() == ["one.b", "three"]
+        assert f"there is no base message {base}/versions/1" in followed.said[-1]
+        followed.definitions.close()

@@ -141,6 +141,85 @@ def test_bases_outside_the_groups_are_followed(parcels: Any) -> None:
     assert compiled["/messagegroups/derived/messages/d"].is_event
 
 
+BASE = "/messagegroups/g/messages/base"
+
+
+def based(*references: str, **more: Any) -> dict[str, Any]:
+    """Messages m0, m1, ... with these bases, a base of three Versions, and others."""
+    versions = {
+        str(n): {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": f"t{n}"}}} for n in (1, 2)
+    }
+    derived = {f"m{n}": {"basemessage": reference} for n, reference in enumerate(references)}
+    base = {"meta": {"defaultversionid": "2"}, "versions": {**versions, "3": {"basemessage": f"{BASE}/versions/1"}}}
+    messages = {"base": base, **derived}
+    return {"messagegroups": {"g": {"messages": messages}, "h": {"messages": {"x": {"meta": {"xref": BASE}}, **more}}}}
+
+
+def types(taken: Snapshot) -> dict[str, str]:
+    compiled = {xid.rpartition("/")[2]: each.definition for xid, each in taken.compile(Policy()).definitions.items()}
+    return {name: each["envelopemetadata"]["type"]["value"] for name, each in compiled.items() if name != "b"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "type"),
+    [
+        (f"{BASE}/versions/1", "t1"),
+        (f"{BASE}/versions/2", "t2"),
+        (f"{BASE}/versions/3", "t1"),  # a chain of Versions
+        (BASE, "t2"),
+        (f"#{BASE}/versions/1", "t1"),
+        (f"{BASE}/versions/1$details", "t1"),
+        (f"{BASE.removeprefix('/')}/versions/1", "t1"),
+        (f"https://elsewhere.example/x{BASE}/versions/1?doc", "t1"),
+        ("/messagegroups/h/messages/x/versions/1", "t1"),  # through a cross reference
+        ("/messagegroups/h/messages/x", "t2"),
+    ],
+)
+def test_a_base_may_be_a_version(reference: str, type: str) -> None:
+    """F-15: "the xid of a Resource, or Version", in every form that a registry resolves, and across shipping."""
+    taken = snapshot(based(reference))
+    assert types(taken)["m0"] == types(Snapshot.from_json(taken.to_json()))["m0"] == type
+    assert {xid for xid in taken.selected if "/versions/" in xid} == set()
+
+
+def test_versions_that_serve_as_bases_count_and_no_others() -> None:
+    """F-15: a change of the Version that a definition derives from is new definitions; one of another is none."""
+
+    def changed(version: str) -> str:
+        document = based(f"{BASE}/versions/1")
+        document["messagegroups"]["g"]["messages"]["base"]["versions"][version]["description"] = "new"
+        return snapshot(document).fingerprint
+
+    before = snapshot(based(f"{BASE}/versions/1")).fingerprint
+    assert [changed(version) != before for version in "123"] == [True, True, False]
+
+
+@pytest.mark.parametrize("reference", [f"{BASE}/versions/9", "/messagegroups/g/messages/gone", "https://x.example/m"])
+def test_a_base_that_is_not_there_is_named_before_a_message_is_read(reference: str) -> None:
+    """F-17, K-12: half of a definition would take messages for its own that are not."""
+    with pytest.raises(PipelineError, match=f"messages/m0: basemessage: there is no base message {reference}"):
+        snapshot(based(reference)).check(Policy())
+    with pytest.raises(PipelineError, match=f"no base message {reference}, which /messagegroups/h/messages/far names"):
+        snapshot(based("/messagegroups/h/messages/far", far={"basemessage": reference})).check(Policy())
+
+
+def test_chains_that_lead_back_through_versions_end() -> None:
+    """F-16"""
+    document = based(f"{BASE}/versions/1")
+    document["messagegroups"]["g"]["messages"]["base"]["versions"]["1"]["basemessage"] = f"{BASE}/versions/3"
+    taken = snapshot(document)
+    assert types(taken)["m0"] == "t1"
+    found = taken.compile(Policy()).findings["/messagegroups/g/messages/m0"]
+    assert [finding.rule for finding in found if finding.rule.startswith("base")] == ["basemessage_cycle"]
+
+
+def test_a_base_in_another_document() -> None:
+    """F-15: of a folder."""
+    versions = {"1": {"envelope": "CloudEvents/1.0", "envelopemetadata": {"type": {"value": "t"}}}, "2": {}}
+    other = {"messagegroups": {"far": {"messages": {"b": {"versions": versions}}}}}
+    assert types(snapshot(based("/messagegroups/far/messages/b/versions/1"), other))["m0"] == "t"
+
+
 def test_an_endpoint_selects_its_messages_and_its_groups(parcels: Any) -> None:
     """K-10."""
     endpoint = {"messages": {"own": parcels.message("own")}, "messagegroups": ["#/messagegroups/parcels"]}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Final, Self
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from starlette.types import Scope
 
@@ -27,7 +27,7 @@ from signalbook.errors import RegistryError
 from signalbook.model import Attribute, AttributeSet, Included, Loader, Model, ResourceType, gather
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONObject
-from signalbook.xid import ROOT, Kind, Xid, XidError, check_id
+from signalbook.xid import ROOT, Kind, Xid, XidError, check_id, short_key, short_path
 
 DETAILS: Final = "$details"
 NAMES: Final[dict[str, tuple[str, ...]]] = {
@@ -65,10 +65,12 @@ _ALWAYS_JSON: Final = frozenset({Kind.REGISTRY, Kind.GROUPS, Kind.GROUP, Kind.RE
 class RegistryPath:
     """One request path. ``name`` is one of ``NAMES`` or empty; then ``target`` is an entity or a collection.
 
-    ``text`` is the path as errors quote it; ``details`` whether it ended in ``$details``.
+    ``text`` is the path as errors quote it; ``details`` whether it ended in ``$details``. ``short`` is the storage key
+    that a short path begins with; what it stands for is not known before the registry is read.
     """
 
     text: str
+    short: int | None = None
     target: Xid = ROOT
     name: str = ""
     details: bool = False
@@ -112,6 +114,8 @@ def parse_path(raw: str) -> RegistryPath:
         if len(parts) > 1:
             raise RegistryError("api_not_found", subject=text)
         return RegistryPath(text=text, name=parts[0])
+    if parts and (short := short_key(parts[0].removesuffix(DETAILS))) is not None:
+        return RegistryPath(text=text, short=short)
     details = bool(parts) and parts[-1].endswith(DETAILS)
     if details:
         parts = (*parts[:-1], parts[-1].removesuffix(DETAILS))
@@ -348,6 +352,16 @@ class RegistryRequest:
     def subject(self) -> str:
         """The path as errors quote it."""
         return self.path.text
+
+    def in_full(self, view: View) -> Self:
+        """The request with the path that its short one stands for. Raises ``not_found``."""
+        key = self.path.short
+        if key is None:
+            return self
+        xid = view.at_short_path(key)
+        if xid is None:
+            raise RegistryError("not_found", subject=self.subject, detail="the entity of this short URL is gone")
+        return replace(self, path=parse_path(f"{xid}{quote(self.path.text.removeprefix(short_path(key)))}"))
 
     @property
     def is_small(self) -> bool:

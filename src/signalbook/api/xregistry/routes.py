@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Final
 from urllib.parse import parse_qs
 
@@ -120,7 +121,8 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """Execute the command all or nothing, and render the response before it commits (R22)."""
         with _explained(session.view, request):
             result = session.execute(request.command(session.view))
-        for finding in result.findings[:_LOGGED_FINDINGS]:
+        logged = (finding for finding in result.findings if finding.severity != "info")
+        for finding in islice(logged, _LOGGED_FINDINGS):
             _LOG.warning("%s %r: %r", request.method, request.path.text, str(finding))
         return write_response(session, request, result)
 
@@ -132,11 +134,20 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
     async def load(self, request: RegistryRequest) -> Sendable:
         """Point reads run on the event loop if the store is direct, but not those of documents, which may be large."""
+        request = await self._in_full(request)
         if self.kernel.direct and request.is_quick:
             return self.read_now(request)
         if request.is_small:
             return await super().load(request)
         return await self._load_large(request)
+
+    async def _in_full(self, request: RegistryRequest) -> RegistryRequest:
+        """A request with a short path, with its full one (R32); read apart, since an entity keeps its storage key."""
+        return request if request.path.short is None else await self.kernel.workers.read(partial(self._full, request))
+
+    def _full(self, request: RegistryRequest) -> RegistryRequest:
+        with self.kernel.engine.reading() as view:
+            return request.in_full(view)
 
     async def _load_large(self, request: RegistryRequest) -> Sendable:
         """What may turn out to be too much to be held as a whole; then it goes out while it is being made."""
@@ -164,6 +175,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
     async def prepare(self, request: RegistryRequest, *, large: bool) -> RegistryRequest:
         """Fetch what a model in the body includes, one such request at a time; decode a large body in a thread."""
+        request = await self._in_full(request)
         if request.includes:
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(Errand(self._fetched_from).load))
@@ -244,6 +256,7 @@ class CheckEndpoint(PathEndpoint):
         try:
             # Left by its end or by an error, the block undoes all that was done in it.
             with batch.trying(rule) as session:
+                request = request.in_full(session.view)
                 self._api.admit(session.view, request)
                 result = session.execute(request.command(session.view))
                 changes = tuple(change.to_json() for change in session.changes)

@@ -68,7 +68,7 @@ class Capability:
 
 
 def everything() -> JSONObject:
-    """The capabilities of a fresh server: all that is offered, switched on."""
+    """The capabilities of a fresh server: all that is offered is switched on, except for short URLs."""
     return {name: copy.deepcopy(row.everything) for name, row in table().items()}
 
 
@@ -147,8 +147,8 @@ def table() -> dict[str, Capability]:
         _list("flags", FLAGS),
         _list("formats", formats.supported()),
         _list("ignores", IGNORES),
-        _switch("pagination", (False, True)),
-        _switch("shortself", (False,)),
+        _switch("pagination", on=True),
+        _switch("shortself", on=False),
         Capability(
             name="specversions",
             default=[SPECVERSION],
@@ -202,21 +202,15 @@ def _without_patch(version: str) -> tuple[str, str]:
     return ".".join(numbers.split(".")[:2]), suffix
 
 
-def _switch(name: str, values: tuple[bool, ...]) -> Capability:
-    """A boolean that can have any of ``values``, and is on from the start where it can be."""
+def _switch(name: str, *, on: bool) -> Capability:
+    """A boolean, ``on`` from the start or not."""
 
     def check(row: Capability, given: Any) -> JSON:
-        if given not in values or not isinstance(given, bool):
-            raise _value_error(row.name, given, [str(value).lower() for value in values])
+        if not isinstance(given, bool):
+            raise _value_error(row.name, given, ["false", "true"])
         return given
 
-    return Capability(
-        name=name,
-        default=False,
-        everything=True in values,
-        offered=_boolean(True in values),
-        check=check,
-    )
+    return Capability(name=name, default=False, everything=on, offered=_boolean(True), check=check)
 
 
 def _choose(row: Capability, given: Any, values: tuple[str, ...]) -> list[str]:

@@ -35,9 +35,9 @@ _COLUMNS: Final[dict[str, Callable[[Row], Value]]] = {
 class AttributeLookup:
     """Finds attributes of nodes that have their rows, and their counts where these are asked for."""
 
-    def __init__(self, model: Model, base_url: str) -> None:
+    def __init__(self, model: Model, renderer: Renderer) -> None:
         self.model = model
-        self._renderer = Renderer(model, base_url, doc=False, binary=False)
+        self._renderer = renderer
         self._made = cache(partial(is_made, model))
 
     def values(self, node: EntityNode, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
@@ -265,7 +265,7 @@ class PathWalk:
                 node = EntityNode(xid=row.xid, row=row, shown=_shown_row(row, hit.target), default=hit.default)
             case _:
                 resource = self._base if above is None else above.node
-                node = version_node(resource.xid, resource.shown, row)
+                node = version_node(resource.row, resource.shown, row)
         if level in self._counted:
             plurals = collections_of(self.lookup.model, node.xid.parts[0::2])
             node.counts = {plural: self._counts.get((_owner(hit), plural), 0) for plural in plurals}

@@ -157,6 +157,7 @@ class EntityNode:
     row whose meta and Versions appear (its own or its xref's target; None if that is missing) and ``default`` the row
     of the default Version; of a Version ``shown`` is its Resource's row. ``collections`` are the inlined ones,
     ``content`` is the document when it is inlined. ``remainder`` is what the response's filter leaves, None without.
+    ``through`` is the storage key of the cross reference that a Version is seen through, if it is.
     """
 
     xid: Xid
@@ -168,6 +169,7 @@ class EntityNode:
     meta: bool = False
     content: bytes | None = None
     remainder: Remainder | None = None
+    through: int | None = None
 
     @property
     def folded(self) -> str:
@@ -335,16 +337,17 @@ _FILL_BY_KIND: Final[dict[Kind, Callable[[NodeLoader, Sequence[EntityNode], Inli
 }
 
 
-def version_node(resource: Xid, shown: Row | None, row: Row) -> EntityNode:
+def version_node(resource: Row, shown: Row | None, row: Row) -> EntityNode:
     """A Version as seen beneath ``resource``, whose Versions are those of ``shown``."""
-    xid = row.xid if shown is None or shown.xid == resource else resource / "versions" / row.xid.id
-    return EntityNode(xid=xid, row=row, shown=shown)
+    if shown is None or shown.key == resource.key:
+        return EntityNode(xid=row.xid, row=row, shown=shown)
+    return EntityNode(xid=resource.xid / "versions" / row.xid.id, row=row, shown=shown, through=resource.key)
 
 
 def member_node(owner: EntityNode, row: Row, plural: str) -> EntityNode:
     """A member of a collection of ``owner`` that its filter leaves."""
     version = row.xid.kind is Kind.VERSION
-    node = version_node(owner.xid, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
+    node = version_node(owner.row, owner.shown, row) if version else EntityNode(xid=row.xid, row=row)
     node.remainder = owner.remainder and owner.remainder.below(plural, row.key)
     return node
 

@@ -26,7 +26,7 @@ from signalbook.errors import RegistryError
 from signalbook.model import SPECVERSION, Model, ResourceType
 from signalbook.storage.base import Reader, Row
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, format_timestamp, parse_json
-from signalbook.xid import Kind, Xid
+from signalbook.xid import Kind, Xid, short_path
 
 ResponsePath: TypeAlias = str
 """JSON Pointer of an entity in the response, ``""`` for the response itself."""
@@ -44,15 +44,18 @@ class Renderer:
     """Renders nodes of one response.
 
     ``doc`` makes it document view; ``binary`` shows inlined documents as base64 (R176); without ``details`` the
-    ``self`` of a Resource or Version names its document (R30).
+    ``self`` of a Resource or Version names its document (R30). ``short`` adds short URLs, but not to document view.
     """
 
-    def __init__(self, model: Model, base_url: str, *, doc: bool, binary: bool, details: bool = True) -> None:
+    def __init__(
+        self, model: Model, base_url: str, *, doc: bool, binary: bool, details: bool = True, short: bool = False
+    ) -> None:
         self._model = model
         self._base = base_url.rstrip("/")
         self._doc = doc
         self._binary = binary
         self._details = "$details" if details else ""
+        self._short = short and not doc
 
     def entity(self, node: EntityNode, path: ResponsePath = "") -> JSONObject:
         """One entity with everything its node holds; a configuration part of the Registry is the caller's to add."""
@@ -68,6 +71,7 @@ class Renderer:
         values: JSONObject = {
             f"{kind.singular}id": resource.xid.id,
             "self": self._relative(path) if self._doc else self._url(xid),
+            **self._shortself(resource, "/meta"),
             "xid": str(xid),
         }
         if resource.row.xref is not None:
@@ -133,7 +137,17 @@ class Renderer:
         return {**self._identity(node, path), "epoch": node.row.epoch, **_times(node.row)}
 
     def _identity(self, node: EntityNode, path: ResponsePath, type: ResourceType | None = None) -> JSONObject:
-        return {"self": self._relative(path) if self._doc else self._url(node.xid, type), "xid": str(node.xid)}
+        url = self._relative(path) if self._doc else self._url(node.xid, type)
+        return {"self": url, **self._shortself(node), "xid": str(node.xid)}
+
+    def _shortself(self, node: EntityNode, below: str = "") -> JSONObject:
+        """The shorter one of the entity's paths, neither of which changes as long as it is there (R32)."""
+        if not self._short:
+            return {}
+        full, short = f"{node.xid}{below}", f"{short_path(node.row.key)}{below}"
+        if node.through is not None:
+            short = f"{short_path(node.through)}/versions/{node.xid.id}"
+        return {"shortself": self._base + min(full, short, key=len)}
 
     def _members(self, node: EntityNode, plurals: Iterable[str], path: ResponsePath) -> JSONObject:
         """URL, count and, when inlined, map of each collection (R48, R49)."""
@@ -285,7 +299,7 @@ class StreamedRendering:
         assert shown is not None
         default = self._reader.get(shown.xid / "versions" / (shown.defaultversionid or ""))
         if default is not None and (node.remainder is None or node.remainder.holds("versions", default.key)):
-            node.collections["versions"] = {default.xid.id: version_node(node.xid, shown, default)}
+            node.collections["versions"] = {default.xid.id: version_node(node.row, shown, default)}
 
     def _plurals(self, node: EntityNode) -> Iterable[str]:
         match node.xid.kind:
@@ -324,4 +338,4 @@ def _object(shown: JSONObject, collections: Mapping[str, Piece]) -> Piece:
 def _fresh(node: EntityNode) -> EntityNode:
     """``node`` without what was fetched for it."""
     shown = node.shown if node.xid.kind is Kind.VERSION else None
-    return EntityNode(xid=node.xid, row=node.row, shown=shown, remainder=node.remainder)
+    return EntityNode(xid=node.xid, row=node.row, shown=shown, remainder=node.remainder, through=node.through)

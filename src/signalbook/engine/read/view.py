@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from signalbook.engine.config.capabilities import require_available
@@ -23,7 +23,7 @@ from signalbook.engine.read.inlining import (
     member_node,
     version_node,
 )
-from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, sorted_by
+from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, by_id_backward, sorted_by
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
@@ -127,9 +127,12 @@ class View:
         if options.filter is None and options.sort is None:
             return self._listed_by_id(owner, plural, page)
         members = self._matching(owner, plural, options, page)
-        listed = by_id(members, page) if options.sort is None else sorted_by(options.sort, members, page)
+        if options.sort is not None:
+            listed = sorted_by(options.sort, members, page)
+        else:
+            listed = by_id_backward(members, page) if page.backward else by_id(members, page)
         nodes = self._fetched(owner, plural, listed.members)
-        return ListedPage(members=nodes, following=listed.following, total=listed.total)
+        return ListedPage(members=nodes, following=listed.following, preceding=listed.preceding, total=listed.total)
 
     def members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
         """What was listed of a collection as JSON."""
@@ -168,7 +171,7 @@ class View:
         nodes = []
         for xid in dict.fromkeys(xids):
             if xid in rows and xid.kind is Kind.VERSION:
-                nodes.append(version_node(xid.resource, rows[xid.resource], rows[xid]))
+                nodes.append(version_node(rows[xid.resource], rows[xid.resource], rows[xid]))
             elif xid in rows:
                 nodes.append(EntityNode(xid=xid, row=rows[xid]))
         shown = self._nested(target, self._chosen(target, nodes, options), options)
@@ -214,7 +217,7 @@ class View:
             self._loader(members[0].xid, replace(options, doc=False)).fill(members, NOTHING)
 
     def _lookup(self, options: ViewOptions) -> AttributeLookup:
-        return AttributeLookup(self.model, options.base_url)
+        return AttributeLookup(self.model, self._renderer(replace(options, doc=False, binary=False)))
 
     def document(self, xid: Xid, options: ViewOptions) -> DocumentView:
         """The document of a Resource or Version, whose kind has documents. Raises ``not_found`` as ``entity``."""
@@ -223,7 +226,7 @@ class View:
         node = self._find(xid, doc=False)
         self._loader(xid, options).fill([node], NOTHING)
         version = node.row if xid.kind is Kind.VERSION else node.default
-        attributes = Renderer(self.model, options.base_url, doc=False, binary=False, details=False).entity(node)
+        attributes = self._renderer(replace(options, doc=False, binary=False), details=False).entity(node)
         return DocumentView(
             content=self._content(version, xid),
             contenttype=attributes.get("contenttype"),
@@ -244,6 +247,10 @@ class View:
         offered = {name: below for name, below in EXPORT.names.items() if name in self.capabilities["available"]}
         inline = replace(EXPORT, names=offered) if options.inline == NOTHING else options.inline
         return replace(options, doc=True, inline=inline)
+
+    def at_short_path(self, key: int) -> Xid | None:
+        """The entity that a short path names by this storage key, None if it is gone (R32)."""
+        return next((row.xid for row in self.reader.by_key([key])), None)
 
     def exists(self, xid: Xid) -> bool:
         """Whether there is such an entity or, of a collection, its owner."""
@@ -284,9 +291,9 @@ class View:
         if resource is not None and resource.xref is not None:
             _check_not_doc(resource, doc=doc)
             shown, version = self._target_version(resource.xref, xid.version_id)
-        if version is None:
+        if resource is None or version is None:
             raise RegistryError("not_found", subject=str(xid))
-        return version_node(xid.resource, shown, version)
+        return version_node(resource, shown, version)
 
     def _target_version(self, target: Xid, versionid: str) -> tuple[Row | None, Row | None]:
         wanted = target / "versions" / versionid
@@ -306,20 +313,26 @@ class View:
     def _listed_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
         """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
         key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
+        if page.backward:
+            before = self.reader.preceding(key, plural, page.size + 1, upto=after)
+            behind = () if after is None else self.reader.children([key], plural, after=after, limit=1)
+            return by_id_backward((member_node(owner, row, plural) for row in chain(before[::-1], behind)), page)
+        preceded = after is not None and bool(self.reader.preceding(key, plural, 1, upto=after))
         # One more than the page holds tells whether another page follows.
         rows = self.reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
         total = self.reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
-        return by_id((member_node(owner, row, plural) for row in rows), page, total)
+        return by_id((member_node(owner, row, plural) for row in rows), page, total, preceded=preceded)
 
     def _matching(
         self, owner: EntityNode, plural: str, options: ViewOptions, page: PageRequest
     ) -> Iterator[PathMember]:
-        """The members that the filter leaves, by id; without an order from where the page begins."""
+        """The members that the filter leaves, by id; without an order from where the page begins, if it does."""
         lookup, asked = self._lookup(options), None if options.sort is None else options.sort.steps
         if options.filter is None:
             walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, asked=asked)
             return (found.first for found in walk.matches())
-        after = page.after.id if page.after is not None and options.sort is None else None
+        seeks = page.after is not None and options.sort is None and not page.backward
+        after = page.after.id if page.after is not None and seeks else None
         evaluation = FilterEvaluation(self.reader, options.filter, lookup)
         return evaluation.members(owner, plural, options.inline, after=after, asked=asked)
 
@@ -362,8 +375,11 @@ class View:
     def _loader(self, xid: Xid, options: ViewOptions) -> NodeLoader:
         return NodeLoader(self.reader, self.model, ResponseBudget(options.max_bytes, str(xid)), doc=options.doc)
 
-    def _renderer(self, options: ViewOptions) -> Renderer:
-        return Renderer(self.model, options.base_url, doc=options.doc, binary=options.binary)
+    def _renderer(self, options: ViewOptions, *, details: bool = True) -> Renderer:
+        short = self.capabilities["shortself"]
+        return Renderer(
+            self.model, options.base_url, doc=options.doc, binary=options.binary, details=details, short=short
+        )
 
 
 def _by_type(nodes: Iterable[EntityNode]) -> list[list[EntityNode]]:

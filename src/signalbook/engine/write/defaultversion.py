@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from signalbook.engine.config import capabilities
 from signalbook.engine.write.commands import ResourceIntent, WriteMode
 from signalbook.engine.write.lineage import newest
 from signalbook.engine.write.merge import COMMON, check_id, checked, invalid, merge_attributes, update
@@ -14,7 +15,7 @@ from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject
 
 _STICKY: Final = "defaultversionsticky"
-
+_RULE: Final = "compatibility"
 
 _HANDLED: Final = COMMON | {"xref", "readonly", "defaultversionid", "defaultversionurl"}
 
@@ -37,17 +38,35 @@ def write_meta(resource: ResourceCopy, intent: ResourceIntent, context: Context)
 
     Without a meta in the request nothing changes but a default that is gone.
     """
-    body = intent.meta
+    body, new = intent.meta, resource.defaultversionid is None
     if body is None:
-        if resource.defaultversionid is None:  # a new Resource takes the model's defaults
-            resource.attributes = _plain(resource, {}, intent, context)
+        if new:  # a new Resource takes the defaults
+            resource.attributes = _with_default_rule(resource, _plain(resource, {}, intent, context), intent, context)
             return Choice(sticky=default_sticky(intent.type))
         return kept_choice(resource, intent.type)
     check_id(body, intent.type.singular, resource.xid.id, resource.xid / "meta")
     update(resource, body, context)
     choice = _choice(resource, body, intent)
     resource.attributes = _plain(resource, {**body, _STICKY: choice.sticky}, intent, context)
+    # A null says that there is to be no rule.
+    if new and _RULE not in body:
+        resource.attributes = _with_default_rule(resource, resource.attributes, intent, context)
     return choice
+
+
+def _with_default_rule(
+    resource: ResourceCopy, meta: JSONObject, intent: ResourceIntent, context: Context
+) -> JSONObject:
+    """``meta`` of a new Resource with the rule of the setting ``default_compatibility``.
+
+    Only where that can be enforced: the model asks for it, states no rule, and all Versions are of comparable formats.
+    """
+    rule = context.default_compatibility
+    if not rule or _RULE in meta or not intent.type.validatecompatibility:
+        return meta
+    formats = [str(version.attributes.get("format", "")) for version in resource.versions.values()]
+    comparable = all(capabilities.compares(context.capabilities, name, rule) for name in formats)
+    return {**meta, _RULE: rule} if comparable else meta
 
 
 def settle_default(resource: ResourceCopy, type: ResourceType, choice: Choice, context: Context) -> None:

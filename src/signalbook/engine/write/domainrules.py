@@ -24,14 +24,14 @@ from signalbook.engine.write.workingcopies import (
 )
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
-from signalbook.messages.definitions.lint import review, review_borrowed
-from signalbook.messages.definitions.normalise import BASE_NAMES
+from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed
+from signalbook.messages.definitions.normalise import stated_base
+from signalbook.messages.definitions.properties import finding
 from signalbook.messages.definitions.schemas import readings
 from signalbook.storage.base import Row
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, Finding, JSONObject, Severity
 from signalbook.xid import Kind, Xid, XidError
 
-DOMAIN_RULES: Final = ("off", "warn", "reject")
 MAX_FINDINGS: Final = 100
 _SPECIFIED: Final = {
     domain: f"https://xregistry.io/xreg/domains/{domain}/specs/model.json" for domain in ("message", "endpoint")
@@ -57,7 +57,7 @@ def check_domain_rules(tree: WorkingTree, context: Context) -> Steps[tuple[Findi
 def domain_refusal(findings: tuple[Finding, ...]) -> RegistryError | None:
     """``invalid_attribute`` with every finding that is an error, None if none is."""
     # Warnings come with the result of the write; only a broken MUST is a reason to refuse it.
-    errors = [finding for finding in findings if finding.severity == "error"]
+    errors = [each for each in findings if each.severity == "error"]
     if not errors:
         return None
     subject, _, name = errors[0].path.partition("#")
@@ -85,6 +85,8 @@ class _DomainCheck:
         for xid, group in sorted(self._tree.groups.items(), key=_by_xid):
             if self._is_endpoint(xid):
                 found += _located_at(xid, self._endpoint(group))
+            elif _differs(group) and _is(self._groups[xid.group_type].document, "message"):
+                found += _located_at(xid, lint_selectors(group.attributes))
             if _restated(group):
                 yield from self._members(group, found)
         for xid, resource in sorted(self._tree.resources.items(), key=_by_xid):
@@ -127,18 +129,20 @@ class _DomainCheck:
         """These messages and those they derive from: a query or two for each step up, however many they are."""
         known: set[Xid] = set()
         while wanted:
-            for xid in wanted:
-                self._attributes(xid)
-            missing = self._context.missing()
-            if missing is not None:
-                yield missing
+            asked = True
+            while asked:  # again after each look: the Version that a cross reference shows is known only with that
+                for xid in wanted:
+                    self._attributes(xid)
+                asked = (missing := self._context.missing()) is not None
+                if missing is not None:
+                    yield missing
             known |= wanted
             wanted = {base for xid in wanted for base in self._bases(self._attributes(xid) or {})} - known
 
     def _bases(self, attributes: JSONObject) -> set[Xid]:
-        references = (attributes.get(name) for name in BASE_NAMES)
-        named = {self._stored.named(reference) for reference in references if isinstance(reference, str)}
-        return {xid for xid in named if xid is not None and self._is_message(xid)}
+        reference = stated_base(attributes)
+        xid = None if reference is None else self._stored.named(reference)
+        return set() if xid is None or not self._is_message(xid) else {xid}
 
     def _is_endpoint(self, xid: Xid) -> bool:
         return _is(self._groups[xid.group_type].document, "endpoint")
@@ -160,7 +164,8 @@ class _DomainCheck:
                 yield from _located_at(version.xid, self._borrowed(_raw(version.attributes, resource.xid), group))
 
     def _message(self, version: VersionCopy, resource: ResourceCopy, group: OwnerCopy) -> list[Finding]:
-        raw = _raw(version.attributes, resource.xid)
+        # The Resource is another name of its default Version only: others may derive from that.
+        raw = _raw(version.attributes, resource.xid if version.id == resource.defaultversionid else version.xid)
         found = review(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
         return [*found, *self._schemas(raw)]
 
@@ -170,11 +175,19 @@ class _DomainCheck:
         return review_borrowed(raw, group.attributes, self._base, endpoint=self._is_endpoint(group.xid))
 
     def _schemas(self, raw: JSONObject) -> Iterator[Finding]:
-        """F-12, F-13: a schema of this registry that is named is there."""
-        for name, xids in self._schema_names(raw):
+        """F-12, F-13: a schema of this registry that is named is there; only ``dataschemaxid`` has to be one of it."""
+        named = dict(self._schema_names(raw))
+        if isinstance(raw.get("dataschemaxid"), str):
+            named["dataschemaxid"] = [xid for xid in named.get("dataschemaxid", ()) if self._is_schema(xid)]
+        for name, xids in named.items():
             if not any(self._exists(xid) for xid in xids):
                 text = f"there is no schema {raw[name]} in this registry"
-                yield Finding(path=name, rule="unknown_schema", message=text, severity="warning")
+                severity: Severity = "error" if name == "dataschemaxid" else "warning"
+                yield finding(name, "unknown_schema", text, severity)
+
+    def _is_schema(self, xid: Xid) -> bool:
+        kind = self._context.model.resource_type(xid)
+        return kind is not None and kind.singular == "schema"
 
     def _schema_names(self, raw: JSONObject) -> Iterator[tuple[str, list[Xid]]]:
         """The attributes that name a schema of this registry, each with what it may mean, the likeliest first."""
@@ -199,10 +212,17 @@ class _DomainCheck:
         return None if attributes is None else _raw(attributes, xid)
 
     def _attributes(self, xid: Xid) -> JSONObject | None:
+        xid = self._target(xid)
         copy = self._tree.resources.get(xid.resource)
-        written = copy is not None and copy.xref is None
-        shown = self._stored.version(xid) if written else self._stored.shown(xid)
+        if copy is not None and copy.xref is not None:  # a reference to a reference shows nothing
+            return None
+        shown = self._stored.version(xid) if copy is not None else self._stored.shown(xid)
         return None if shown is None else shown.attributes
+
+    def _target(self, xid: Xid) -> Xid:
+        """Where the Version is that ``xid`` shows: those of a cross reference are at its target."""
+        copy = self._tree.resources.get(xid.resource) or self._stored.entity(xid.resource)
+        return xid if copy is None or copy.xref is None else Xid((*copy.xref.parts, *xid.parts[4:]))
 
     def _members(self, group: OwnerCopy, found: list[Finding]) -> Steps[None]:
         """Stored messages that a group states another envelope or protocol for, beside those in the tree."""
@@ -283,5 +303,5 @@ def _raw(attributes: JSONObject, xid: Xid) -> JSONObject:
 
 
 def _located_at(xid: Xid, findings: Iterator[Finding] | list[Finding]) -> Iterator[Finding]:
-    for finding in findings:
-        yield replace(finding, path=f"{xid}#{finding.path}")
+    for each in findings:
+        yield replace(each, path=f"{xid}#{each.path}")

@@ -13,6 +13,7 @@ from signalbook.engine.write.validation import (
     check_compatibility,
     check_formats,
     check_matching,
+    check_replaced,
     check_roots,
     recheck,
 )
@@ -138,6 +139,7 @@ def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context
     if resource.partial:
         yield Compared(resource=resource, changed=changed)
     yield from check_compatibility(resource, type, context, changed)
+    yield from check_replaced(resource, type, context)
     _prune(resource, type, context)
     # Last of the checks: pruning may have made other Versions roots.
     check_roots(resource, type)

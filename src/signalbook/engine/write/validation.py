@@ -31,7 +31,15 @@ from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format, Resolve
-from signalbook.formats.compatibility import Difference, Direction, SchemaText, finding, is_transitive, violations
+from signalbook.formats.compatibility import (
+    Difference,
+    Direction,
+    SchemaText,
+    comparing,
+    finding,
+    is_transitive,
+    violations,
+)
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject
@@ -46,6 +54,7 @@ _MAX_KNOWN: Final = 10_000
 _LOADED_AT_ONCE: Final = 20
 """Versions whose documents are loaded together: few enough for memory, however long their documents are."""
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
+_REPLACED: Final = "the document replaces another one and was not compared with it"
 _SLASHES: Final = 3
 """At least so many are in an xid of a Resource."""
 # Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
@@ -66,14 +75,13 @@ class Comparisons:
     findings: list[Finding] = field(default_factory=list)
     compared: int = 0
 
-    def error(self, resource: ResourceCopy, rule: str) -> RegistryError:
+    def error(self, resource: ResourceCopy, rule: str, detail: str) -> RegistryError:
         """``compatibility_violation`` with all that was found."""
-        listed = "; ".join(f"{new} (after {', '.join(old)})" for new, old in self.broken.items())
         return RegistryError(
             "compatibility_violation",
             subject=str(resource.xid),
             compat=rule,
-            detail=f"Versions that do not fit: {listed}",
+            detail=detail,
             faults=self.findings,
         )
 
@@ -188,11 +196,14 @@ def _rule(attributes: Mapping[str, object]) -> str:
 def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
     """Whether a Version is another schema than the one it was found compatible with."""
     before = version.before
-    if before is None or before.document != version.document:
-        return True
-    if before.attributes.get("format") != version.attributes.get("format"):
+    if before is None or _is_replaced(version, before):
         return True
     return not assumed and before.attributes.get("compatibilityvalidated") is not True
+
+
+def _is_replaced(version: VersionCopy, before: Row) -> bool:
+    """Whether a stored Version gets another document or format."""
+    return before.document != version.document or before.attributes.get("format") != version.attributes.get("format")
 
 
 def _parent(version: VersionCopy, versions: VersionsById) -> VersionCopy | None:
@@ -239,7 +250,8 @@ def _compare_with_ancestors(
         for ancestor in some:
             obstacle = _obstacle(ancestor, rule, context)
             if obstacle is None:
-                obstacle = yield from _compare(version, ancestor, rule, context, comparisons)
+                against = f'Version "{ancestor.id}"'
+                obstacle = yield from _compare(version, ancestor, rule, context, comparisons, against)
             reason = reason or obstacle
     comparisons.reasons[version.id] = reason
 
@@ -257,9 +269,12 @@ def _obstacle(version: VersionCopy, rule: str, context: Context) -> str | None:
 
 
 def _compare(
-    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons
+    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, comparisons: Comparisons, against: str
 ) -> Steps[str | None]:
-    """Put what is in the way of ``version`` into ``comparisons``; returns why there is no answer, if there is none."""
+    """Put what is in the way of ``version`` into ``comparisons``; returns why there is no answer, if there is none.
+
+    ``against`` is what to call the earlier one.
+    """
     pair = _pair(version, ancestor, rule)
     if pair in _compatible_pairs:
         return None
@@ -286,7 +301,6 @@ def _compare(
         return reason
     if found:
         comparisons.broken.setdefault(version.id, []).append(ancestor.id)
-        against = f'Version "{ancestor.id}"'
         comparisons.findings += [
             finding(direction, difference, document=str(version.xid), against=against)
             for direction, difference in found[: MAX_DIFFERENCES - len(comparisons.findings)]
@@ -379,7 +393,8 @@ def check_compatibility(
         return
     comparisons = yield from compare_versions(resource, rule, changed, context)
     if comparisons.broken:
-        raise comparisons.error(resource, rule)
+        listed = "; ".join(f"{new} (after {', '.join(old)})" for new, old in comparisons.broken.items())
+        raise comparisons.error(resource, rule, f"Versions that do not fit: {listed}")
     for version in resource.versions.values():
         if not version.attributes.get("format"):
             _set(version, _COMPATIBILITY, {})
@@ -391,6 +406,62 @@ def check_compatibility(
         elif version.before is not None:  # nothing it was found by has changed
             known = version.before.attributes
             _set(version, _COMPATIBILITY, {name: known[name] for name in _COMPATIBILITY if name in known})
+
+
+def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+    """Compare documents that replace those of stored Versions with what they replace, as with a Version before them.
+
+    The specification compares Versions only, but who reads by a Version meets its new document just the same. Adds
+    warnings to the context's ``findings`` or, as the setting ``incompatible_changes`` says, raises
+    ``compatibility_violation``, and ``compatibility_unknown`` for a document that cannot be compared any more.
+    """
+    rule = _rule_in_force(resource, type, context)
+    if not rule:
+        _note_nothing_compared(resource, type, context)
+    if not rule or context.incompatible_changes == "off":
+        return
+    rejects = context.incompatible_changes == "reject"
+    comparisons = Comparisons()
+    for version in resource.versions.values():
+        if version.before is None or not _is_replaced(version, version.before):
+            continue
+        earlier = VersionCopy.of(version.before)
+        if _obstacle(earlier, rule, context) is not None:
+            continue
+        reason = _obstacle(version, rule, context)
+        if reason is None:
+            yield from _load_documents((version.document, earlier.document), context)
+            reason = yield from _compare(version, earlier, rule, context, comparisons, "the document it replaces")
+        if reason is not None and rejects:
+            raise _unknown(resource, earlier, rule, reason)
+        if reason is not None:
+            context.findings.append(
+                Finding(
+                    path=str(version.xid), rule="not_compared", message=f"{_REPLACED}: {reason}", severity="warning"
+                )
+            )
+    if comparisons.broken and rejects:
+        detail = f"Versions whose new document does not fit behind the one it replaces: {', '.join(comparisons.broken)}"
+        raise comparisons.error(resource, rule, detail)
+    context.findings.extend(
+        replace(found, severity="warning", message=f"against the rule {rule}, {found.message}")
+        for found in comparisons.findings
+    )
+
+
+def _note_nothing_compared(resource: ResourceCopy, type: ResourceType, context: Context) -> None:
+    """Say so of a Resource without a rule that gets a document which one would have compared."""
+    if not type.hasdocument or len(context.findings) >= MAX_DIFFERENCES:
+        return
+    for version in resource.versions.values():
+        before = version.before
+        new = version.ancestorid not in (None, version.id) if before is None else _is_replaced(version, before)
+        if new and comparing(str(version.attributes.get("format", ""))) is not None:
+            reason = "it has no rule" if type.validatecompatibility else "its model asks for no comparison"
+            message = f'the document of Version "{version.id}" was compared with nothing: {reason}'
+            path = f"{resource.xid}/meta#compatibility"
+            context.findings.append(Finding(path=path, rule="not_compared", message=message, severity="info"))
+            return
 
 
 def doubts(row: Row) -> Iterator[Finding]:

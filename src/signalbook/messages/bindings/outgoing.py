@@ -14,7 +14,8 @@ from signalbook.values import Finding, format_timestamp
 # From a property's name and text to why it cannot be carried, or "".
 Rule = Callable[[str, str], str]
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+# The name of a header, and a method (RFC 9110, 5.6.2).
+TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?", re.ASCII)
 _PATH: Final = re.compile(r"[\x21\x22\x24-\x3e\x40-\x7e]+", re.ASCII)
 _QUERY: Final = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]*")
@@ -73,7 +74,7 @@ def _matching(pattern: re.Pattern[str], why: str) -> Rule:
 
 def header(name: str, value: str) -> str:
     """Of HTTP and NATS: a line of ASCII, since what follows a line break is another header."""
-    if not _TOKEN.fullmatch(name):
+    if not TOKEN.fullmatch(name):
         return f"is for {name[:100]!r}, which is no name of a header"
     fits = not value or _PRINTABLE.fullmatch(value)
     return (
@@ -102,7 +103,7 @@ kafka_topic: Final = _matching(
 plain: Final = _matching(_TEXT, "is no text: it has a NUL or half a character in it")
 parameter: Final = _matching(_QUERY, "is no value of a query parameter: it has a control character in it")
 path: Final = _matching(_PATH, "is no path: these are printable ASCII, without ? and #; percent-encode the rest")
-method: Final = _matching(_TOKEN, "is no HTTP method")
+method: Final = _matching(TOKEN, "is no HTTP method")
 status: Final = _matching(re.compile(r"[1-5]\d\d", re.ASCII), "is no HTTP status code")
 subject: Final = _matching(
     _SUBJECT, "is no subject to publish to: words without spaces, * and >, with dots between them"

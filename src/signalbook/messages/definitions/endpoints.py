@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from signalbook.messages.definitions.lint import lint_envelope_options
+from signalbook.messages.bindings.outgoing import TOKEN
+from signalbook.messages.definitions.lint import lint_envelope_options, lint_header_names
 from signalbook.messages.definitions.normalise import canonical_protocol, is_known_protocol
 from signalbook.messages.definitions.properties import finding
 from signalbook.messages.uritemplates import TemplateError, is_template, parse_template
@@ -17,7 +18,6 @@ from signalbook.uris import is_uri
 from signalbook.values import JSON, Finding, JSONObject
 
 Roles = frozenset[str]
-_METHOD: Final = re.compile(r"[!#$%&'*+.^_`|~A-Za-z0-9-]+", re.ASCII)
 _WILL: Final = re.compile(r"/[^/]+/[^/]+/messages/[^/]+")
 
 
@@ -152,8 +152,9 @@ def _bare(name: str) -> str:
 def _http(options: JSONObject, _: Roles) -> Iterator[Finding]:
     """H-16."""
     method = options.get("method")
-    if isinstance(method, str) and not is_template(method) and not _METHOD.fullmatch(method):
+    if isinstance(method, str) and not is_template(method) and not TOKEN.fullmatch(method):
         yield finding("protocoloptions.method", "value", f"{method!r} is no HTTP method")
+    yield from lint_header_names(options.get("headers"))
 
 
 def _mqtt(options: JSONObject, _: Roles) -> Iterator[Finding]:

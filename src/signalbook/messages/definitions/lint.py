@@ -15,9 +15,11 @@ from typing import Any, Final
 from signalbook.formats.base import media_type
 from signalbook.messages.bindings.base import find_binding
 from signalbook.messages.bindings.options import named_items
+from signalbook.messages.bindings.outgoing import TOKEN
 from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
 from signalbook.messages.definitions.normalise import (
     CLOUDEVENTS,
+    UNRESOLVED,
     Bases,
     canonical_envelope,
     canonical_protocol,
@@ -28,7 +30,6 @@ from signalbook.messages.definitions.properties import (
     NOW,
     TEXT,
     PropertyError,
-    Severity,
     check_type,
     finding,
     lint_property,
@@ -36,21 +37,40 @@ from signalbook.messages.definitions.properties import (
     malformed_property,
     wrong_type,
 )
-from signalbook.messages.payloads.content import same_content_type
+from signalbook.messages.payloads.content import is_content_type, same_content_type
 from signalbook.messages.uritemplates import is_template
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.values import JSON, Finding, JSONObject, Severity
 
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _FORMAT: Final = re.compile(r"[^/\s]+/\S+")
+_PROTOCOL: Final = re.compile(r"[^/\s]+(/\S+)?")
 
 
 def lint(definition: JSONObject) -> list[Finding]:
-    """Findings about a materialised definition (F-21); those of severity ``error`` break a MUST."""
+    """Findings about a materialised definition (F-21); those of severity ``error`` break a MUST.
+
+    How envelope and protocol are written shows in a raw one only: ``lint_selectors``.
+    """
     faults = malformed(definition)
     if faults:
         return faults
     return [*_sections(definition), *_schema(definition), *_content_types(definition), *_metadata(definition),
             *_option_findings(definition)]  # fmt: skip
+
+
+def lint_selectors(stated: Mapping[str, JSON]) -> list[Finding]:
+    """Whether a raw definition or message group names envelope and protocol as they must be named (F-5, F-6)."""
+    findings, envelope, protocol = [], stated.get("envelope"), stated.get("protocol")
+    if isinstance(envelope, str) and not _FORMAT.fullmatch(envelope):
+        text = f"{envelope!r} is not of the form NAME/VERSION, such as {CLOUDEVENTS}"
+        findings.append(finding("envelope", "format", text))
+    if isinstance(protocol, str) and not _PROTOCOL.fullmatch(protocol):
+        text = f"{protocol!r} is not of the form NAME or NAME/VERSION, such as KAFKA or AMQP/1.0"
+        findings.append(finding("protocol", "format", text))
+    elif isinstance(protocol, str) and protocol.lower() == "mqtt":
+        text = "MQTT/3.1.1 and MQTT/5.0 have other options: name the version too"
+        findings.append(finding("protocol", "version", text))
+    return findings
 
 
 def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
@@ -121,13 +141,11 @@ def lint_together(definitions: Mapping[str, JSONObject]) -> dict[str, list[Findi
 
 
 def _sections(definition: JSONObject) -> Iterator[Finding]:
-    """F-9: an envelope needs its metadata, a protocol its options; both only warn, as models do not demand them."""
+    """F-9: an envelope needs its metadata, a protocol its options."""
     for selector, section in (("envelope", "envelopemetadata"), ("protocol", "protocoloptions")):
         chosen = definition.get(selector)
-        if chosen == "":
-            yield finding(selector, "type", f"{selector} must be a non-empty string")
-        elif chosen and not isinstance(definition.get(section), dict):
-            yield finding(section, "required", f"{selector} {chosen} asks for {section}", "warning")
+        if chosen and not isinstance(definition.get(section), dict):
+            yield finding(section, "required", f"{selector} {chosen} asks for {section}, be it empty: {{}}")
         elif not chosen and definition.get(section):
             yield finding(section, "selector", f"{section} means nothing without {selector}", "warning")
     protocol = definition.get("protocol")
@@ -145,7 +163,8 @@ def _schema(definition: JSONObject) -> Iterator[Finding]:
         name = "dataschema" if inline is not None else "dataschemauri"
         yield finding("dataschemaformat", "required", f"{name} asks for dataschemaformat")
     if stated is not None and not (isinstance(stated, str) and _FORMAT.fullmatch(stated)):
-        yield finding("dataschemaformat", "format", f"{stated!r} is not of the form NAME/VERSION", "warning")
+        text = f"{stated!r} is not of the form NAME/VERSION, such as JsonSchema/draft-07 or Avro/1.12.0"
+        yield finding("dataschemaformat", "format", text)
     if isinstance(xid, str) and isinstance(uri, str) and xid not in uri:
         yield finding("dataschemaxid", "mismatch", f"dataschemauri {uri!r} is not the URL of {xid}")
 
@@ -155,6 +174,9 @@ def _content_types(definition: JSONObject) -> Iterator[Finding]:
     outer = definition.get("datacontenttype")
     metadata = definition.get("envelopemetadata") or {}
     inner = _value(metadata, "datacontenttype")
+    for path, value in (("datacontenttype", outer), ("envelopemetadata.datacontenttype.value", inner)):
+        if isinstance(value, str) and not (is_content_type(value) or (value != outer and is_template(value))):
+            yield finding(path, "media_type", f"{value!r} is no media type, such as text/plain; charset=utf-8")
     if isinstance(outer, str) and isinstance(inner, str) and not _agree(outer, inner):
         text = f"datacontenttype is {outer!r} here and {inner!r} in envelopemetadata"
         yield finding("datacontenttype", "mismatch", text)
@@ -230,12 +252,17 @@ def review(
     """All findings about a raw definition in ``group``, or in an ``endpoint`` (F-7 to F-34, H-6, H-8).
 
     Those of severity ``error`` break a MUST. A base that leads back is one here, since whoever writes it can
-    mend it (F-16); one that is missing is not (F-17).
+    mend it (F-16); one that is missing is not (F-17), and what is missing then may be in it.
     """
     found = materialise(raw, bases)
+    unresolved = any(each.rule == UNRESOLVED for each in found.findings)
+    severities: dict[str, Severity] = {"basemessage_cycle": "error"}
+    if unresolved:
+        severities["required"] = "warning"
     findings = [
-        replace(found, severity="error") if found.rule == "basemessage_cycle" else found for found in found.findings
-    ] + lint(found.definition)
+        replace(each, severity=severities.get(each.rule, each.severity))
+        for each in [*found.findings, *lint_selectors(raw), *lint(found.definition)]
+    ]
     return findings if malformed(found.definition) else findings + _membership(group, found.definition, endpoint)
 
 
@@ -324,6 +351,18 @@ def stated_content_types(protocol: str, options: JSONObject) -> Iterator[tuple[s
 
 def _http(options: JSONObject) -> Iterator[Finding]:
     yield from _template_at("path", options)
+    yield from lint_header_names(options.get("headers"))
+    yield from _named("headers", options)
+    yield from _named("query", options)
+
+
+def lint_header_names(headers: JSON) -> Iterator[Finding]:
+    """The names of HTTP headers are tokens (RFC 9110, 5.1)."""
+    for position, item in enumerate(headers if isinstance(headers, list) else ()):
+        name = item.get("name") if isinstance(item, dict) else None
+        if isinstance(name, str) and not TOKEN.fullmatch(name):
+            path = f"headers[{position}].name"
+            yield _option_finding(path, "value", f"{name!r} is no name of an HTTP header")
 
 
 def _amqp(options: JSONObject) -> Iterator[Finding]:
@@ -386,6 +425,7 @@ def _kafka(options: JSONObject) -> Iterator[Finding]:
         if not isinstance(own, str) or own.lower() != name.lower():
             text = f"the header stands under {name!r} and calls itself {own!r}"
             yield _option_finding(f"headers.{name}.name", "mismatch", text)
+    yield from _named("headers", options)
 
 
 def _nats(options: JSONObject) -> Iterator[Finding]:
@@ -432,10 +472,16 @@ def _alike(one: str, other: str, options: JSONObject) -> Iterator[Finding]:
 
 
 def _named(section: str, options: JSONObject) -> Iterator[Finding]:
+    """A section of named properties, in any of its forms."""
     try:
-        named_items(options.get(section, []))
+        items = named_items(options.get(section, []))
     except PropertyError as error:
         yield _option_finding(section, "structure", str(error))
+    else:
+        for item in items:
+            yield from lint_property(
+                f"protocoloptions.{section}.{item['name']}", {**item, "type": item.get("type") or "string"}
+            )
 
 
 def _items(value: JSON) -> list[JSONObject]:

@@ -184,8 +184,10 @@ def _protocol_options(definition: JSONObject, findings: list[Finding]) -> None:
     findings += more
 
 
-# Given what a basemessageuri says, the raw definition it names, or None where there is none to be had.
+# Given what a basemessageuri says, the raw definition it names, or None where there is none to be had. What names a
+# Version (F-15) means that Version, whichever is the default one; what names a message, its default Version.
 Bases = Callable[[str], Mapping[str, JSON] | None]
+UNRESOLVED: Final = "basemessage_unresolved"
 
 MAX_CHAIN: Final = 64
 MAX_DEPTH: Final = 64
@@ -213,10 +215,17 @@ class Materialised:
     findings: tuple[Finding, ...]
 
 
+def stated_base(raw: Mapping[str, JSON]) -> str | None:
+    """What a raw definition says of its base, under whichever name (F-57)."""
+    found = next((raw[name] for name in BASE_NAMES if raw.get(name) is not None), None)
+    return found if isinstance(found, str) else None
+
+
 def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
     """Follow ``basemessage`` as far as it leads; what is nearer wins (F-18).
 
-    A base that is not there, or that leads back, ends the chain with a warning: never an error (F-16, F-17).
+    A base that is not there (``UNRESOLVED``), or that leads back, ends the chain with a warning: never an error (F-16,
+    F-17). Whoever cannot do with a part of a definition has to look for it.
     """
     definition, findings = normalise(raw)
     layers, chain = [definition], list[str]()
@@ -230,7 +239,9 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
             break
         base = lookup(reference)
         if not isinstance(base, Mapping):
-            findings.append(_warning("basemessage_unresolved", f"there is no base message {reference}"))
+            derived = f", which {chain[-1]} names" if chain else ""
+            elsewhere = "; nothing is fetched from other registries" if "://" in reference else ""
+            findings.append(_warning(UNRESOLVED, f"there is no base message {reference}{derived}{elsewhere}"))
             break
         layer, more = normalise(base)
         findings += more

@@ -18,10 +18,9 @@ from signalbook.messages.cloudevents import is_timestamp
 from signalbook.messages.payloads.content import same_content_type
 from signalbook.messages.uritemplates import Template, TemplateError, is_template, parse_template, unify
 from signalbook.uris import is_uri, is_uri_reference
-from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
+from signalbook.values import JSON, Finding, JSONObject, Severity, parse_timestamp
 
 Values = Mapping[str, Any]
-Severity = Literal["error", "warning"]
 Context = dict[str, str]
 Check = Callable[[Values, Context], Finding | None]
 ValueCheck = Callable[[Any, Context], Finding | None]
@@ -379,7 +378,9 @@ _ADJACENT: Final = re.compile(r"\}\{")
 
 
 def lint_property(path: str, entry: JSONObject) -> Iterator[Finding]:
-    """An unknown type, a value that is not of its type, a template that is none."""
+    """A description that says nothing, an unknown type, a value that is not of its type, a template that is none."""
+    if entry.get("description") == "":
+        yield Finding(path=f"{path}.description", rule="empty", message="a description must not be empty: leave it out")
     declared, value = entry.get("type", "string"), entry.get("value")
     if not isinstance(declared, str) or not known_type(declared):
         yield Finding(path=f"{path}.type", rule="type", message=f"there is no property type {declared!r}")

@@ -14,7 +14,7 @@ from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
 from signalbook.messages.definitions.lint import lint, lint_together, malformed
-from signalbook.messages.definitions.normalise import Bases, Materialised, materialise
+from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
 from signalbook.messages.definitions.schemas import ContractSchemas, Lookup
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import DefinitionIndex, IndexBucket
@@ -110,7 +110,9 @@ class DefinitionSource:
 def _compile(xid: str, source: DefinitionSource, schemas: ContractSchemas, policy: Policy) -> CompiledDefinition:
     """A definition ready for use. Raises ``DefinitionError``."""
     found = source.materialised(xid)
-    faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
+    # Without its base a definition says less than was meant, and would take messages for its own that are not.
+    doubts = (finding for finding in found.findings if finding.severity == "error" or finding.rule == UNRESOLVED)
+    faults = [*doubts, *malformed(found.definition)]
     if faults:
         raise DefinitionError(xid, faults)
     return compile_definition(xid, found.definition, schemas, policy.of(xid))

@@ -7,6 +7,7 @@ label of that schema's Version holds. Nothing in a message says that there is on
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
@@ -53,6 +54,18 @@ def _remembered(compare: Callable[[str, str], bool]) -> Callable[[str, str], boo
         return known(expected, actual) if len(actual) <= _LONGEST else compare(expected, actual)
 
     return compared
+
+
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+_WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_CONTENT_TYPE: Final = re.compile(
+    rf'{_NAME}/{_NAME}(?:[ \t]*;[ \t]*{_WORD}=(?:{_WORD}|"(?:[^"\\\r\n]|\\.)*"))*', re.ASCII
+)
+
+
+def is_content_type(text: str) -> bool:
+    """Whether ``text`` is a media type with its parameters (RFC 6838, 4.2; RFC 2045, 5.1)."""
+    return _CONTENT_TYPE.fullmatch(text) is not None
 
 
 @_remembered

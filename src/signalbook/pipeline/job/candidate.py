@@ -9,7 +9,14 @@ from typing import Final
 
 from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.job.snapshot import Documents, Snapshot, group_of, reachable_groups, read_documents
+from signalbook.pipeline.job.snapshot import (
+    Documents,
+    Snapshot,
+    group_of,
+    reachable_groups,
+    read_documents,
+    with_bases,
+)
 from signalbook.values import JSONError, JSONObject, parse_json
 
 _GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")
@@ -81,7 +88,7 @@ def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Seq
     reached = {group for _, document in (*documents, *fresh) for group in reachable_groups(document, groups)}
     chosen = [xid for xid in candidate.selected if not groups or group_of(xid) in reached]
     return Snapshot(
-        messages={**today.messages, **candidate.messages},
+        messages=with_bases({**today.messages, **candidate.messages}, (*fresh, *documents)),
         schemas={**today.schemas, **candidate.schemas},
         selected=tuple(sorted({*today.selected, *chosen})),
     )

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
 from signalbook.client import Client
 from signalbook.documents import Upload, aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
+from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
 from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
@@ -24,6 +26,11 @@ from signalbook.values import JSONObject, canonical_json, digest, dump_json
 _NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
 _MESSAGES: Final = "messages"
 _SCHEMAS: Final = "schemas"
+_VERSIONS: Final = "/versions/"
+_SCHEMA_GROUPS: Final = ("/schemagroups/",)
+_MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
+# Registry documents, each with a name.
+Documents = Iterable[tuple[str, JSONObject]]
 
 
 def whole(upload: Upload) -> JSONObject:
@@ -61,7 +68,7 @@ def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
 
 def version_of(document: JSONObject, xid: str) -> JSONObject | None:
     """The attributes of a Version, if it is one of a message or schema here."""
-    resource_xid, _, versionid = xid.partition("/versions/")
+    resource_xid, _, versionid = xid.partition(_VERSIONS)
     parts = resource_xid.strip("/").split("/")
     resource = _entity(document, resource_xid)
     if resource is None or len(parts) != 4 or parts[2] not in (_MESSAGES, _SCHEMAS) or not versionid:
@@ -69,6 +76,24 @@ def version_of(document: JSONObject, xid: str) -> JSONObject | None:
     resource = _followed(document, resource)
     found = (resource.get("versions") or dict([_default(resource_xid, resource)])).get(versionid)
     return {**found, "versionid": versionid} if isinstance(found, dict) else None
+
+
+def with_bases(messages: Mapping[str, JSONObject], documents: Documents) -> dict[str, JSONObject]:
+    """``messages`` by xid, with the Versions that they name as their bases, and those name, by the xid of the Version.
+
+    Of several documents with the same Version the first counts.
+    """
+    found = {xid: message for xid, message in messages.items() if _VERSIONS not in xid}
+    known, waiting = list(documents), list(found.values())
+    while waiting:
+        xid = _message_xid(stated_base(waiting.pop()) or "")
+        if _VERSIONS not in xid or xid in found:
+            continue
+        version = next((each for _, document in known if (each := version_of(document, xid)) is not None), None)
+        if version is not None:
+            found[xid] = version
+            waiting.append(version)
+    return found
 
 
 def contents(schema: JSONObject) -> bytes | None:
@@ -167,20 +192,17 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-# Registry documents, each with a name.
-Documents = Iterable[tuple[str, JSONObject]]
 _URL: Final = ("http://", "https://")
 # Twice as long as a server waits for its database: its word on that is better than ours.
 _PATIENCE: Final = 120.0
 _SHOWN: Final = 20
-_SCHEMA_GROUPS: Final = ("/schemagroups/",)
-_MESSAGE_GROUPS: Final = ("/messagegroups/", "/endpoints/")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
 
+    A message's xid stands for its default Version; Versions are there beside it where others derive from them.
     ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
     ``outlines`` are those of all the selected ones, if they have been found sound.
     """
@@ -220,6 +242,7 @@ class Snapshot:
         parents: set[str] = set()
         there: set[str] = set()
         pinned: dict[str, JSONObject] = {}
+        documents = list(documents)
         for name, document in documents:
             _merge(messages, dict(messages_of(document)), name)
             _merge(schemas, {xid: _slim(schema) for xid, schema in schemas_of(document)}, name)
@@ -232,13 +255,13 @@ class Snapshot:
         for xid in versions:
             if xid not in pinned:
                 raise PipelineError(f"there is no Version {xid} of a message or schema among the definitions")
-            resource = xid.partition("/versions/")[0]
+            resource = xid.partition(_VERSIONS)[0]
             if resource in messages:
                 messages[resource] = pinned[xid]
             else:
                 schemas[resource] = {"versionid": pinned[xid]["versionid"]}
         wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
-        return cls(messages=messages, schemas=schemas, selected=tuple(wanted))
+        return cls(messages=with_bases(messages, documents), schemas=schemas, selected=tuple(wanted))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -266,14 +289,14 @@ class Snapshot:
         )
 
     def message(self, reference: str) -> JSONObject | None:
-        """The message an xid names; a URL or fragment by the xid in it, whatever the host."""
-        return self.messages.get(_local_xid(reference, _MESSAGE_GROUPS))
+        """The message, or Version of one, an xid names; a URL or fragment by the xid in it, whatever the host."""
+        return self.messages.get(_message_xid(reference))
 
     def schema(self, reference: str) -> SchemaDocument | None:
         """The schema an xid names; a URL by the xid in it, whatever the host: nothing is fetched (domain.md K-39)."""
         xid = _local_xid(reference, _SCHEMA_GROUPS)
         schema = self.schemas.get(xid)
-        if schema is not None and "/versions/" not in xid:
+        if schema is not None and _VERSIONS not in xid:
             xid = f"{xid.partition('?')[0]}/versions/{schema['versionid']}"
             schema = self.schemas.get(xid)
         content = None if schema is None else contents(schema)
@@ -356,6 +379,12 @@ def _local_xid(reference: str, groups: Sequence[str]) -> str:
     """A reference as an xid: what precedes the first type of Group in it is host and base path, or a ``#``."""
     starts = [start for group in groups if (start := reference.find(group)) >= 0]
     return reference[min(starts) :] if starts else reference
+
+
+def _message_xid(reference: str) -> str:
+    """A reference to a message or a Version of one as an xid, in every form that a registry takes it in."""
+    path = reference.removeprefix("#").partition("#")[0].partition("?")[0].removesuffix("$details")
+    return _local_xid(unquote(path if "://" in path else f"/{path.removeprefix('/')}"), _MESSAGE_GROUPS)
 
 
 def group_of(xid: str) -> str:

@@ -1,0 +1,68 @@
+"""What git revisions have of files and folders."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from signalbook.documents import DocumentError
+from signalbook.errors import SignalbookError
+
+
+def file_at(path: Path, revision: str) -> bytes | None:
+    """What is in a file at a revision, None if it is not there. Raises ``SignalbookError``."""
+    commit = _commit(path, revision)
+    return None if commit is None else _git(path.parent, "cat-file", "blob", f"{commit}:./{path.name}")
+
+
+@contextmanager
+def copy_at(path: Path, revision: str) -> Iterator[Path | None]:
+    """A copy of a folder, or of a file with what lies beside it, at a revision. As ``file_at``."""
+    commit = _commit(path, revision)
+    if commit is None:
+        yield None
+        return
+    folder, name = _place(path)
+    with tempfile.TemporaryDirectory(prefix="signalbook-") as copy:
+        with tarfile.open(fileobj=io.BytesIO(_git(folder, "archive", "--format=tar", commit, "--", "."))) as archive:
+            archive.extractall(copy, filter="data")
+        yield Path(copy, name)
+
+
+def _place(path: Path) -> tuple[Path, str]:
+    return (path, ".") if path.is_dir() else (path.parent, path.name)
+
+
+def _commit(path: Path, revision: str) -> str | None:
+    """The commit that a revision names, None if it does not have ``path``, or is the HEAD of a repository without any.
+
+    Raises ``DocumentError`` for what is no file and no folder now, ``SignalbookError`` for what git does not know.
+    """
+    if not path.exists():
+        raise DocumentError(f"{path}: cannot be read: there is no such file or folder")
+    folder, name = _place(path)
+    _git(folder, "rev-parse", "--git-dir")
+    try:
+        # Behind this option it is none itself, whatever it begins with.
+        found = _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    except SignalbookError:
+        if revision == "HEAD":
+            return None
+        raise SignalbookError(f"git has no revision {revision!r} (--against git:{revision})") from None
+    commit = found.decode("ascii").strip()
+    return commit if _git(folder, "ls-tree", "--name-only", commit, "--", name).strip() else None
+
+
+def _git(folder: Path, *arguments: str) -> bytes:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)  # noqa: S603, S607
+    except FileNotFoundError:
+        raise SignalbookError("--against git:... needs git, which is not installed") from None
+    if done.returncode:
+        raise SignalbookError(f"git {arguments[0]}: {done.stderr.decode('utf-8', 'replace').strip()}")
+    return done.stdout

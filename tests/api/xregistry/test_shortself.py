@@ -1,0 +1,137 @@
+"""Short URLs of entities over HTTP, on every database (core/spec.md "shortself Attribute"; R32, R122)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.api.conftest import MODEL, Client, Serve
+
+if TYPE_CHECKING:
+    from signalbook.storage.base import Store
+
+ROOT = "http://r.example"
+LONG = "/dirs/a.long.name.of.a.group/files/a.long.name.of.a.file"
+OTHER = "/dirs/a.long.name.of.a.group/files/another.long.name"
+
+
+@pytest.fixture
+def short(client: Client) -> Client:
+    """A client of a registry with short URLs, a file with two Versions and a cross reference to it."""
+    assert client.send("PATCH", "/capabilities", json={"shortself": True}).status_code == 200
+    versions = {"version.one": {"file": {"a": 1}}, "version.two": {"file": {"a": 2}}}
+    assert client.put(f"{LONG}$details", {"versions": versions}).status_code == 201
+    assert client.put(f"{OTHER}$details", {"meta": {"xref": LONG}}).status_code == 201
+    return client
+
+
+def shorts(value: Any) -> list[tuple[str, str]]:
+    """Xid and short URL of every entity in ``value``."""
+    if not isinstance(value, dict):
+        return []
+    own = [(value["xid"], value["shortself"])] if "shortself" in value else []
+    return own + [found for inner in value.values() for found in shorts(inner)]
+
+
+def below(url: str) -> str:
+    """The path of an absolute URL of the registry."""
+    assert url.startswith(f"{ROOT}/"), url
+    return url.removeprefix(ROOT)
+
+
+def test_every_entity_has_its_own_and_it_leads_there(short: Client) -> None:
+    """R32: Registry, Group, Resources, metas and Versions, those behind a cross reference too."""
+    found = shorts(short.get("/?inline=*").json())
+    assert len(found) == 10
+    assert len(dict(found)) == len({url for _, url in found}) == len(found)
+    for xid, url in found:
+        assert "$" not in url
+        assert len(url) <= len(f"{ROOT}{xid}")
+        details = "$details" if xid.count("/") in (4, 6) else ""
+        shown = short.get(f"{below(url)}{details}").json()
+        assert (shown["xid"], shown["shortself"]) == (xid, url)
+        assert shown == short.get(f"{xid}{details}").json()
+
+
+def test_it_stands_behind_self(short: Client) -> None:
+    """R55 to R57: where the specification lists it, in headers as well."""
+    for path in ("/", "/dirs/a.long.name.of.a.group", f"{LONG}$details", f"{LONG}/meta", f"{OTHER}/meta"):
+        names = list(short.get(path).json())
+        assert names.index("shortself") == names.index("self") + 1
+    headers = short.get(LONG).headers
+    assert headers["xRegistry-shortself"] == short.get(f"{LONG}$details").json()["shortself"]
+
+
+def test_it_takes_what_self_takes(short: Client) -> None:
+    """R32: documents without ``$details``, flags, writes, conditions, and what is beneath."""
+    path = below(short.get(f"{LONG}$details").json()["shortself"])
+    document = short.get(path)
+    assert (document.json(), document.headers["ETag"]) == ({"a": 2}, short.get(LONG).headers["ETag"])
+    assert list(short.get(f"{path}$details?inline=versions").json()["versions"]) == ["version.one", "version.two"]
+    assert short.get(f"{path}/versions/version.one").json() == {"a": 1}
+    assert short.send("PATCH", f"{path}$details", json={"name": "N"}).json()["name"] == "N"
+    assert short.send("OPTIONS", path).headers["Allow"] == short.send("OPTIONS", LONG).headers["Allow"]
+    assert short.send("PATCH", f"/check{path}$details", json={"name": "M"}).json()["accepted"] is True
+    assert short.send("DELETE", path).status_code == 204
+    assert short.get(LONG).status_code == 404
+
+
+def test_it_stays_as_long_as_the_entity(short: Client, store: Store, serve: Serve) -> None:
+    """R32: through updates, while the capability is off, and when another server starts."""
+    before = dict(shorts(short.get("/?inline=*").json()))
+    short.send("PATCH", f"{LONG}$details", json={"name": "N"})
+    off = short.send("PATCH", "/capabilities", json={"shortself": None})
+    assert off.json()["shortself"] is False
+    assert shorts(short.get("/?inline=*").json()) == []
+    # Those that were given out are in messages by now, so they still lead to their entities.
+    assert short.get(below(before[LONG])).json() == {"a": 2}
+    short.send("PATCH", "/capabilities", json={"shortself": True})
+    other = serve(store)
+    assert dict(shorts(other.get("/?inline=*").json())) == before
+
+
+def test_those_of_deleted_entities_lead_nowhere(short: Client) -> None:
+    """R32: a new entity at the same path has another one."""
+    path = below(short.get(f"{LONG}$details").json()["shortself"])
+    short.send("DELETE", LONG)
+    short.put(f"{LONG}$details", {})
+    body = short.refused("GET", path, "not_found")
+    assert (body["subject"], body["detail"]) == (path, "the entity of this short URL is gone")
+    short.refused("GET", "/~nothing", "not_found")
+    short.refused("GET", f"{path}/versions/a/b", "not_found")
+
+
+def test_it_is_ignored_in_writes(short: Client) -> None:
+    """R14: what was read can be sent back, by PUT, PATCH and in headers."""
+    shown = short.get(f"{LONG}$details").json()
+    for method in ("PUT", "PATCH"):
+        sent = {**shown, "shortself": "http://elsewhere.example/x"}
+        del sent["epoch"]
+        assert short.send(method, f"{LONG}$details", json=sent).json()["shortself"] == shown["shortself"]
+    assert short.put_document(LONG, b"text", shortself="x").headers["xRegistry-shortself"] == shown["shortself"]
+
+
+def test_not_in_document_view(short: Client) -> None:
+    """R270: nor in exports, which are the same with and without."""
+    export = short.get("/export?inline=*").json()
+    assert shorts(export) == shorts(short.get(f"{LONG}$details?doc&inline=*").json()) == []
+    assert short.send("PUT", "/", json=export).status_code == 200
+
+
+def test_it_can_be_filtered_and_sorted_by(short: Client) -> None:
+    """R186: as any other attribute."""
+    url = short.get(f"{LONG}$details").json()["shortself"]
+    assert list(short.get("/dirs/a.long.name.of.a.group/files", params={"filter": f"shortself={url}"}).json()) == [
+        "a.long.name.of.a.file"
+    ]
+    assert len(short.get("/dirs/a.long.name.of.a.group/files?sort=shortself").json()) == 2
+
+
+def test_off_unless_switched_on(store: Store, serve: Serve) -> None:
+    """R122: the specification's default, for a fresh registry too."""
+    client = serve(store)
+    client.put("/modelsource", MODEL)
+    client.put(LONG.rsplit("/files", 1)[0], {"files": {"f": {}}})
+    assert client.get("/capabilities").json()["shortself"] is False
+    assert client.get("/capabilitiesoffered").json()["shortself"]["enum"] == [False, True]
+    assert "shortself" not in client.get("/?inline=*").text
