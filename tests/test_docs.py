@@ -23,7 +23,7 @@ from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
 from signalbook.events.delivery.deliveries import sink_policy
 from signalbook.pipeline.sources import base as sources
-from signalbook.replication.following import FollowedSource
+from signalbook.replication.following import Peer
 from signalbook.server import build
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +100,7 @@ def test_servers_that_are_shown_have_settings_that_work(options: str) -> None:
     several = [name for name in given if isinstance(getattr(settings.Settings, name), tuple)]
     found = settings.load({name: value if name in several else value[0] for name, value in given.items()})
     assert sink_policy(found)
-    assert [FollowedSource.parse(source) for source in found.follow] or "follow" not in given
+    assert [Peer.parse(source) for source in found.follow] or "follow" not in given
 
 
 def test_every_choice_is_explained() -> None:

@@ -66,7 +66,7 @@ def machine() -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),
         "python": sys.version.split()[0],
-        **{name: version(name) for name in ("granian", "starlette", "sqlalchemy", "msgspec", "psycopg")},
+        **{name: version(name) for name in ("uvicorn", "starlette", "sqlalchemy", "msgspec", "psycopg")},
         "load before": os.getloadavg(),
     }
 

@@ -63,7 +63,7 @@ class FolderSnapshot:
     @property
     def repairs(self) -> tuple[str, ...]:
         """What had to be put right, with the file it was in."""
-        return tuple(f"{part.name}, {repair}" for part in self.source.parts for repair in part.repairs)
+        return tuple(f"{file}, {repair}" for file, repair in self.source.repaired())
 
 
 def read_snapshot(folder: Path) -> FolderSnapshot:

@@ -8,18 +8,19 @@ import signal
 import socket
 import sys
 import tempfile
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from granian import Granian
-from granian.constants import Interfaces, Loops
-from granian.log import LogLevels
 from starlette.applications import Starlette
+from uvicorn import Config
+from uvicorn.supervisors import Multiprocess
 
 from signalbook.api.app import create_app
+from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -28,7 +29,7 @@ from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch
-from signalbook.replication.following import FollowedSource, Following
+from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.xid import ROOT
@@ -36,6 +37,12 @@ from signalbook.xid import ROOT
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 _COPIES: Final = ("accept", "refuse")
 _SHUTDOWN_SECONDS: Final = 10
+_KILL_SECONDS: Final = 2
+"""More for a server process that has not ended by itself."""
+_ACCEPTED: Final = 8
+"""Connections that a server process accepts in one turn of its event loop."""
+_HANG_SECONDS: Final = 60
+"""A server process that does nothing at all for so long is replaced. Starting on a busy machine takes some."""
 _ALLOCATIONS: Final = 10_000
 """Objects made between two looks for garbage: a write makes hundreds, and leaves none that has to be looked for."""
 _CENTURY: Final = 36_525
@@ -94,30 +101,54 @@ def run(settings: Settings) -> None:
     ``SettingError`` or ``RegistryError``.
     """
     _check_settings(settings)
-    _check_address(settings)
-    if settings.from_folder:
-        with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
-            _serve(replace(settings, db=f"sqlite:///{private}/registry.db"))
-    else:
-        _serve(settings)
+    with _listening(settings) as listening:
+        if settings.from_folder:
+            with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
+                _serve(replace(settings, db=f"sqlite:///{private}/registry.db"), listening)
+        else:
+            _serve(settings, listening)
 
 
-def _serve(settings: Settings) -> None:
+def _serve(settings: Settings, listening: socket.socket) -> None:
     registryid = _prepare(settings)
-    server = Granian(
-        "signalbook",
-        address=settings.host,
-        port=settings.port,
-        interface=Interfaces.ASGI,
+    config = Config(
+        partial(_application, settings),
+        factory=True,
         workers=settings.workers,
-        loop=Loops.uvloop,
-        websockets=False,
-        log_level=LogLevels.warning,
-        respawn_failed_workers=True,
-        workers_kill_timeout=_SHUTDOWN_SECONDS,
+        interface="asgi3",
+        lifespan="on",
+        loop="uvloop",
+        http=HTTPConnection,
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=_HANG_SECONDS,
     )
-    server.on_startup(partial(_announce, settings, registryid))
-    server.serve(target_loader=partial(_application, settings), wrap_loader=False)
+    # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
+    # the last of 256 clients that come at once waits for more than a second.
+    supervisor = _Supervisor(config, [listening, *(listening.dup() for _ in range(_ACCEPTED - 1))])
+    # From now on clients may connect: they wait for the first server process.
+    listening.listen(config.backlog)
+    _announce(settings, registryid)
+    supervisor.run()
+
+
+class _Supervisor(Multiprocess):
+    """Starts the server processes, replaces one that dies, and all of them, one by one, at SIGHUP."""
+
+    def join_all(self) -> None:
+        """Wait for the server processes to end; kill what does not."""
+        deadline = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + _KILL_SECONDS
+        for process in self.processes:
+            process.process.join(max(0.0, deadline - time.monotonic()))
+            if process.process.is_alive():
+                process.kill()
+                process.join()
 
 
 def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
@@ -129,11 +160,13 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
 
 def _application(settings: Settings) -> Starlette:
     """What each server process runs; it opens the store for itself."""
-    # Until it serves, it has the handler of the process that it was made from, and would not end when asked to.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     begin_log(settings.log_level.upper())
+    # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.
+    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGINT)}
     application = build(settings)
     _spare_what_stays()
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     return application
 
 
@@ -184,26 +217,29 @@ def _check_settings(settings: Settings) -> None:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
     sink_policy(settings)
-    for text in settings.follow:
-        FollowedSource.parse(text)
+    peers(settings)
     if settings.copies not in _COPIES:
         raise SettingError(f"copies is one of {', '.join(_COPIES)}, not {settings.copies!r}")
     if settings.log_level.lower() not in _LOG_LEVELS:
         raise SettingError(f"log_level is one of {', '.join(_LOG_LEVELS)}, not {settings.log_level!r}")
 
 
-def _check_address(settings: Settings) -> None:
-    """Try the port: the server itself would share it with another process that listens there."""
+def _listening(settings: Settings) -> socket.socket:
+    """The socket that all server processes share; it does not listen yet. Raises ``ServerError``."""
     where = f"{_host(settings)}:{settings.port}"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[
-            0
-        ]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+        except OSError:
+            listening.close()
+            raise
     except OSError as error:
         raise ServerError(f"cannot listen at {where}: {error.strerror}; choose another --host or --port") from None
+    return listening
 
 
 def _host(settings: Settings) -> str:

@@ -94,6 +94,9 @@ class Settings:
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
     )
+    push: tuple[str, ...] = _setting(
+        (), "Registries to copy to: URL, URL#XID for a part, URL#XID=NAME for a group under another name there."
+    )
     follow_seconds: float = _setting(
         60.0, "Seconds between comparisons with a followed registry that has no change feed; it may notify sooner."
     )

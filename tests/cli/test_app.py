@@ -80,6 +80,6 @@ def test_tracebacks_are_for_those_who_ask() -> None:
 
 def test_commands_load_what_they_need_when_they_run() -> None:
     """So that the line comes up at once: no web, no database, no Spark for ``--help``."""
-    heavy = {"sqlalchemy", "starlette", "granian", "httpx", "pyspark", "pyarrow", "yaml", "signalbook.engine"}
+    heavy = {"sqlalchemy", "starlette", "uvicorn", "httpx", "pyspark", "pyarrow", "yaml", "signalbook.engine"}
     code = f"import sys; from signalbook.cli import app; print({heavy!r} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"

@@ -56,6 +56,7 @@ def test_two_files_as_json(cli: Cli) -> None:
     [
         ("a.json", '{"$schema": "http://json-schema.org/draft-07/schema#"}', "JsonSchema/draft-07"),
         ("a.json", '{"$schema": "https://json-schema.org/draft/2020-12/schema"}', "JsonSchema/draft/2020-12"),
+        ("a.json", '{"$schema": "https://json-structure.org/meta/core/v0/#"}', "JsonStructure/draft-04"),
         ("a.proto", 'syntax = "proto2";', "Protobuf/2"),
         ("a.proto", 'syntax = "proto3";', "Protobuf/3"),
         ("a.AVSC", "{}", "Avro/1.12.0"),

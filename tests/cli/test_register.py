@@ -152,3 +152,22 @@ def test_import_of_a_schema_says_so(cli: Cli, server: str, files: dict[str, str]
     ran = cli("import", file, "--server", server)
     assert ran.code == 1
     assert f"signalbook register {file} --group ID" in ran.err
+
+
+def test_nothing_is_registered_if_a_format_is_unknown(cli: Cli, server: str) -> None:
+    """Issue 11, 5.2: it is found before the first file is sent."""
+    Path("user.avsc").write_text(json.dumps(USER))
+    Path("plain.json").write_text("{}")
+    ran = cli("register", "user.avsc", "plain.json", "--group", "whole", "--server", server)
+    assert (ran.code, "plain.json: the file does not show its format" in ran.err) == (1, True)
+    assert cli("get", "/schemagroups/whole", "--server", server).code == 1
+
+
+def test_the_servers_default_rule(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 11, 5.3: without a server, that of the environment."""
+    monkeypatch.setenv("SIGNALBOOK_DEFAULT_COMPATIBILITY", "backward")
+    Path("user.avsc").write_text(json.dumps(USER))
+    assert cli("register", "user.avsc", "--group", "g").code == 0
+    Path("user.avsc").write_text(json.dumps(USER | {"fields": [*USER["fields"], {"name": "x", "type": "string"}]}))
+    ran = cli("register", "user.avsc", "--group", "g")
+    assert (ran.code, "refused  user.avsc" in ran.out, "default_missing" in ran.out) == (1, True, True)

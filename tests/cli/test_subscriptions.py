@@ -102,7 +102,7 @@ def test_options_become_a_document(ask: Ask, tmp_path: Path) -> None:
         (("subscribe", "file:a", "--setting", "x"), 2, "NAME=VALUE"),
         (("subscribe", "file:a", "--filter", "1 +"), 1, "/filters/0/sql"),
         (("subscribe", "file:../a"), 1, "/sink"),
-        (("subscribe", "https://127.0.0.1/"), 1, "neither public"),
+        (("subscribe", "https://127.0.0.1/"), 1, "signalbook serve --allow-sinks 127.0.0.1:443"),
         (("subscriptions", "create", "none.json"), 1, "none.json"),
         (("subscriptions", "show", "x"), 1, "cannot be found"),
     ],

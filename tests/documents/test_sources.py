@@ -206,3 +206,31 @@ def test_what_they_do_not_agree_on(one: JSON, other: JSON, message: str) -> None
 def test_which_speak_of_an_entity(xid: str, names: list[str]) -> None:
     book = merged({"dirs": {"a": {}, "b": {}}}, {"xid": "/dirs/a/files/f"})
     assert book.naming([xid]) == names
+
+
+def test_repairs_name_their_file(tmp_path: Path) -> None:
+    """Issue 11, 4.6: of several files of a name, and of several that repair one entity, each is named (L-37, L-38)."""
+    for name, content in (
+        ("a/x.json", '{"schemagroups": {"g": {"createdat": "no", "labels": {"team": "t"}}}}'),
+        ("b/x.json", '{"schemagroups": {"g": {"modifiedat": "no",\n// why\n"schemas": {}}}}'),
+    ):
+        (tmp_path / name).parent.mkdir()
+        write(tmp_path / name, content)
+    merged = merge(read_folder(tmp_path, lenient=True), name="all")
+    assert [(Path(file).relative_to(tmp_path).as_posix(), str(repair)) for file, repair in merged.repaired()] == [
+        ("a/x.json", "/schemagroups/g#createdat: left out: no is no date [I-5]"),
+        ("b/x.json", "line 2: took away a comment [L-26]"),
+        ("b/x.json", "/schemagroups/g#modifiedat: left out: no is no date [I-5]"),
+    ]
+    labels = {"team": "t", "import.source": "a/x.json, b/x.json", "import.repairs": "I-5 L-26"}
+    assert merged.document == {"schemagroups": {"g": {"labels": labels, "schemas": {}}}}
+    write(tmp_path / "a" / "x.json", '{"endpoints": {"e": {"usage": "consumer"}}}')
+    (tmp_path / "b" / "x.json").unlink()
+    assert f"{tmp_path}/a/x.json, /endpoints/e#usage: made" in merge(read_folder(tmp_path), name="all").advice()
+
+
+def test_labels_of_their_own_still_have_to_agree(tmp_path: Path) -> None:
+    for name, team in (("a.json", "t"), ("b.json", "u")):
+        write(tmp_path / name, {"schemagroups": {"g": {"createdat": "no", "labels": {"team": team}}}})
+    with pytest.raises(DocumentError, match=r"a\.json and .*b\.json do not agree on /schemagroups/g#labels"):
+        merge(read_folder(tmp_path, lenient=True), name="all")

@@ -11,7 +11,7 @@ import pytest
 
 from signalbook.engine.engine import Engine
 from signalbook.replication import report
-from signalbook.replication.following import FollowedSource, Following
+from signalbook.replication.following import Following, Peer
 from signalbook.server import begin_log
 from signalbook.settings import Settings
 from signalbook.storage import open_store
@@ -31,9 +31,9 @@ def test_requests_to_others_are_logged_for_who_looks_closely(level: str, least: 
 
 
 def test_a_user_in_the_url_of_a_source_is_not_shown() -> None:
-    source = FollowedSource.parse("http://me:secret@one.example/#/schemagroups/a")
+    source = Peer.parse("http://me:secret@one.example/#/schemagroups/a")
     assert source.shown == "http://one.example#/schemagroups/a"
-    assert source.name == FollowedSource.parse("http://me:other@one.example/#/schemagroups/a").name
+    assert source.name == Peer.parse("http://me:other@one.example/#/schemagroups/a").name
     assert source.speaks("http://one.example/compat/schemaregistry/v0.2")
 
 

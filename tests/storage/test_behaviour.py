@@ -135,6 +135,24 @@ def test_children_page_by_page(store: Store, after: str | None, limit: int | Non
         assert [row.xid.id for row in page] == expected
 
 
+@pytest.mark.parametrize(
+    ("upto", "limit", "expected"),
+    [
+        (None, 2, ["d", "c"]),
+        ("c", 2, ["c", "B"]),
+        ("b", 9, ["B", "a"]),
+        ("bb", 1, ["B"]),
+        ("A", 9, ["a"]),
+        ("0", 9, []),
+    ],
+)
+def test_what_precedes_a_place(store: Store, upto: str | None, limit: int, expected: list[str]) -> None:
+    with store.write() as writer:
+        parent = plant_things(writer, ["a", "B", "c", "d"])[0].parent
+        rows = writer.entities.preceding(parent, "things", limit, upto=upto)
+        assert [row.xid.id for row in rows] == expected
+
+
 @pytest.mark.parametrize(("parents", "type"), [([1, 2], "things"), ([1], None), ([], "things")])
 def test_paging_needs_one_collection(store: Store, parents: list[int], type: str | None) -> None:
     with store.read() as reader, pytest.raises(ValueError, match="one parent"):

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, create_engine, inspect
 
 from signalbook.cncf.ids import uri_digest
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import ConfigCommand, Method
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.settings import Settings
@@ -26,6 +27,7 @@ from signalbook.storage import open_store
 from signalbook.storage.base import RETRYING, DeliveryState, StorageError, StoredConsent
 from signalbook.storage.schema import REVISION, TABLES
 from signalbook.storage.store import MIGRATIONS
+from signalbook.values import JSON
 from signalbook.xid import ROOT
 
 OLD_ROWS = """
@@ -123,6 +125,29 @@ def test_versions_stored_before_they_had_uris_are_found(store_url: str) -> None:
     store.close()
 
 
+OLD_URIS = """
+INSERT INTO entities (key, parent, xid, type, folded, epoch, createdat, modifiedat, attributes, defaultversionsticky,
+                      versioncounter, uri)
+SELECT k, 1, '/schemagroups/g/schemas/s/versions/' || k, 'versions', k, 1, 0, 0, a, FALSE, 0, u
+FROM (SELECT 2 k, '{"globaluri": "HTTP://X.example:80/./a"}' a, 'old' u UNION ALL
+      SELECT 3, '{"globaluri": "http://x.example/a"}', 'same' UNION ALL
+      SELECT 4, '{"globaluri": "/b", "authority": "https://x.example/a/"}', 'old' UNION ALL
+      SELECT 5, '{"globaluri": "a/../b"}', 'old' UNION ALL
+      SELECT 6, '{"authority": "https://x.example"}', NULL) old
+"""
+
+
+def test_uris_stored_as_they_were_written_are_found_in_any_form(store_url: str) -> None:
+    """A-21: and two that are the same now stay, since they may be mended but not guessed at"""
+    at_revision("0006", store_url, OLD_URIS)
+    store = open_store(store_url)
+    with store.read() as reader:
+        rows = list(reader.entities.children([1]))
+        assert [row.uri for row in rows] == [uri_digest("schemagroups", row.attributes) for row in rows]
+        assert [row.key for row in reader.entities.named([rows[0].uri or ""], 9)] == [2, 3]
+    store.close()
+
+
 # What the program of revision 0005 wrote: a subscription with a secret and what its deliveries came to, one that writes
 # a file, what was left of one that is deleted, and a lease.
 OLD_SUBSCRIPTIONS = Path(__file__).parent.parent / "data" / "storage" / "subscriptions-0005.sql"
@@ -196,6 +221,37 @@ def test_a_database_without_subscriptions_gets_empty_tables(store_url: str) -> N
             0,
         )
         assert reader.settings.get("replications/a") == 1
+
+
+# What the program of revision 0006 stored for PATCH /capabilities {"ignores": ["epoch", "id"]}, but for its formats.
+OLD_CAPABILITIES = """
+INSERT INTO config VALUES ('capabilities', 1, '{"available":{"capabilities":{"mutable":true},"capabilitiesoffered":
+{"mutable":false},"entities":{"mutable":true},"export":{"mutable":false},"model":{"mutable":false},"modelsource":
+{"mutable":true}},"compatibilities":{},"flags":["doc","filter"],"formats":[],"ignores":["epoch","id"],"pagination":true,
+"shortself":false,"specversions":["1.0-rc4"],"versionmodes":["manual","createdat","modifiedat","semver"]}')
+"""
+
+
+def test_discovery_is_available_as_it_was(store_url: str) -> None:
+    """R117, R140: listed once; who switches it off then, keeps it off."""
+    at_revision("0006", store_url, OLD_CAPABILITIES)
+    with closing(open_store(store_url)) as store:
+        engine = Engine(store, settings=Settings(model="empty"))
+        with engine.reading() as view:
+            found = view.capabilities
+        assert list(found["available"])[:2] == [".xregistry", "capabilities"]
+        assert (found["available"][".xregistry"], found["ignores"]) == ({"mutable": False}, ["epoch", "id"])
+        with engine.writing() as session:
+            body: JSON = {"available": {name: {} for name in ("capabilities", "entities", "model")}}
+            session.execute(ConfigCommand(name="capabilities", method=Method.PATCH, body=body))
+    with closing(open_store(store_url)) as store, Engine(store, settings=Settings()).reading() as view:
+        assert ".xregistry" not in view.capabilities["available"]
+
+
+def test_capabilities_that_were_never_stored_are_all_there_are(store_url: str) -> None:
+    at_revision("0006", store_url, "INSERT INTO config VALUES ('modelsource', 1, '{}')")
+    with closing(open_store(store_url)) as store, store.read() as reader:
+        assert reader.settings.config("capabilities") is None
 
 
 def at_revision(revision: str, url: str, rows: str) -> None:

@@ -81,3 +81,14 @@ def test_a_page_starts_in_the_index_where_the_last_one_ended(explained: tuple[St
     statements, connection = explained
     query = ChildrenQuery(parents=(1,), type="t", after=(1, "t", "a"), limit=9)
     assert "(parent=? AND type=? AND folded>?)" in plan(connection, *statements.entities.children(query))
+
+
+@pytest.mark.parametrize(("name", "found"), [("last", ""), ("preceding", " AND folded<?")])
+def test_a_page_that_ends_somewhere_is_read_from_there_on(
+    explained: tuple[Statements, DriverConnection], name: str, found: str
+) -> None:
+    statements, connection = explained
+    place = {"parent": 1, "type": "t", "folded": "a", "limit": 9}
+    steps = plan(connection, _sql(statements, name), place)
+    assert f"(parent=? AND type=?{found})" in steps
+    assert "TEMP B-TREE" not in steps

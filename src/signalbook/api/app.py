@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
@@ -18,6 +19,7 @@ from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.requests import HTTPRequest, base_url
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
+from signalbook.api.kernel.streaming import STOPPING
 from signalbook.api.notifications import Notifications
 from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
@@ -71,25 +73,25 @@ def create_app(
     kernel = Kernel.over(engine, settings, direct=direct)
 
     @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        yield
+    async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
+        yield {STOPPING: asyncio.Event()}
         kernel.close()
         close()
 
     states = {"deliveries": deliveries.status}
-    if following.sources:
+    if following.peers:
         states = {"replication": following.status, **states}
     if source is not None:
         states = {"source": source, **states}
     registry = XRegistryAPI(kernel)
-    # Routes are tried in this order: those that are read most come first.
+    # Routes are tried in this order: those that are read most come first, but for what is below the drafts' mounts.
     others = [
+        *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
         *schemaregistry.routes(kernel),
         *messagecatalog.routes(kernel),
         *Feed(kernel, head).routes(),
         *_health(kernel, states),
         *registry.routes(),
-        *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
         *PipelinesAPI(kernel, reports).routes(),
         *Notifications(kernel, following).routes(),
     ]

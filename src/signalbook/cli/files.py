@@ -128,4 +128,6 @@ def guess_format(name: str, content: bytes) -> str:
     if document.get("type") in ("record", "enum", "fixed") and "name" in document:
         return "Avro/1.12.0"
     stated = document.get("$schema")
+    if str(stated).startswith("https://json-structure.org/meta/"):
+        return "JsonStructure/draft-04"
     return _DIALECTS.get(str(stated).rstrip("#").rpartition("json-schema.org/")[2], "")

@@ -85,6 +85,8 @@ def run(
     done: list[Registered] = []
     with open_registry(server, db, create=True) as registry:
         for schema, target in zip(schemas, targets, strict=True):
+            _check_format(registry, schema, target)
+        for schema, target in zip(schemas, targets, strict=True):
             done.append(_register(registry, schema, target, compatibility))
             if not as_json:
                 _show(done[-1])
@@ -137,6 +139,15 @@ def _document(schema: SchemaFile) -> JSONObject:
     return document if isinstance(document, dict) else {}
 
 
+def _check_format(registry: Registry, schema: SchemaFile, target: Xid) -> None:
+    """Raise ``SignalbookError`` for a new schema whose format neither the file nor an option tells."""
+    if not schema.format and registry.find(target, deep=False) is None:
+        from signalbook.formats.base import supported
+
+        known = ", ".join(supported())
+        raise SignalbookError(f"{schema.name}: the file does not show its format; name it with --format: {known}")
+
+
 def _register(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | None) -> Registered:
     from signalbook.client.registry import Refusal
 
@@ -170,11 +181,6 @@ def _create(registry: Registry, schema: SchemaFile, target: Xid, rule: Rule | No
     """The schema, and its group if need be, in one request."""
     from signalbook.client.registry import Refusal
 
-    if not schema.format:
-        from signalbook.formats.base import supported
-
-        known = ", ".join(supported())
-        raise SignalbookError(f"{schema.name}: the file does not show its format; name it with --format: {known}")
     body = {**_attributes(schema, schema.format), "schemabase64": base64.b64encode(schema.content).decode("ascii")}
     if rule is not None:
         body["meta"] = {"compatibility": rule}

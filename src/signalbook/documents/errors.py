@@ -21,14 +21,16 @@ class Repair:
     """One thing put right: what, where, and why.
 
     ``line`` is from 1, of damaged text; ``path`` (``/endpoints/e#usage``) is of a sound document with names or values
-    of another day. ``rule`` is the reason's number in docs/documents.md.
+    of another day. ``rule`` is the reason's number in docs/documents.md. ``file`` is named where a document was made of
+    several.
     """
 
     message: str
     line: int | None = None
     path: str = ""
     rule: str = ""
+    file: str = ""
 
     def __str__(self) -> str:
-        where = f"line {self.line}" if self.line is not None else self.path
-        return f"{where}: {self.message}" + (f" [{self.rule}]" if self.rule else "")
+        where = f"line {self.line}: " if self.line is not None else f"{self.path}: " if self.path else ""
+        return f"{where}{self.message}" + (f" [{self.rule}]" if self.rule else "")

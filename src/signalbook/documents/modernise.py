@@ -54,6 +54,8 @@ def _capabilities(item: RepairedObject) -> None:
 
 
 _GONE_ASPECTS: Final = ("setdefaultversionsticky", "matchcase")
+REPAIRED: Final = {"import.source": ", ", "import.repairs": " "}
+"""Labels of a repaired entity, the files and the rules, with what is between several."""
 # A Resource type with this singular has a document in an attribute that every Version has for something else.
 TAKEN: Final = "format"
 

@@ -20,11 +20,17 @@ _TRUNCATED: Final = "the document ends before it is complete (truncated, or a cl
 
 
 def parse_document(
-    data: bytes, *, name: str, media_type: str = "", lenient: bool = False, max_depth: int = MAX_DEPTH
+    data: bytes,
+    *,
+    name: str,
+    media_type: str = "",
+    lenient: bool = False,
+    max_depth: int = MAX_DEPTH,
+    label: str = "",
 ) -> tuple[JSON, tuple[Repair, ...]]:
     """The value in ``data`` and, if ``lenient``, the repairs it took: to its text, then to names and values of old.
 
-    ``name`` is a file name or URL.
+    ``name`` is a file name or URL, ``label`` what repaired entities call it, by default its last part.
 
     A ``media_type`` that ends in ``yaml`` or ``json`` tells the language, else the name: ``.yaml``, ``.yml``,
     ``.json``. Anything else (``.cereg``, standard input) is JSON if it starts with a brace or bracket. Raises
@@ -41,7 +47,7 @@ def parse_document(
         return value, ()
     if shape_of(value) is not None:  # its names are its own, not old ones of a registry's document
         return value, repairs
-    value, renewed = modernise(value, source=_file_name(name), text=repairs)
+    value, renewed = modernise(value, source=label or _file_name(name), text=repairs)
     return value, (*repairs, *renewed)
 
 

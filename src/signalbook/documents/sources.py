@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
-from signalbook.documents.modernise import modernise
+from signalbook.documents.modernise import REPAIRED, modernise
 from signalbook.documents.reading import MAX_BYTES, files_of, parse_document, read_bytes
 from signalbook.values import JSON, MAX_DEPTH, JSONObject
 from signalbook.xid import Kind
@@ -99,9 +99,21 @@ class SourceDocument:
     lenient: bool = False
     parts: tuple[SourceDocument, ...] = ()
 
+    def repaired(self) -> Iterator[tuple[str, Repair]]:
+        """Each repair with the name of the file it is in."""
+        for part in self.parts or (self,):
+            yield from ((repair.file or part.name, repair) for repair in part.repairs)
+
     def advice(self) -> str:
         """What a lenient reading would repair, for someone whose document was refused; ``""`` if nothing."""
-        return "" if self.lenient else _advice(modernise(self.document, source=self.name)[1])
+        if self.lenient:
+            return ""
+        if not self.parts:
+            return _advice([str(repair) for repair in self._needed()])
+        return _advice([f"{part.name}, {repair}" for part in self.parts for repair in part._needed()])
+
+    def _needed(self) -> tuple[Repair, ...]:
+        return modernise(self.document, source=self.name)[1]
 
     def naming(self, xids: Iterable[str]) -> list[str]:
         """Names of the parts that speak of one of ``xids``, or of what one of them is in."""
@@ -110,11 +122,19 @@ class SourceDocument:
 
 
 def parse_source(
-    data: bytes, *, name: str, media_type: str = "", lenient: bool = False, max_depth: int = MAX_DEPTH
+    data: bytes,
+    *,
+    name: str,
+    media_type: str = "",
+    lenient: bool = False,
+    max_depth: int = MAX_DEPTH,
+    label: str = "",
 ) -> SourceDocument:
     """As ``parse_document``; the error of a strict reading tells what a lenient one would repair."""
     try:
-        document, repairs = parse_document(data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth)
+        document, repairs = parse_document(
+            data, name=name, media_type=media_type, lenient=lenient, max_depth=max_depth, label=label
+        )
     except DocumentError as error:
         if lenient:
             raise
@@ -126,7 +146,9 @@ def read_source(
     path: Path, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES
 ) -> SourceDocument:
     """The document in a file, with the files it names below ``root`` (its own folder). Raises ``DocumentError``."""
-    source = parse_source(read_bytes(path, max_bytes=max_bytes), name=str(path), lenient=lenient)
+    # In a folder there may be several of a name.
+    label = "" if root is None else path.relative_to(root).as_posix()
+    source = parse_source(read_bytes(path, max_bytes=max_bytes), name=str(path), lenient=lenient, label=label)
     try:
         files = attach(source.document, beside=path, root=root or path.parent, max_bytes=max_bytes)
     except DocumentError as error:
@@ -167,10 +189,10 @@ def _instead(data: bytes, name: str, media_type: str, max_depth: int) -> str:
         _, repairs = parse_document(data, name=name, media_type=media_type, lenient=True, max_depth=max_depth)
     except DocumentError:
         return ""
-    return f"\n{_advice(repairs)}"
+    return f"\n{_advice([str(repair) for repair in repairs])}"
 
 
-def _advice(repairs: Sequence[Repair]) -> str:
+def _advice(repairs: Sequence[str]) -> str:
     if not repairs:
         return ""
     shown = [f"  {repair}" for repair in repairs[:_SHOWN]]
@@ -212,6 +234,8 @@ class _Merging:
             here = (*path, name)
             if name in shared and isinstance(value, dict) and isinstance(into.setdefault(name, {}), dict):
                 self.add(here, into[name], value, source)
+            elif name == "labels" and len(path) % 2 == 0 and (joined := _joined(into.get(name), value)) is not None:
+                into[name] = joined
             elif name in into and into[name] != value:
                 place = f"/{'/'.join(path)}#{name}"
                 raise DocumentError(
@@ -220,6 +244,20 @@ class _Merging:
             else:
                 into[name] = value
                 self._origins[here] = source
+
+
+def _joined(labels: JSON, others: JSON) -> JSONObject | None:
+    """Labels of an entity in two documents, if they differ in nothing but what was repaired in each."""
+    if not isinstance(labels, dict) or not isinstance(others, dict) or not REPAIRED.keys() & {*labels, *others}:
+        return None
+    own, theirs = ({name: value for name, value in one.items() if name not in REPAIRED} for one in (labels, others))
+    if own and theirs and own != theirs:
+        return None
+    words = {
+        name: sorted({word for one in (labels, others) for word in str(one.get(name, "")).split(between) if word})
+        for name, between in REPAIRED.items()
+    }
+    return {**own, **theirs, **{name: REPAIRED[name].join(found) for name, found in words.items()}}
 
 
 def _shared(path: tuple[str, ...], body: JSONObject) -> Collection[str]:

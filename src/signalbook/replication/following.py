@@ -1,4 +1,4 @@
-"""What a server copies from others by itself: each source in a thread, in one of the processes on a store."""
+"""What a server copies from and to others by itself: each of them in a thread, in one of the processes on a store."""
 
 from __future__ import annotations
 
@@ -9,42 +9,48 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, Self, TypeVar
 
 from signalbook.client.registry import NoHistory
+from signalbook.client.remote import RemoteRegistry
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
+from signalbook.replication.cncf.registry import CncfApi
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
-from signalbook.replication.opening import copying, link, open_source
+from signalbook.replication.opening import copying, link, open_source, open_target
 from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
 from signalbook.replication.report import CopyReport, NotCopied
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import KeyValueStore, StorageError
 from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, JSONObject, digest, format_timestamp, now
+from signalbook.xid import ROOT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedSource:
-    """A registry at ``url``, and what of it is copied."""
+class Peer:
+    """A registry at ``url``, and what is copied: of it or, if it is a ``target``, of this one."""
 
     url: str
     scope: Scope
+    target: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, *, target: bool = False) -> Self:
         """Read ``URL``, ``URL#XID`` or, for a Group under another name, ``URL#XID=NAME``. Raises ``SettingError``."""
+        setting = "push" if target else "follow"
         url, _, part = text.partition("#")
         xid, _, name = part.partition("=")
         if not is_address(url):
-            raise SettingError(f"follow: {text!r} does not begin with the URL of a registry")
+            raise SettingError(f"{setting}: {text!r} does not begin with the URL of a registry")
         try:
             scope = Scope.parse(xid or "/", [f"{xid.strip('/')}={name}"] if name else ())
         except ScopeError as error:
-            raise SettingError(f"follow: {text!r}: {error}") from None
-        return cls(url=url.rstrip("/"), scope=scope)
+            raise SettingError(f"{setting}: {text!r}: {error}") from None
+        return cls(url=url.rstrip("/"), scope=scope, target=target)
 
     @property
     def shown(self) -> str:
@@ -56,11 +62,22 @@ class FollowedSource:
     @property
     def name(self) -> str:
         """What distinguishes it from others, in keys of stored settings."""
-        return digest(self.shown.encode())[:16]
+        return digest(f"{'push ' if self.target else ''}{self.shown}".encode())[:16]
+
+    def __str__(self) -> str:
+        return f"{'pushing to' if self.target else 'following'} {self.shown}"
 
     def speaks(self, source: str) -> bool:
         """Whether an event with this ``source`` is from there: from its root, or from an API below it."""
         return within(source, without_user(self.url))
+
+
+def peers(settings: Settings) -> tuple[Peer, ...]:
+    """All registries that a server copies from or to. Raises ``SettingError``."""
+    if settings.push and not settings.base_url:
+        raise SettingError("push needs base_url: copies name the registry that they come from")
+    followed = [Peer.parse(text) for text in settings.follow]
+    return (*followed, *(Peer.parse(text, target=True) for text in settings.push))
 
 
 _LOG: Final = logging.getLogger("signalbook.replication")
@@ -72,24 +89,25 @@ _FINISH: Final = 5.0
 
 
 class Following:
-    """All sources of a server. Raises ``SettingError`` for settings that make no sense."""
+    """All peers of a server. Raises ``SettingError`` for settings that make no sense."""
 
     def __init__(self, engine: Engine, settings: Settings, *, lease: float = LEASE_SECONDS) -> None:
-        self.sources = tuple(FollowedSource.parse(text) for text in settings.follow)
+        self.peers = peers(settings)
+        self.sources = tuple(peer for peer in self.peers if not peer.target)
         self._engine = engine
         self._settings = settings
         self._lease = Lease(_LEASE, seconds=lease)
         self._stop = threading.Event()
-        self._links: tuple[FollowedLink, ...] = ()
+        self._links: tuple[PeerLink, ...] = ()
         self._thread = threading.Thread(target=self._run, name="following", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow, if there is something to follow and this process is the one to do it."""
-        if self.sources:
+        """Begin to copy, if there is somebody to copy from or to and this process is the one to do it."""
+        if self.peers:
             self._thread.start()
 
     def stop(self) -> None:
-        """Follow no more; what is under way is given some seconds."""
+        """Copy no more; what is under way is given some seconds."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -106,16 +124,19 @@ class Following:
         return {source for source, followed in meant.items() if followed}
 
     def status(self) -> JSONObject:
-        """Whether this process ``follows``, and how it is with each source."""
-        return {"follows": self._lease.held, "sources": {known.source.shown: known.status() for known in self._links}}
+        """Whether this process ``follows`` and pushes, and how it is with each source and each target."""
+        shown: JSONObject = {"follows": self._lease.held, "sources": {}}
+        for known in self._links:
+            shown.setdefault("targets" if known.peer.target else "sources", {})[known.peer.shown] = known.status()
+        return shown
 
     def _run(self) -> None:
         while not self._stop.is_set():
             if self._lease.due:
                 self._renew()
-            # Only the process that holds the lease follows: two would write the same copies at once.
+            # Only the process that holds the lease copies: two would write the same copies at once.
             if self._lease.held and not self._links:
-                self._links = tuple(FollowedLink(self._engine, self._settings, source) for source in self.sources)
+                self._links = tuple(PeerLink(self._engine, self._settings, peer) for peer in self.peers)
             elif not self._lease.held:
                 self._end()
             self._stop.wait(_LOOK)
@@ -139,11 +160,11 @@ class Following:
         self._links = ()
 
 
-class FollowedLink:
-    """One source at work, from its making until it is asked to ``stop``."""
+class PeerLink:
+    """One source or target at work, from its making until it is asked to ``stop``."""
 
-    def __init__(self, engine: Engine, settings: Settings, source: FollowedSource) -> None:
-        self.source = source
+    def __init__(self, engine: Engine, settings: Settings, peer: Peer) -> None:
+        self.peer = peer
         self.stop = threading.Event()
         self._engine = engine
         self._settings = settings
@@ -151,10 +172,10 @@ class FollowedLink:
         self._logged: RecentlySeen[NotCopied] = RecentlySeen()
         self._error = ""
         self._since = ""
-        self._state = StateInDatabase(engine, source.name)
+        self._state = StateInDatabase(engine, peer.name)
         self._notified: JSON = None
         # Last of all: the thread begins with what was set above.
-        self.thread = threading.Thread(target=self._run, name=f"following {source.shown}", daemon=True)
+        self.thread = threading.Thread(target=self._run, name=str(peer), daemon=True)
         self.thread.start()
 
     def status(self) -> JSONObject:
@@ -165,27 +186,38 @@ class FollowedLink:
     def _run(self) -> None:
         while not self.stop.is_set():
             try:
-                self._follow()
+                if self.peer.target:
+                    self._push()
+                else:
+                    self._follow()
             except SignalbookError as error:
                 self._failed(error)
             except Exception as error:
-                _LOG.exception("following %s failed", self.source.shown)
+                _LOG.exception("%s failed", self.peer)
                 self._failed(SignalbookError(f"unexpected {type(error).__name__}"))
             self.stop.wait(_RETRY)
 
     def _follow(self) -> None:
         # Asked for before the first look: a notice during a comparison must not be lost.
-        self._notified = KeyValueStore(self._engine.store).get(_notified_key(self.source))
+        self._notified = KeyValueStore(self._engine.store).get(_notified_key(self.peer))
         target = LocalRegistry(self._engine, self._settings.base_url)
         authorities = self._settings.follow_authorities
-        with open_source(self.source.url, timeout=2 * self._settings.request_timeout) as source:
-            between = link(source, target, self.source.scope, reached=self.source.url, authorities=authorities)
+        with open_source(self.peer.url, timeout=2 * self._settings.request_timeout) as source:
+            between = link(source, target, self.peer.scope, reached=self.peer.url, authorities=authorities)
             work = Replication(source, copying(source, target, between, self._report), between, self._state)
             try:
                 keep_up(work, self.stop, self._failed)
             except NoHistory as error:
                 _LOG.info("%s", error)
                 repeat(work, self._pause, self.stop, self._failed)
+
+    def _push(self) -> None:
+        source, timeout = LocalRegistry(self._engine, self._settings.base_url), 2 * self._settings.request_timeout
+        with open_target(self.peer.url, timeout=timeout, source=self._settings.base_url) as target:
+            between = link(source, target, self.peer.scope)
+            copy = copying(source, target, between, self._report)
+            work = Replication(source, copy, between, self._state, made=partial(_made, target))
+            keep_up(work, self.stop, self._failed)
 
     def _pause(self) -> None:
         """Until it is time to compare everything again, or a notice comes."""
@@ -195,7 +227,7 @@ class FollowedLink:
             with suppress(StorageError):
                 known, self._notified = (
                     self._notified,
-                    KeyValueStore(self._engine.store).get(_notified_key(self.source)),
+                    KeyValueStore(self._engine.store).get(_notified_key(self.peer)),
                 )
                 if self._notified != known:
                     return
@@ -206,7 +238,7 @@ class FollowedLink:
             self._error = self._since = ""
             return
         if str(error) != self._error:
-            _LOG.warning("following %s: %s", self.source.shown, error)
+            _LOG.warning("%s: %s", self.peer, error)
         self._since = self._since or format_timestamp(now())
         self._error = str(error)
 
@@ -218,16 +250,21 @@ class FollowedLink:
         for one in self._report.refused:
             if one not in self._logged:
                 self._logged.add(one)
-                _LOG.warning("following %s: %s is refused: %s", self.source.shown, one.xid, one.reason)
+                _LOG.warning("%s: %s is refused: %s", self.peer, one.xid, one.reason)
         self._report.refused.clear()
 
 
-def _notified_key(source: FollowedSource) -> str:
+def _made(target: RemoteRegistry | CncfApi) -> str:
+    """When a registry was made, ``""`` if it does not say so. Raises ``ClientError``."""
+    return str(target.get(ROOT).get("createdat", "")) if isinstance(target, RemoteRegistry) else ""
+
+
+def _notified_key(source: Peer) -> str:
     """Under which the server stores when it was last notified of changes at a source."""
     return f"{FOLDER}/{source.name}.knock"
 
 
-def _finish(links: Sequence[FollowedLink]) -> None:
+def _finish(links: Sequence[PeerLink]) -> None:
     for known in links:
         known.stop.set()
     deadline = time.monotonic() + _FINISH

@@ -90,11 +90,14 @@ class StateInDatabase:
         KeyValueStore(self._engine.store).put({self._name: state})
 
 
-def name_of(link: Link) -> str:
-    """What distinguishes a link from others: as soon as one of its parts is different, it is another one."""
+def name_of(link: Link, made: str = "") -> str:
+    """What distinguishes a link from others: as soon as one of its parts is different, it is another one.
+
+    ``made`` is when its target was: one that takes the place of another begins with nothing.
+    """
     renames = {str(group): new for group, new in link.scope.renames.items()}
-    parts: JSON = [link.source, link.target, str(link.scope.xid), renames, list(link.authorities)]
-    return fingerprint(parts)[:16]
+    parts: list[JSON] = [link.source, link.target, str(link.scope.xid), renames, list(link.authorities)]
+    return fingerprint([*parts, made] if made else parts)[:16]
 
 
 _LOG: Final = logging.getLogger("signalbook.replication")
@@ -119,15 +122,25 @@ class Replication:
     """One link at work; ``state`` keeps the position up to which all changes of the source are at the target.
 
     ``copying`` begins a round from the source to wherever the link leads. A change counts as done only when it is
-    there. Whatever happens in between is done again, which changes nothing.
+    there. Whatever happens in between is done again, which changes nothing. ``made`` asks when the target was, for a
+    state that does not lie beside it.
     """
 
-    def __init__(self, source: ReadableRegistry, copying: Callable[[], Copying], link: Link, state: StateStore) -> None:
+    def __init__(
+        self,
+        source: ReadableRegistry,
+        copying: Callable[[], Copying],
+        link: Link,
+        state: StateStore,
+        *,
+        made: Callable[[], str] = str,
+    ) -> None:
         self._source = source
         self._copying = copying
         self._link = link
         self._state = state
-        self._name = name_of(link)
+        self._made = made
+        self._name = name_of(link, made())
 
     def everything(self) -> None:
         """Compare all, and copy what is different. Raises what registries raise."""
@@ -150,6 +163,11 @@ class Replication:
             self._reached(None)
             return True
         if hints := of_events(changes.events):
+            name = name_of(self._link, self._made())
+            if name != self._name:
+                _LOG.warning("%s: it was made anew: copying everything", self._link.target)
+                self._name = name
+                return True
             self._copying().changed(hints)
         if changes.position != position:
             self._reached(changes.position, mark_of(changes.events, changes.position))

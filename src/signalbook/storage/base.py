@@ -237,6 +237,12 @@ class Reader(Protocol):
         transaction.
         """
 
+    def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
+        """Up to ``limit`` rows of one type below ``parent``, by falling ids, from the last or from ``upto`` on.
+
+        ``upto`` is an id, there or not, in any case.
+        """
+
     def by_key(self, keys: Collection[int]) -> Iterator[Row]:
         """The entities that exist among these keys, by parent, type and folded id; a batch of 1000 in memory."""
 
@@ -270,14 +276,17 @@ class Reader(Protocol):
     def ancestors(self, keys: Collection[int]) -> set[int]:
         """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
 
-    def named(self, uri: str, limit: int) -> list[Row]:
-        """Up to ``limit`` Versions with this ``uri``, those stored first."""
+    def named(self, uris: Collection[str], limit: int) -> list[Row]:
+        """Up to ``limit`` Versions with one of these ``uris``, those stored first."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
+
+    def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
+        """What ``keep_numbers`` kept of these Resources, whatever the case of their ids."""
 
 
 class Writer(Reader, Protocol):
@@ -307,6 +316,9 @@ class Writer(Reader, Protocol):
 
         In any order with the rows that name them: what no row names at the commit is not kept.
         """
+
+    def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
+        """Keep the last numbers of Resources that are deleted, unless higher ones are kept of them already."""
 
 
 class OutboxReader(Protocol):

@@ -69,6 +69,7 @@ def test_it_follows_the_model_and_the_capabilities(client: Client) -> None:
 
 @pytest.fixture
 def filled(client: Client) -> Client:
+    client.send("PATCH", "/capabilities", json={"shortself": True})
     client.put_document(F1, b"{}", "application/json", **{"size": "3", "labels.a": "b", "x": "any"})
     client.put(N1, {"name": "N"})
     client.put("/dirs/d1/files/x$details", {"meta": {"xref": F1}})

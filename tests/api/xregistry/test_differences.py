@@ -290,3 +290,22 @@ def test_the_content_type_of_forms_is_none(filled: Client) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
     assert filled.send("PUT", F1, content=b"text", headers=headers).status_code == 200
     assert "Content-Type" not in filled.get(F1).headers
+
+
+@pytest.mark.parametrize("text", ["text", 'syntax = "proto3";', '{"a": 1}', "5", '"quoted"'])
+def test_text_in_json_is_the_document(filled: Client, text: str) -> None:
+    """R248, R249: not the JSON that it was sent in; what is shown can be sent back, and is JSON where it says so."""
+    for sent, content in (({}, text), ({"contenttype": "application/json"}, json.dumps(text))):
+        shown = filled.put(f"{F1}$details?inline=file", {"file": text, **sent}).json()
+        assert (shown["file"], shown["contenttype"]) == (text, sent.get("contenttype", "text/plain"))
+        assert filled.get(F1).text == content
+        del shown["epoch"]
+        filled.put(f"{F1}$details", shown)
+        assert filled.get(F1).text == content
+
+
+def test_what_says_to_be_json_and_is_not_is_binary(filled: Client) -> None:
+    """R249: "the server MUST treat the document as `binary`"."""
+    filled.put_document(F1, b"text", "application/json")
+    shown = filled.get(f"{F1}$details?inline=file").json()
+    assert (shown["filebase64"], "file" in shown) == ("dGV4dA==", False)

@@ -50,7 +50,7 @@ def follow(client: Client, path: str) -> tuple[list[dict[str, Any]], set[int]]:
     return pages, counts
 
 
-@pytest.mark.parametrize(
+QUERIES = pytest.mark.parametrize(
     ("query", "sizes", "expected"),
     [
         ("limit=10", [10, 10, 5], NAMES),
@@ -65,12 +65,50 @@ def follow(client: Client, path: str) -> tuple[list[dict[str, Any]], set[int]]:
         ("limit=3&filter=text=none", [0], []),
     ],
 )
+
+
+@QUERIES
 def test_pages_make_the_whole(filled: Client, query: str, sizes: list[int], expected: list[str]) -> None:
     """R215, R286 to R289, R291: each member once, in one order, the total the same everywhere."""
     pages, counts = follow(filled, f"/dirs/d/files?{query}")
     assert [len(page) for page in pages] == sizes
     assert [name for page in pages for name in page] == expected
     assert counts == ({len(expected)} if len(sizes) > 1 else set())
+
+
+@QUERIES
+def test_the_way_back(filled: Client, query: str, sizes: list[int], expected: list[str]) -> None:
+    """R287, R289: from the last page to the first they are those of the way forward, as are their links."""
+    forward, _ = follow(filled, f"/dirs/d/files?{query}")
+    answer = filled.get(f"/dirs/d/files?{query}")
+    assert set(links(answer)) == ({"next", "last"} if len(sizes) > 1 else set())
+    backward, url = [], links(answer).get("last", ("", 0))[0]
+    while url:
+        answer = filled.get(url.removeprefix(BASE))
+        backward.append(answer.json())
+        told = links(answer)
+        at_end, at_start = len(backward) == 1, len(backward) == len(sizes)
+        assert set(told) == (set() if at_end else {"next", "last"}) | (set() if at_start else {"prev", "first"})
+        assert {count for _, count in told.values()} == {len(expected)}
+        if not at_end:
+            assert filled.get(told["next"][0].removeprefix(BASE)).json() == backward[-2]
+            assert filled.get(told["last"][0].removeprefix(BASE)).json() == backward[0]
+        url = told.get("prev", ("", 0))[0]
+    assert backward == (forward[::-1] if len(sizes) > 1 else [])
+
+
+@pytest.mark.parametrize("query", ["", "&filter=size>=0", "&sort=size", "&sort=size=desc"])
+def test_the_way_back_while_data_changes(filled: Client, query: str) -> None:
+    """R289, R292: none twice and none left out; where nothing is left on a side there is no link to it."""
+    whole = list(filled.get(f"/dirs/d/files?{query}").json())
+    second = filled.get(links(filled.get(f"/dirs/d/files?limit=10{query}"))["next"][0].removeprefix(BASE))
+    back = links(second)["prev"][0].removeprefix(BASE)
+    filled.send("DELETE", "/dirs/d/files", json={whole[3]: {}, whole[9]: {}})
+    assert list(filled.get(back).json()) == [name for name in whole[:10] if name not in (whole[3], whole[9])]
+    filled.send("DELETE", "/dirs/d/files", json={name: {} for name in whole[10:]})
+    assert set(links(filled.get(back))) == set()
+    filled.put("/dirs/d", {"files": {whole[24]: {"size": 0 if "desc" in query else 8}}})
+    assert list(filled.get(links(second)["last"][0].removeprefix(BASE)).json())[-1] == whole[24]
 
 
 def test_links_carry_the_flags(filled: Client) -> None:

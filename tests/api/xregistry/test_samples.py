@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -60,6 +60,17 @@ def test_a_scenario_imports_and_reads_back_equal(
     assert answer.status_code == 200, answer.text
     assert missing(document, client.get("/?inline=*").json()) == []
     assert set(answer.json()) == set(document)
+    for xid, text in texts(document):
+        assert client.get(xid).text == text
+
+
+def texts(sent: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The Versions of schemas whose document is sent as text, as Protobuf and XML Schema have to be."""
+    if isinstance(sent, dict):
+        if isinstance(sent.get("schema"), str):
+            yield path, sent["schema"]
+        for name, value in sent.items():
+            yield from texts(value, f"{path}/{name}")
 
 
 def repaired(document: dict[str, Any]) -> dict[str, Any]:

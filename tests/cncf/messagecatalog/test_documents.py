@@ -207,7 +207,12 @@ def test_what_is_taken_though_it_is_not_right_is_told() -> None:
     attributes = {"type": {"value": "a"}, "subject": {"value": "{group-id}"}}
     event = {"id": "a", "authority": "cloudevents.io", "definition": {"attributes": attributes}}
     found = adopt_catalog_documents(sources(f__group=group, f__event=event, f__package={"name": "left-pad"}))
-    assert [repair.rule for repair in found[0].repairs] == ["B-3", "L-19", "C-21", "C-14"]
+    assert [(file, repair.rule) for file, repair in found[0].repaired()] == [
+        ("f/group", "B-3"),
+        ("f/event", "L-19"),
+        ("f/event", "C-21"),
+        ("f/package", "C-14"),
+    ]
     body = found[0].document["messagegroups"]["g"]
     assert body["labels"] == {"import.source": "group", "import.repairs": "B-3,C-21,L-19"}
     assert body["messages"]["a"]["versions"]["1"]["authority"] == "cloudevents.io"

@@ -205,7 +205,10 @@ URL = "https://example.com/doc"
     ("body", "content", "contenttype"),
     [
         ({"file": {"a": 1}}, b'{"a":1}', "application/json"),
-        ({"file": "text"}, b'"text"', "application/json"),
+        ({"file": "text"}, b"text", "text/plain"),
+        ({"file": '{"a": 1}', "contenttype": None}, b'{"a": 1}', "text/plain"),
+        ({"file": ""}, b"", "text/plain"),
+        ({"file": "text", "contenttype": "application/json"}, b'"text"', "application/json"),
         ({"file": "text", "contenttype": "text/plain"}, b"text", "text/plain"),
         ({"file": "<a/>", "contenttype": "application/xml"}, b"<a/>", "application/xml"),
         ({"file": [1], "contenttype": "text/plain"}, b"[1]", "text/plain"),
@@ -234,6 +237,8 @@ def test_document_in_metadata(registry: Registry, body: JSONObject, content: byt
         ("PATCH", {"fileurl": URL}, b"", {"contenttype": "text/old", "fileurl": URL}),
         ("PUT", {"file": 1}, b"1", {"contenttype": "application/json"}),
         ("PATCH", {"file": "s"}, b"s", {"contenttype": "text/old"}),
+        ("PUT", {"file": "s"}, b"s", {"contenttype": "text/plain"}),
+        ("PATCH", {"file": "s", "contenttype": "application/json"}, b'"s"', {"contenttype": "application/json"}),
         ("PATCH", {"filebase64": "AA=="}, b"\x00", {"contenttype": "text/old"}),
     ],
 )

@@ -60,11 +60,13 @@ def test_violation(checked: Registry) -> None:
 
 
 def test_schema_in_a_string(checked: Registry) -> None:
-    """R248: inline text without a content type is a JSON string; the schema is what the string says."""
-    checked.put(F1, {"format": DRAFT7, "file": '{"type": "object"}'})
-    assert checked.content(V1).startswith(b'"')
-    assert outcome(checked) == {"formatvalidated": True}
-    assert checked.refused("PUT", F1, {"format": DRAFT7, "file": '{"type": "nonsense"}'}).code == "format_violation"
+    """R248: inline text is the document, or a JSON string if it is said to be JSON; the schema is what it says."""
+    for sent in ({}, {"contenttype": "application/json"}):
+        checked.put(F1, {"format": DRAFT7, "file": '{"type": "object"}', **sent})
+        assert checked.content(V1).startswith(b'"') == bool(sent)
+        assert outcome(checked) == {"formatvalidated": True}
+        wrong = {"format": DRAFT7, "file": '{"type": "nonsense"}', **sent}
+        assert checked.refused("PUT", F1, wrong).code == "format_violation"
     assert checked.refused("PUT", F1, {"format": DRAFT7, "filebase64": "ImE="}).code == "format_violation"
 
 

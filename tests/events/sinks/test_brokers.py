@@ -93,7 +93,7 @@ def test_a_sink_that_is_no_broker(protocol: str, said: bytes | None, schemes: di
         ("{secure}://10.0.0.1", "neither public nor among"),
         ("{secure}://[::1]", "neither public nor among"),
         ("{secure}://[::ffff:10.0.0.1]", "neither public nor among"),
-        ("{secure}://localhost", "neither public nor among"),
+        ("{secure}://localhost", "--allow-sinks localhost:"),
         ("{secure}://169.254.169.254", "neither public nor among"),
         ("{scheme}://broker.example", "without TLS only places that the operator names"),
         ("{scheme}://93.184.215.14", "without TLS only places that the operator names"),

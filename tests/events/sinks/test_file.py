@@ -96,7 +96,7 @@ def test_settings_that_cannot_be(tmp_path: Path, settings: dict[str, Any], expec
 
 
 def test_without_a_folder_there_are_none(tmp_path: Path) -> None:
-    with pytest.raises(SubscriptionError, match=r"this server writes no files \(setting sink_folder\)"):
+    with pytest.raises(SubscriptionError, match="this server writes no files: signalbook serve --sink-folder"):
         FACTORY.check(subscription(), policy(None))
     secret = Subscription(id="s", protocol="FILE", sink="file:a", credential=Credential(credentialtype="PLAIN"))
     with pytest.raises(SubscriptionError, match="/sinkcredential: files take none"):

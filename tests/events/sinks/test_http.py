@@ -10,6 +10,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -398,6 +399,24 @@ def test_addresses(sink: str, expected: str) -> None:
     assert "secret" not in str(raised.value)
     with pytest.raises(DeliveryError):
         WebhookFactory().open(checked, PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("sink", "value"),
+    [
+        ("https://10.0.0.1/", "10.0.0.1:443"),
+        ("http://localhost:9000/hook", "localhost:9000"),
+        ("https://[::1]:9000/", "[::1]:9000"),
+        ("http://example.com/", "example.com:80"),
+    ],
+)
+def test_a_refusal_names_the_option(sink: str, value: str) -> None:
+    """Issue 11, 5.2: what the operator has to say; said, it is enough."""
+    wanted = Subscription(id="s", protocol="HTTP", sink=sink)
+    with pytest.raises(SubscriptionError) as raised:
+        WebhookFactory().check(wanted, PUBLIC)
+    assert str(raised.value).endswith(f": signalbook serve --allow-sinks {value}")
+    WebhookFactory().check(wanted, replace(PUBLIC, allow=AllowList([value], setting="allow_sinks")))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import IO, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from starlette.types import Receive, Scope, Send
 
@@ -25,6 +25,8 @@ from signalbook.events.feed import Head
 from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject, dump_json
 
+STOPPING: Final = "stopping"
+"""The state of the application's lifespan that holds an event: it is set when the server stops."""
 _LARGE: Final = 1 << 20
 """Bytes from which a response begins before it is complete."""
 _PART: Final = 1 << 16
@@ -202,8 +204,8 @@ def wants_events(scope: Scope) -> bool:
 class EventStream:
     """Events as they happen: those of ``page``, found behind the position ``after``, then what ``look`` finds next.
 
-    It ends when the reader is gone. The ``id`` of each event is its position. Events that a filter keeps back move it
-    too, so that whoever comes back with ``Last-Event-ID`` does not have them looked at again.
+    It ends when the reader is gone, or the server stops. The ``id`` of each event is its position. Events that a filter
+    keeps back move it too, so that whoever comes back with ``Last-Event-ID`` does not have them looked at again.
     """
 
     def __init__(self, look: Callable[[int], Awaitable[EventPage]], page: EventPage, after: int, head: Head) -> None:
@@ -212,25 +214,34 @@ class EventStream:
         self._after = after
         self._head = head
 
-    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  as any response
-        """Send events until the reader is gone."""
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the reader is gone, or the server stops."""
         page, after = self._page, self._after
-        gone = asyncio.create_task(_disconnected(receive))
+        over = asyncio.create_task(_over(scope, receive))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
             # What fails from here on ends the stream: the reader comes back, and gets the error then.
             with suppress(StorageError, HistoryPruned):
-                while not gone.done():
+                while not over.done():
                     await _send(send, _event_text(page, after))
                     # Nothing new: wait for a change, or until a comment has to show that the connection is alive.
                     if page.after == after:
-                        await _either(gone, asyncio.create_task(_beyond(self._head, after)))
+                        await _either(over, asyncio.create_task(_beyond(self._head, after)))
                     after = page.after
                     page = await self._look(after)
             await send({"type": "http.response.body", "body": b""})
         finally:
-            gone.cancel()
+            over.cancel()
+
+
+async def _over(scope: Scope, receive: Receive) -> None:
+    gone = asyncio.create_task(_disconnected(receive))
+    stopping: asyncio.Event | None = scope.get("state", {}).get(STOPPING)
+    try:
+        await _either(gone, asyncio.create_task(stopping.wait()) if stopping else gone)
+    finally:
+        gone.cancel()
 
 
 async def _beyond(head: Head, position: int) -> None:
@@ -260,7 +271,7 @@ def _event_text(page: EventPage, after: int) -> bytes:
     return b"".join(lines) + b"id: %d\n\n" % page.after
 
 
-async def _either(one: asyncio.Task[None], other: asyncio.Task[None]) -> None:
+async def _either(one: asyncio.Task[None], other: asyncio.Task[Any]) -> None:
     """Wait for either; ``other`` ends with it."""
     try:
         await asyncio.wait((one, other), return_when=asyncio.FIRST_COMPLETED)

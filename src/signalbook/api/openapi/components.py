@@ -48,7 +48,7 @@ _HEADERS: Final = {
     "Location": "Where the new entity is.",
     "Content-Location": "The Version that was created.",
     "Content-Disposition": "The id of the Resource.",
-    "Link": "The root of the registry, rel=xregistry-root; of a page the next one, rel=next.",
+    "Link": "The root of the registry, rel=xregistry-root; of a page others, rel=next, prev, first and last.",
 }
 _ERRORS: Final = {
     400: "The request is wrong; nothing has changed.",

@@ -41,23 +41,37 @@ def wanted_page(view: View, request: RegistryRequest) -> PageRequest:
         if limit is not None:
             raise limit_and_cursor(request.subject)
         advice = "use a link as it is, with no flag changed"
-        form = tuple[str, JSON] | None
+        form = tuple[bool, str, JSON] | bool
         cursor = PageCursor.read(query.cursor, _scope(request), form, subject=request.subject, advice=advice)
-        after = None if cursor.after is None else Position(id=cursor.after[0], value=cursor.after[1])
-        return PageRequest(limit=min(cursor.limit, settings.max_page_size), after=after, total=cursor.total)
+        place = cursor.after if isinstance(cursor.after, tuple) else None
+        return PageRequest(
+            limit=min(cursor.limit, settings.max_page_size),
+            after=Position(id=place[1], value=place[2]) if place else None,
+            total=cursor.total,
+            backward=place[0] if place else cursor.after,
+        )
     limit = limit or settings.page_size
     return PageRequest(limit=min(limit, settings.max_page_size)) if limit else PageRequest()
 
 
 def page_links(request: RegistryRequest, page: PageRequest, listed: ListedPage[EntityNode]) -> Iterator[Header]:
-    """``Link`` headers to the next page, if there is one, and from all but the first to the first (R287-R289)."""
+    """``Link`` headers: to what is behind the page the next and last, to what is before the previous and first."""
     if page.limit is None or listed.total is None:
         return
+    links: list[tuple[str, JSON]] = []
     if listed.following is not None:
-        after = [listed.following.id, listed.following.value]
-        yield _page_link(request, "next", PageCursor(limit=page.limit, total=listed.total, after=after))
-    if page.after is not None:
-        yield _page_link(request, "first", PageCursor(limit=page.limit, total=listed.total, after=None))
+        links.append(("next", _place(listed.following, backward=False)))
+    if listed.preceding is not None:
+        links += [("prev", _place(listed.preceding, backward=True)), ("first", False)]
+    if listed.following is not None:
+        links.append(("last", True))
+    for relation, after in links:
+        yield _page_link(request, relation, PageCursor(limit=page.limit, total=listed.total, after=after))
+
+
+def _place(position: Position, *, backward: bool) -> JSON:
+    """Where a page begins or, ``backward``, ends, as in a cursor; the first and the last page have only the latter."""
+    return [backward, position.id, position.value]
 
 
 def _page_link(request: RegistryRequest, relation: str, cursor: PageCursor) -> Header:

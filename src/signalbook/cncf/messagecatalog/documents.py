@@ -10,7 +10,7 @@ from typing import Final
 from signalbook.cncf.ids import entity_id, is_segment
 from signalbook.cncf.messagecatalog import definitions, validation
 from signalbook.cncf.messagecatalog.definitions import MEMBERS, Posted
-from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, to_newer_spelling
+from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, sections_of, to_newer_spelling
 from signalbook.cncf.messagecatalog.originals import BESIDE
 from signalbook.documents import DocumentError, Repair, SourceDocument
 from signalbook.documents.messagecatalog import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, Shape, members, shape_of
@@ -75,7 +75,7 @@ class CatalogReader:
         definition = body.get(DEFINITION)
         # The first draft has its sections beside the members: what is no member is taken for a section.
         if definition is None:
-            sections = {name: value for name, value in body.items() if name not in BESIDE | MEMBERS}
+            sections = sections_of(format, body, BESIDE | MEMBERS)
             document = {name: value for name, value in document.items() if name not in sections}
             definition = to_newer_spelling(format, sections)
             if not sections:
@@ -321,7 +321,7 @@ def _at_source(posted: Iterable[Posted], source: SourceDocument) -> list[Posted]
 def _source(entry: _GroupDocuments) -> SourceDocument:
     """The document of the registry, with what was put right in it, and a label that tells so (L-38)."""
     named = ", ".join(source.name for source in entry.sources[:3])
-    read = (repair for source in entry.sources for repair in source.repairs)
+    read = (replace(repair, file=source.name) for source in entry.sources for repair in source.repairs)
     repairs = tuple(dict.fromkeys((*read, *_repairs(entry))))
     body = registry_group(entry.group)
     if repairs:
@@ -340,21 +340,21 @@ def _repairs(entry: _GroupDocuments) -> Iterator[Repair]:
     """What is taken though it is not right, or not understood (B-3, C-21, J-17, L-19)."""
     xid = f"/messagegroups/{entity_id(entry.group.id)}"
     if entry.group.document.get("format") in ALIASES:
-        yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3")
+        yield Repair(message="the format is called CloudEvents", path=f"{xid}#format", rule="B-3", file=entry.owner)
     for posted in entry.posted:
-        path = f"{xid}/messages/{entity_id(posted.id)}"
+        path, file = f"{xid}/messages/{entity_id(posted.id)}", posted.path.rpartition(": ")[0]
         for finding in definitions.strict_findings(posted):
             name = finding.path.rpartition(" ")[2].rpartition(".")[2]
-            yield Repair(message=f"{finding.message}; taken as it is", path=f"{path}#{name}", rule="L-19")
+            yield Repair(message=f"{finding.message}; taken as it is", path=f"{path}#{name}", rule="L-19", file=file)
         for doubt in validation.doubts(definitions.stated_format(entry.group.document), posted.definition):
-            yield Repair(message=doubt.message, path=f"{path}#{doubt.path}", rule=doubt.rule)
+            yield Repair(message=doubt.message, path=f"{path}#{doubt.path}", rule=doubt.rule, file=file)
 
 
 def _with_repairs(sources: list[SourceDocument], ignored: list[str]) -> list[SourceDocument]:
     if not ignored:
         return sources
     repairs = tuple(
-        Repair(message="left out, since it is no document of a catalog or registry", path=name, rule="C-14")
+        Repair(message="left out, since it is no document of a catalog or registry", file=name, rule="C-14")
         for name in ignored
     )
     return [replace(sources[0], repairs=(*sources[0].repairs, *repairs)), *sources[1:]]

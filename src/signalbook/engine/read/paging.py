@@ -1,10 +1,12 @@
 """The ``sort`` flag, and one page of a collection (core/spec.md "Sort Flag", core R212 to R215; R285 to R292).
 
-A page begins behind a position, never at a number: what is added or removed meanwhile neither repeats nor skips others.
+A page begins behind a position, or ends at one, never at a number: what is added or removed meanwhile neither repeats
+nor skips others.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -95,70 +97,112 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """What to show of a collection: up to ``limit`` members behind ``after``; ``total`` is known from page 1 on."""
+    """What to show of a collection: up to ``limit`` members behind ``after``; ``total`` is known from page 1 on.
+
+    ``backward`` asks for the last ones that are not behind it, or of all if it is None.
+    """
 
     limit: int | None = None
     after: Position | None = None
     total: int | None = None
+    backward: bool = False
+
+    @property
+    def size(self) -> int:
+        """Most members to show; at the end as many as there are on the last page of those that are walked forward."""
+        limit = self.limit or 0
+        at_end = self.backward and self.after is None
+        return (self.total or 0) % limit or limit if at_end and limit else limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedPage(Generic[T]):
-    """The members of one page, where the next begins if there is one, and how many members there are in all.
+    """The members of one page, where others begin and end if there are some, and how many members there are in all.
 
     Without a limit the members may be fetched while they are iterated over, once.
     """
 
     members: Iterable[T]
     following: Position | None = None
+    preceding: Position | None = None
     total: int | None = None
 
 
-def by_id(members: Iterator[T], page: PageRequest, total: int | None = None) -> ListedPage[T]:
-    """The page of members that come by id from where it begins; the total is counted if it is not known."""
+def by_id(members: Iterator[T], page: PageRequest, total: int | None = None, *, preceded: bool = True) -> ListedPage[T]:
+    """The page of members that come by id from where it begins; the total is counted if it is not known.
+
+    ``preceded`` tells whether there still are members up to there.
+    """
     if page.limit is None:
         return ListedPage(members=members)
     listed = list(islice(members, page.limit + 1))
-    shown = listed[: page.limit]
+    shown, preceding = listed[: page.limit], page.after if preceded else None
     if len(listed) <= page.limit:
-        return ListedPage(members=shown, total=page.total)
+        return ListedPage(members=shown, preceding=preceding, total=page.total)
     known = page.total if page.total is not None else total
     if known is None:
         known = len(listed) + sum(1 for _ in members)
-    return ListedPage(members=shown, following=Position(id=shown[-1].folded), total=known)
+    return ListedPage(members=shown, following=Position(id=shown[-1].folded), preceding=preceding, total=known)
+
+
+def by_id_backward(members: Iterable[T], page: PageRequest) -> ListedPage[T]:
+    """The page that ends where ``page`` says; of ``members``, by id, those behind it but for one need not be there."""
+    kept: deque[T] = deque(maxlen=page.size + 1)
+    for member in members:
+        if page.after is not None and member.folded > page.after.id:
+            return _ending(list(kept), page, following=page.after)
+        kept.append(member)
+    return _ending(list(kept), page)
+
+
+def _ending(listed: list[T], page: PageRequest, following: Position | None = None) -> ListedPage[T]:
+    shown = listed[-page.size :]
+    preceding = Position(id=listed[0].folded) if len(listed) > page.size else None
+    return ListedPage(members=shown, following=following, preceding=preceding, total=page.total)
 
 
 def sorted_by(sort: Sort, members: Iterable[M], page: PageRequest) -> ListedPage[M]:
     """The page of all members, sorted (R214). Holds no more than the page."""
-    order = _Order(sort, page.after)
-    best = nlargest if sort.descending else nsmallest
+    order = _Order(sort, page)
     if page.limit is None:
         everything = sorted(order.entries(members), key=_by_place, reverse=sort.descending)
         return ListedPage(members=[member for _, member in everything])
-    # One more than the page has, to know whether another follows.
-    entries = best(page.limit + 1, order.entries(members), key=_by_place)
-    shown = [member for _, member in entries[: page.limit]]
-    if len(entries) <= page.limit:
-        return ListedPage(members=shown, total=page.total)
-    total = order.seen if page.total is None else page.total
-    return ListedPage(members=shown, following=order.position(shown[-1]), total=total)
+    best = nlargest if sort.descending != page.backward else nsmallest
+    # One more than the page has, to know whether there are others beyond it.
+    entries = [member for _, member in best(page.size + 1, order.entries(members), key=_by_place)]
+    shown, more = entries[: page.size], len(entries) > page.size
+    behind = page.after if order.others else None
+    if page.backward:
+        preceding = order.position(entries[-1]) if more else None
+        return ListedPage(members=shown[::-1], following=behind, preceding=preceding, total=page.total)
+    total = order.seen if page.total is None and more else page.total
+    following = order.position(shown[-1]) if more else None
+    return ListedPage(members=shown, following=following, preceding=behind, total=total)
 
 
 class _Order:
-    """Where each member stands. ``seen`` counts those that were asked for."""
+    """Where each member stands. ``seen`` counts those that were asked for, ``others`` those not on the page's side."""
 
-    def __init__(self, sort: Sort, after: Position | None) -> None:
+    def __init__(self, sort: Sort, page: PageRequest) -> None:
+        after = page.after
         self._sort = sort
+        self._backward = page.backward
         self._after = None if after is None else (self._key(_position_value(after, sort)), after.id)
         self.seen = 0
+        self.others = 0
 
     def entries(self, members: Iterable[M]) -> Iterator[tuple[tuple[SortKey, str], M]]:
-        """Those behind the position."""
+        """Those behind the position, or up to it."""
         for member in members:
             self.seen += 1
             place = self._key(self._value(member)), member.folded
-            if self._after is None or (place < self._after if self._sort.descending else place > self._after):
+            if self._after is None or self._is_behind(place, self._after) != self._backward:
                 yield place, member
+            else:
+                self.others += 1
+
+    def _is_behind(self, place: tuple[SortKey, str], after: tuple[SortKey, str]) -> bool:
+        return place < after if self._sort.descending else place > after
 
     def position(self, member: Member) -> Position:
         """The position of a member."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from signalbook.engine.config.capabilities import require_available
@@ -23,7 +23,7 @@ from signalbook.engine.read.inlining import (
     member_node,
     version_node,
 )
-from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, sorted_by
+from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, by_id_backward, sorted_by
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
@@ -127,9 +127,12 @@ class View:
         if options.filter is None and options.sort is None:
             return self._listed_by_id(owner, plural, page)
         members = self._matching(owner, plural, options, page)
-        listed = by_id(members, page) if options.sort is None else sorted_by(options.sort, members, page)
+        if options.sort is not None:
+            listed = sorted_by(options.sort, members, page)
+        else:
+            listed = by_id_backward(members, page) if page.backward else by_id(members, page)
         nodes = self._fetched(owner, plural, listed.members)
-        return ListedPage(members=nodes, following=listed.following, total=listed.total)
+        return ListedPage(members=nodes, following=listed.following, preceding=listed.preceding, total=listed.total)
 
     def members(self, xid: Xid, listed: ListedPage[EntityNode], options: ViewOptions) -> JSONObject:
         """What was listed of a collection as JSON."""
@@ -310,20 +313,26 @@ class View:
     def _listed_by_id(self, owner: EntityNode, plural: str, page: PageRequest) -> ListedPage[EntityNode]:
         """By the index, and with the total that is kept: as quick in a large collection as in a small one."""
         key, after = (owner.shown or owner.row).key, page.after.id if page.after is not None else None
+        if page.backward:
+            before = self.reader.preceding(key, plural, page.size + 1, upto=after)
+            behind = () if after is None else self.reader.children([key], plural, after=after, limit=1)
+            return by_id_backward((member_node(owner, row, plural) for row in chain(before[::-1], behind)), page)
+        preceded = after is not None and bool(self.reader.preceding(key, plural, 1, upto=after))
         # One more than the page holds tells whether another page follows.
         rows = self.reader.children([key], plural, after=after, limit=page.limit and page.limit + 1)
         total = self.reader.counts([key]).get((key, plural), 0) if page.limit and page.total is None else None
-        return by_id((member_node(owner, row, plural) for row in rows), page, total)
+        return by_id((member_node(owner, row, plural) for row in rows), page, total, preceded=preceded)
 
     def _matching(
         self, owner: EntityNode, plural: str, options: ViewOptions, page: PageRequest
     ) -> Iterator[PathMember]:
-        """The members that the filter leaves, by id; without an order from where the page begins."""
+        """The members that the filter leaves, by id; without an order from where the page begins, if it does."""
         lookup, asked = self._lookup(options), None if options.sort is None else options.sort.steps
         if options.filter is None:
             walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, asked=asked)
             return (found.first for found in walk.matches())
-        after = page.after.id if page.after is not None and options.sort is None else None
+        seeks = page.after is not None and options.sort is None and not page.backward
+        after = page.after.id if page.after is not None and seeks else None
         evaluation = FilterEvaluation(self.reader, options.filter, lookup)
         return evaluation.members(owner, plural, options.inline, after=after, asked=asked)
 

@@ -158,6 +158,8 @@ def group_constraints(copy: OwnerCopy, type: GroupType) -> GroupConstraints:
 
 
 JSON_TYPE = "application/json"
+TEXT_TYPE = "text/plain"
+_FORMAT: Final = "JsonSchema/draft-07"
 
 
 def names(type: ResourceType) -> tuple[str, str, str]:
@@ -182,7 +184,12 @@ def from_body(
     if given == [url]:
         copy.document = None
         return {}
-    content_type = _content_type(copy, body, mode, default=mode is WriteMode.MERGE or given == [inline])
+    default = JSON_TYPE if mode is WriteMode.MERGE or given == [inline] else None
+    if isinstance(body.get(inline), str):
+        default = (
+            TEXT_TYPE  # in JSON all other text has to be a string: Protobuf and XSD in the specification's samples
+        )
+    content_type = _content_type(copy, body, mode, default)
     if given == [inline]:
         content = _encode(body[inline], type.type_of(content_type or JSON_TYPE))
     else:
@@ -213,14 +220,14 @@ def _without_document(copy: VersionCopy, body: JSONObject, mode: WriteMode, type
     return {}
 
 
-def _content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, *, default: bool) -> str | None:
-    """The content type to go by (R248): the body's, on PATCH then the stored one, then the request's own."""
+def _content_type(copy: VersionCopy, body: JSONObject, mode: WriteMode, default: str | None) -> str | None:
+    """The content type to go by (R248): the body's, on PATCH then the stored one, then ``default``."""
     given = body.get("contenttype")
     if given is None and mode is WriteMode.MERGE and "contenttype" not in body:
         given = copy.attributes.get("contenttype")
     if given is not None:
         return given if isinstance(given, str) else None  # the attribute check reports a wrong type
-    return JSON_TYPE if default else None
+    return default
 
 
 def _encode(value: JSON, kind: str) -> bytes:
@@ -274,9 +281,23 @@ def write_version(
     check_id(intent.body, "version", versionid, version.xid)
     update(version, intent.body, context)
     _take_ancestor(version, intent.body)
-    _take_attributes(version, intent, about.type, limits, context)
+    try:
+        _take_attributes(version, intent, about.type, limits, context)
+    except RegistryError as error:
+        if about.type.validateformat and "format" in error.arguments.get("list", "").split(", "):
+            error.detail = _missing_format(resource, intent, context)
+        raise
     resource.versions[versionid] = version
     return version
+
+
+def _missing_format(resource: ResourceCopy, intent: VersionIntent, context: Context) -> str:
+    """Which formats there are, and how the request may name one: that of other Versions, if there are some."""
+    known = context.capabilities["formats"]
+    others = (version.attributes.get("format") for version in resource.versions.values())
+    example = next(filter(None, others), "") or (_FORMAT if _FORMAT in known else next(iter(known), "NAME/VERSION"))
+    how = f'"format": "{example}"' if intent.document is None else f"the header xRegistry-format: {example}"
+    return f"name the format of the document, as in {how}; those that are validated are {', '.join(known) or 'none'}"
 
 
 def _check_may_name(resource: ResourceCopy, intent: VersionIntent, type: ResourceType) -> None:

@@ -150,12 +150,12 @@ def check_allowed(host: str, port: int, secure: bool, policy: SinkPolicy, where:
     """Raise ``SubscriptionError`` for a place that events may not go to, as far as its name shows."""
     address = _literal(host)
     if address is not None and not policy.allow.admits(address, host, port):
-        raise SubscriptionError(
-            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
-        )
+        raise _not_allowed(where, host, port)
     named = policy.allow.names(host, port) or (address is not None and not address.is_global)
     if not secure and not named:
-        raise SubscriptionError(f"{where}: without TLS only places that the operator names are delivered to")
+        raise SubscriptionError(
+            f"{where}: without TLS only places that the operator names are delivered to: {_way_out(host, port)}"
+        )
     if address is None and policy.look:
         _look(host, port, policy, where)
 
@@ -168,11 +168,19 @@ def _look(host: str, port: int, policy: SinkPolicy, where: str) -> None:
     try:
         reachable(host, port, policy.allow, min(_LOOK_SECONDS, policy.timeout))
     except AddressNotAllowed:
-        raise SubscriptionError(
-            f"{where}: {host}:{port} is neither public nor among the places that the operator allows"
-        ) from None
+        raise _not_allowed(where, host, port) from None
     except (FetchError, httpcore.TimeoutException):
         return
+
+
+def _not_allowed(where: str, host: str, port: int) -> SubscriptionError:
+    reason = "is neither public nor among the places that the operator allows"
+    return SubscriptionError(f"{where}: {host}:{port} {reason}: {_way_out(host, port)}")
+
+
+def _way_out(host: str, port: int) -> str:
+    """How an operator allows a place."""
+    return f"signalbook serve --allow-sinks {f'[{host}]' if ':' in host else host}:{port}"
 
 
 def host_of(parts: SplitResult) -> str:

@@ -30,7 +30,7 @@ class FileSinkFactory:
     def check(self, subscription: Subscription, policy: SinkPolicy) -> None:
         """Whether there is such a folder, and the name stays in it."""
         if not policy.folder:
-            raise SubscriptionError("/protocol: this server writes no files (setting sink_folder)")
+            raise SubscriptionError("/protocol: this server writes no files: signalbook serve --sink-folder FOLDER")
         if not _SINK.fullmatch(subscription.sink):
             raise SubscriptionError(
                 "/sink: it takes file:NAME, a path below the folder for sinks, such as file:a.jsonl"

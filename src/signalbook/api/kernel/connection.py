@@ -1,0 +1,152 @@
+"""One connection of a client to the server, with bounds that uvicorn leaves to a proxy: on heads, and on idleness."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from signalbook.api.kernel.errors import error_response
+from signalbook.api.kernel.streaming import STOPPING
+from signalbook.errors import RegistryError
+
+IDLE_SECONDS: Final = 30
+"""For the head of a request, for the rest of a body that nobody reads, and between two requests."""
+HEAD_BYTES: Final = 1 << 17
+_TOO_LARGE: Final = f"the request line and headers are larger than {HEAD_BYTES} bytes"
+_UNREADABLE: Final = (
+    "this is no HTTP/1.1 request; in a URL, spaces, control characters and what is not ASCII have to be percent-encoded"
+)
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+
+
+class HTTPConnection(HttpToolsProtocol):
+    """HTTP/1.1 as uvicorn speaks it with httptools.
+
+    The parser takes whatever a client sends for a head, however long and however slowly. So what was received since
+    the last progress (a complete head, some of a body, a complete request) is counted, and has to go on in time. What
+    is refused here is answered like any other error, not in plain text.
+    """
+
+    _waiting = 0
+    """Bytes received since then."""
+    _deadline: asyncio.TimerHandle | None = None
+    _resuming = False
+    """The parser is told again how the body of a request is delimited; see ``_stay``."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for a request."""
+        super().connection_made(transport)  # type: ignore[arg-type]  # narrower there than in asyncio
+        self._expect_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        super().connection_lost(exc)
+        self._progress()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came."""
+        self._unset_keepalive_if_required()
+        self._waiting += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._stay(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response(_UNREADABLE)
+            return
+        if self._waiting > HEAD_BYTES:
+            self.send_400_response(_TOO_LARGE)
+        elif self._waiting:
+            self._expect_more()
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        if not self._resuming:
+            super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers, which come when the request has begun already, are not for anybody."""
+        if self.cycle is None or self.scope is not self.cycle.scope:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Answer the request."""
+        self._progress()
+        if not self._resuming:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Keep it for who reads it."""
+        self._waiting = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request is complete."""
+        self._progress()
+        if not (self.parser.should_upgrade() and self._framing()):
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request."""
+        super().on_response_complete()
+        if self.cycle.more_body:
+            self._expect_more()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request that cannot be read, and close the connection behind the response."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if not cycle.more_body:
+                # What cannot be read is the next request: this one is answered first.
+                cycle.keep_alive = False
+                self.flow.pause_reading()
+                return
+            if cycle.response_started:
+                self.transport.close()
+                return
+        response = error_response(RegistryError("bad_request", subject="/", error_detail=msg), "/")
+        head = [*self.server_state.default_headers, *response.wire_headers, (b"connection", b"close")]
+        lines = b"".join(b"%s: %s\r\n" % header for header in head)
+        self.transport.write(STATUS_LINE[response.status] + lines + b"\r\n" + response.body)
+        self.transport.close()
+
+    def shutdown(self) -> None:
+        """Let the request under way be the last; streams of events, which have no end, end now."""
+        super().shutdown()
+        self.app_state[STOPPING].set()
+
+    def _stay(self, rest: bytes) -> None:
+        """Go on behind a request that offers another protocol, such as h2c: nobody has to take that up (RFC9110 7.8).
+
+        The parser takes all that follows for the other protocol, the body too. So a new one goes on from there.
+        """
+        self.parser = httptools.HttpRequestParser(self)
+        framing = self._framing()
+        if framing:
+            self._resuming = True
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(b"%s: %s\r\n" % each for each in framing))
+            self._resuming = False
+        if rest:
+            self.data_received(rest)
+
+    def _framing(self) -> list[tuple[bytes, bytes]]:
+        return [header for header in self.headers if header[0] in _FRAMING]
+
+    def _expect_more(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(IDLE_SECONDS, self._give_up)
+
+    def _progress(self) -> None:
+        self._waiting = 0
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        self._deadline = None
+        # While a request is under way, its handler says how long its body may take.
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()

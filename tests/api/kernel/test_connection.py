@@ -1,0 +1,160 @@
+"""Connections as clients make them: byte by byte, on a socket."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import uvicorn
+
+from signalbook.api.kernel import connection
+from signalbook.api.kernel.connection import HEAD_BYTES, HTTPConnection
+from signalbook.server import build
+from signalbook.settings import Settings
+
+PATIENCE = 300
+END = b" HTTP/1.1\r\nHost: r.example\r\n\r\n"
+LIVE = b"GET /health/live" + END
+OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A whole registry behind such connections."""
+    config = uvicorn.Config(build(Settings(db="sqlite://")), port=0, http=HTTPConnection, ws="none", log_config=None)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+def exchange(port: int, *parts: bytes) -> bytes:
+    """All that comes back for ``parts``, until the server closes the connection."""
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
+        for part in parts:
+            client.sendall(part)
+        return b"".join(iter(lambda: client.recv(1 << 16), b""))
+
+
+def statuses(received: bytes) -> list[int]:
+    return [int(status) for status in re.findall(rb"^HTTP/1\.1 (\d+) ", received, re.MULTILINE)]
+
+
+def last(head: bytes) -> bytes:
+    """``head`` with a request behind it that ends the connection."""
+    return head + b"GET /health/live HTTP/1.1\r\nHost: r.example\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        (b"/schemagroups?filter=epoch>1", 200),
+        (b"/schemagroups?filter=epoch<>1", 200),
+        (b'/schemagroups?filter=name="a"', 200),
+        (b"/schemagroups?filter=name=[{a|b}]^`", 200),
+        (b"/a<b>", 404),
+        (b"/schemagroups/a%2Fb", 400),
+        (b"/schemagroups/%zz?filter=%zz", 400),
+        (b"/%", 404),
+        (b"/schemagroups?limit=%", 400),
+        (b"//schemagroups", 200),
+        (b"http://r.example:80/schemagroups", 200),
+        (b"/schemagroups/" + b"a" * 60_000, 400),
+    ],
+)
+def test_targets(port: int, target: bytes, status: int) -> None:
+    """What no URL may have raw is taken too: curl sends filters as they are typed (raw-lt)."""
+    assert statuses(exchange(port, last(b"GET " + target + END))) == [status, 200]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GET /schemagroups?filter=name=a b" + END,
+        b"GET /schemagroups?filter=name=\xc3\xa9" + END,
+        b"GET /\xff" + END,
+        b"GET /a\x01" + END,
+        b"GET schemagroups" + END,
+        b"CONNECT r.example:80" + END,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/1.1\nHost: r.example\n\n",
+        b"GET / HTTP/1.1\r\nHost: r.example\r\nA: b\r\n c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: r.example\r\nA: \x00\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"PUT / HTTP/1.1\r\nContent-Length: +2\r\n\r\n{}",
+        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+        b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
+    ],
+)
+def test_what_is_no_request(port: int, request_: bytes) -> None:
+    """Nothing that a proxy could understand otherwise is taken, and each refusal is an error like any other."""
+    received = exchange(port, request_)
+    assert statuses(received) == [400]
+    assert b"Connection: close" in received or b"connection: close" in received
+    assert b'core/spec.md#bad_request","title":"this is no HTTP/1.1 request' in received
+
+
+def test_a_request_is_answered_before_what_follows_is_refused(port: int) -> None:
+    assert statuses(exchange(port, LIVE + b"\x00")) == [200]
+    assert statuses(exchange(port, last(LIVE + LIVE))) == [200, 200, 200]
+
+
+@pytest.mark.parametrize("head", [b"GET /", b"GET / HTTP/1.1\r\nA: "])
+def test_a_head_that_never_ends_is_refused(port: int, head: bytes) -> None:
+    received = exchange(port, head + b"a" * HEAD_BYTES)
+    assert statuses(received) == [400]
+    assert b"headers are larger than 131072 bytes" in received
+
+
+def test_a_trailer_that_never_ends_is_refused(port: int) -> None:
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
+        client.sendall(b"PUT / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+        assert client.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"0\r\nA: " + b"a" * HEAD_BYTES)
+        assert statuses(client.recv(1 << 16)) == [400]
+
+
+def test_an_offer_of_another_protocol_changes_nothing(port: int) -> None:
+    """Java's client makes one with its first request, whatever that is."""
+    put = b"PUT /schemagroups/%s HTTP/1.1\r\n%s" + OFFER + b"\r\n"
+    get = b"GET /health/live HTTP/1.1\r\n" + OFFER + b"\r\n"
+    assert statuses(exchange(port, get, last(get))) == [200, 200, 200]
+    whole = put % (b"whole", b"Content-Length: 12\r\n") + b'{"name":"a"}'
+    assert statuses(exchange(port, last(whole))) == [201, 200]
+    received = exchange(port, put % (b"late", b"Content-Length: 12\r\n"), b'{"name"', last(b':"a"}'))
+    assert (statuses(received), b'"name":"a"' in received) == ([201, 200], True)
+    chunks = b'7\r\n{"name"\r\n5\r\n:"a"}\r\n0\r\nIf-Match: trailer\r\n\r\n'
+    received = exchange(port, put % (b"chunks", b"Transfer-Encoding: chunked\r\n"), last(chunks))
+    assert (statuses(received), b'"name":"a"' in received) == ([201, 200], True)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET / HT",
+        LIVE,
+        LIVE + b"GET / HT",
+        b"GET /health/live HTTP/1.1\r\nContent-Length: 5\r\n\r\n1234",
+    ],
+)
+def test_clients_that_do_not_go_on(port: int, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    """No request at all, a part of one, none after the first; a body that nobody reads."""
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(uvicorn.Config, "timeout_keep_alive", 0.05, raising=False)
+    assert statuses(exchange(port, sent)) == [200] * sent.startswith(LIVE[:16])
