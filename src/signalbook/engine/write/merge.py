@@ -186,9 +186,8 @@ def from_body(
         return {}
     default = JSON_TYPE if mode is WriteMode.MERGE or given == [inline] else None
     if isinstance(body.get(inline), str):
-        default = (
-            TEXT_TYPE  # in JSON all other text has to be a string: Protobuf and XSD in the specification's samples
-        )
+        # In JSON all other text has to be a string: Protobuf and XSD in the specification's samples.
+        default = TEXT_TYPE
     content_type = _content_type(copy, body, mode, default)
     if given == [inline]:
         content = _encode(body[inline], type.type_of(content_type or JSON_TYPE))
