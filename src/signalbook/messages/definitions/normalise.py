@@ -8,7 +8,7 @@ directly under ``envelopemetadata``, protocol options as their binding wants the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -199,6 +199,8 @@ def _protocol_options(definition: JSONObject, findings: list[Finding]) -> None:
 # Version (F-15) means that Version, whichever is the default one; what names a message, its default Version.
 Bases = Callable[[str], Mapping[str, JSON] | None]
 UNRESOLVED: Final = "basemessage_unresolved"
+# Types that models give properties which name none.
+_DEFAULTS: Final = ("string", "uritemplate")
 
 MAX_CHAIN: Final = 64
 MAX_DEPTH: Final = 64
@@ -260,7 +262,30 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
         layers.append(layer)
         chain.append(reference)
         seen.add(reference)
+    inherited = _layered(layers[1:]) if chain else {}
+    for section in ("envelopemetadata", "protocoloptions"):
+        findings += _taken_back(definition.get(section), inherited.get(section), section)
     return Materialised(definition=_layered(layers), chain=tuple(chain), findings=tuple(findings))
+
+
+def _taken_back(own: JSON, inherited: JSON, path: str) -> Iterator[Finding]:
+    """Properties that are demanded or typed by a base and no more here.
+
+    A registry fills in ``required`` and ``type`` by its model (F-43), where nobody meant to say anything.
+    """
+    if not (isinstance(own, dict) and isinstance(inherited, dict)):
+        return
+    if inherited.get("required") is True and own.get("required") is False:
+        yield _doubt(f"{path}.required", "the base requires it: say required true here too, or it is optional")
+    kind = inherited.get("type")
+    if own.get("type") in _DEFAULTS and isinstance(kind, str) and kind not in _DEFAULTS:
+        yield _doubt(f"{path}.type", f"of type {kind} in the base: say so here too, or it is {own['type']}")
+    for name, value in own.items():
+        yield from _taken_back(value, inherited.get(name), f"{path}.{name}")
+
+
+def _doubt(path: str, message: str) -> Finding:
+    return finding(path, "basemessage_override", message, "warning")
 
 
 def _base_of(definition: JSONObject) -> str | None:
