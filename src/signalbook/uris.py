@@ -1,4 +1,4 @@
-"""What counts as a URI (RFC 3986), by its characters and its scheme; nothing is fetched or normalised here."""
+"""What counts as a URI (RFC 3986), by its characters and its scheme, and which are the same; nothing is fetched."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ _CHARACTERS: Final = (
 )
 _REFERENCE: Final = re.compile(_CHARACTERS, re.ASCII)
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*+:" + _CHARACTERS, re.ASCII)
+_PARTS: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*:)?(?P<host>//[^/?#]*)?(?P<path>[^?#]*)(?P<rest>.*)", re.ASCII | re.DOTALL
+)
+_OCTET: Final = re.compile(r"%[0-9A-Fa-f]{2}", re.ASCII)
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]", re.ASCII)
+_PORTS: Final = {"http:": ":80", "https:": ":443"}
 
 
 def is_uri_reference(text: str) -> bool:
@@ -21,6 +27,35 @@ def is_uri_reference(text: str) -> bool:
 def is_uri(text: str) -> bool:
     """Whether ``text`` is a URI with a scheme."""
     return _ABSOLUTE.fullmatch(text) is not None and text.count("#") <= 1
+
+
+def normal_uri(text: str) -> str:
+    """The form in which references are compared: equal ones name the same thing by RFC 3986 6.2.2 and 6.2.3.
+
+    Case of scheme and host, percent-encoding, dot segments and default ports make no difference; a slash at the end
+    and ``%2F`` do. Of what is no reference it is some text, too.
+    """
+    parts = _PARTS.fullmatch(_OCTET.sub(lambda match: _octet(match[0]), text))
+    assert parts is not None, "every text has these parts"
+    scheme, path = (parts["scheme"] or "").lower(), parts["path"]
+    user, sign, host = (parts["host"] or "").rpartition("@")
+    host = host.lower().removesuffix(_PORTS.get(scheme, "\n"))
+    return f"{scheme}{user}{sign}{host}{_without_dots(path) if path.startswith('/') else path}{parts['rest']}"
+
+
+def _octet(encoded: str) -> str:
+    character = chr(int(encoded[1:], 16))
+    return character if _UNRESERVED.fullmatch(character) else encoded.upper()
+
+
+def _without_dots(path: str) -> str:
+    kept: list[str] = []
+    for segment in path.split("/"):
+        if segment == ".." and len(kept) > 1:  # the first one is empty: the root stays
+            kept.pop()
+        elif segment not in (".", ".."):
+            kept.append(segment)
+    return "/".join([*kept, ""] if path.endswith(("/.", "/..")) else kept)
 
 
 def is_address(text: str) -> bool:

@@ -20,6 +20,14 @@ Step = tuple[str, str, Any]
 GROUPED: list[Step] = [("PUT", GROUP, b'{"id": "g"}')]
 FIRST: list[Step] = [*GROUPED, ("POST", f"{GROUP}/schemas/order?format=text", b"one")]
 SECOND: list[Step] = [*FIRST, ("POST", f"{GROUP}/schemas/order", b"two")]
+THIRD: list[Step] = [*SECOND, ("POST", f"{GROUP}/schemas/order", b"three")]
+AVRO: list[Step] = [("POST", f"{GROUP}/schemas/order?format=avro", f'"{name}"'.encode()) for name in ("int", "long")]
+RULED: list[Step] = [
+    *GROUPED,
+    *AVRO,
+    ("POST", f"{GROUP}/schemas/order", b'"float"'),
+    ("PATCH", f"{ORDER}/meta", b'{"compatibility": "backward"}'),
+]
 OTHER: list[Step] = [*SECOND, ("POST", f"{GROUP}/schemas/other?format=text", b"one")]
 
 
@@ -52,6 +60,16 @@ def told(client: Client, after: int) -> list[dict[str, Any]]:
         (OTHER, ("DELETE", "/schemagroups/g", b""), [(DELETED, "/schemagroups/g")]),
         (SECOND, ("DELETE", f"{ORDER}/versions/2", b""), [(DELETED, f"{ORDER}/versions/2")]),
         (FIRST, ("DELETE", f"{ORDER}/versions/1", b""), [(DELETED, ORDER)]),
+        (SECOND, ("DELETE", f"{ORDER}/versions/1", b""), [(DELETED, f"{ORDER}/versions/1")]),
+        (SECOND, ("DELETE", f"{GROUP}/schemas/order/versions/1", b""), [(DELETED, f"{ORDER}/versions/1")]),
+        (THIRD, ("DELETE", f"{ORDER}/versions/2", b""), [(DELETED, f"{ORDER}/versions/2")]),
+        (RULED, ("DELETE", f"{ORDER}/versions/2", b""), [(DELETED, f"{ORDER}/versions/2")]),
+        (SECOND, ("PATCH", f"{ORDER}/versions/2$details", b'{"ancestorid": "2"}'), []),
+        (
+            SECOND,
+            ("PATCH", f"{ORDER}/versions/2$details", b'{"ancestorid": "2", "description": "x"}'),
+            [(UPDATED, ORDER), (UPDATED, f"{ORDER}/versions/2")],
+        ),
         (FIRST, ("PATCH", "/schemagroups/g", b'{"description": "x"}'), [(UPDATED, "/schemagroups/g")]),
         (FIRST, ("PUT", f"{ORDER}/versions/x$details", b'{"format": "text"}'), []),
     ],
@@ -77,6 +95,44 @@ def test_the_time_is_that_of_the_object(registry: Client) -> None:
     assert url == f"http://r.example{GROUP}"
     assert registry.get(url).json()["updatedtimeutc"] == event["time"]
     assert "data" not in event
+
+
+STAMP = "2020-10-30T17:31:00Z"
+
+
+def test_the_time_is_as_recorded(registry: Client) -> None:
+    """D-4, D-18: what a client of xRegistry set, or an import brought along, and of a version when it was created"""
+    version = {"format": "text", "createdat": STAMP, "modifiedat": "2022-01-01T00:00:00Z"}
+    schemas = {"order": {"versions": {"1": version}}}
+    group = {"modifiedat": STAMP, "createdat": STAMP, "schemas": schemas}
+    registry.send("POST", "/schemagroups", json={"g": group}).raise_for_status()
+    events = {event["subject"]: event["time"] for event in told(registry, 0)}
+    assert events["/schemagroups/g"] == registry.get(GROUP).json()["updatedtimeutc"] == STAMP
+    created = registry.get(f"{GROUP}/schemas/order/versions/1").headers["Schema-Createdtimeutc"]
+    assert events[f"{ORDER}/versions/1"] == created == STAMP
+    assert events[ORDER] == "2022-01-01T00:00:00Z"
+    start = int(registry.get("/events?limit=1").links["last"]["url"].rpartition("=")[2])
+    registry.send("PATCH", f"{ORDER}/versions/1$details", json={"description": "x"}).raise_for_status()
+    registry.send("DELETE", "/schemagroups/g").raise_for_status()
+    (*_, changed), deleted = (
+        [event for event in told(registry, start) if "versions" in event["subject"]],
+        (told(registry, start)[-1]),
+    )
+    assert (changed["type"], changed["time"]) == (UPDATED, STAMP)
+    xregistry = registry.get(f"/events?after={start}").json()
+    assert (deleted["type"], deleted["time"]) == (DELETED, xregistry[-1]["time"])
+    assert deleted["time"] != STAMP
+
+
+def test_the_time_of_a_definition(registry: Client) -> None:
+    """D-18: the `updatedtimeutc` that 0.1 shows of it, that of its latest version"""
+    messages = {"d": {"versions": {"1": {"modifiedat": STAMP}, "2": {"modifiedat": "2023-01-01T00:00:00Z"}}}}
+    registry.send("PUT", "/messagegroups/m", json={"envelope": "CloudEvents/1.0", "messages": messages})
+    mount = "/compat/messagecatalog/v0.1"
+    events = registry.get(f"/events?source={mount}").json()
+    (event,) = [each for each in events if each["subject"] == "/messagecatalog/m/messagedefinitions/d"]
+    shown = registry.get(f"{mount}{event['subject']}").json()
+    assert event["time"] == shown["updatedtimeutc"] == "2023-01-01T00:00:00Z"
 
 
 CATALOG = "/compat/messagecatalog/v0.1/messagecatalog/g"

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from signalbook.events import filters
+from signalbook.events.dialects import API_PATHS
 from signalbook.events.subscriptions.documents import OLD_TYPE
 from signalbook.storage.base import Store
 
@@ -225,6 +226,29 @@ def test_the_older_form(client: Client) -> None:
     assert (now.json()["protocol"], now.json()["filters"]) == ("HTTP", [OLD["filter"]])
     assert client.get(f"/subscriptions/{made['id']}", headers={"Accept": OLD_TYPE}).json() == made
     assert client.get("/subscriptions", headers={"Accept": OLD_TYPE}).json() == [made]
+
+
+@pytest.mark.parametrize("mount", API_PATHS)
+def test_each_draft_offers_them(client: Client, mount: str) -> None:
+    """D-25, D-26: the same subscriptions below the mount of each API, with the root's answers"""
+    sent = {"content": json.dumps(OLD), "headers": {"Content-Type": OLD_TYPE}}
+    answers = [client.send("POST", f"{where}/subscriptions", **sent) for where in ("", mount)]
+    for answer in answers:
+        made = answer.json()
+        assert (answer.status_code, answer.headers["Content-Type"]) == (201, OLD_TYPE)
+        assert answer.headers["Location"] == f"http://r.example/subscriptions/{made['id']}"
+        assert {name: value for name, value in made.items() if name not in ("id", "status")} == OLD
+    assert client.get(f"{mount}/subscriptions/").json() == client.get("/subscriptions").json()
+    own = f"/subscriptions/{answers[0].json()['id']}"
+    assert client.get(f"{mount}{own}").json() == client.get(own).json()
+    for path in (f"{mount}/subscriptions", f"{mount}{own}"):
+        assert (
+            client.send("OPTIONS", path).headers["Allow"]
+            == client.send("OPTIONS", path.removeprefix(mount)).headers["Allow"]
+        )
+    assert client.send("DELETE", f"{mount}{own}").is_success
+    assert client.get(own).status_code == 404
+    assert client.send("POST", f"{mount}/subscriptions", json={"protocol": "HTTP"}).status_code == 400
 
 
 def test_either_form_in_either_media_type(client: Client) -> None:

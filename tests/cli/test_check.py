@@ -303,3 +303,14 @@ def test_against_what_is_not_there(cli: Cli, server: str, shop: Path, source: st
     git("init", "-q")
     ran = cli("check", source, "--against", against.format(server=server))
     assert (ran.code, told in ran.err) == (1, True), ran.err
+
+
+def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
+    """Issue 11, 5.1: and that is said."""
+    cli("import", shop)
+    ran = cli("check", "new.avsc", "--against", "/schemagroups/check/schemas/free")
+    assert (ran.code, 'Version "2" was compared with nothing: it has no rule' in ran.out) == (0, True)
+    ran = cli(
+        "check", "new.avsc", "--against", "/schemagroups/check/schemas/free", "--compatibility", "full", "--strict"
+    )
+    assert (ran.code, "compared with nothing" in ran.out) == (1, False)

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 from tests.engine.conftest import Registry
 
-from signalbook.cncf.ids import message_path, message_xid, schema_path, schema_xid
+from signalbook.cncf.ids import MOUNTS, uri_digest
 from signalbook.cncf.lookup import UriBases, find_by_uri
 from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
+from signalbook.engine.write.workingcopies import UriTaken
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage import open_store
+from signalbook.storage.base import Row, Store
+from signalbook.storage.entities import SqlEntityReader
 from signalbook.values import JSONObject
+from signalbook.xid import Xid
 
 ROOT = "https://r.example"
-BASE = f"{ROOT}/compat/schemas"
-SCHEMAS = UriBases(groups="schemagroups", urls=(BASE, f"{ROOT}/other"), root=ROOT, path=schema_path, xid=schema_xid)
-MESSAGES = UriBases(groups="messagegroups", urls=(BASE,), root=ROOT, path=message_path, xid=message_xid)
+(BASE,) = (f"{ROOT}{mount}" for mount in MOUNTS["schemagroups"])
+FIRST, SECOND = (f"{ROOT}{mount}" for mount in MOUNTS["messagegroups"])
+SCHEMAS = UriBases(groups="schemagroups", root=ROOT)
+MESSAGES = UriBases(groups="messagegroups", root=ROOT)
 S = "/schemagroups/g/schemas/s"
 VERSIONS: dict[str, JSONObject] = {
     "1": {},
@@ -47,10 +57,17 @@ def found(registry: Registry, uri: str, places: UriBases = SCHEMAS) -> str:
     ("uri", "version"),
     [
         (f"{BASE}{S}/versions/1", "1"),
-        (f"{ROOT}/other{S}/versions/1", "1"),
         (f"{ROOT}{S}/versions/1", "1"),
         (f"{BASE}/342", "2"),
-        (f"{ROOT}/other/342", "2"),
+        ("342", "2"),
+        ("/342", "2"),
+        (f"{BASE}/%33%34%32", "2"),
+        (f"HTTPS://R.Example:443{BASE.removeprefix(ROOT)}/a/../342", "2"),
+        (f"{BASE}/342/", ""),
+        (f"{BASE}%2F342", ""),
+        (f"{S}/versions/1", "1"),
+        (f"{BASE}{S}/versions/1/", "1"),
+        (f"{BASE}/schemagroups/%67/schemas/s/versions/1", "1"),
         (f"{BASE}{S}/versions/2", "2"),
         ("urn:example:schemas:343", ""),
         ("urn:example:schemas:/343", "3"),
@@ -93,10 +110,148 @@ def test_a_uri_changes_with_its_attributes(filled: Registry) -> None:
     assert found(filled, "urn:four") == ""
 
 
-def test_of_two_the_first_answers(filled: Registry) -> None:
-    """A-21: through the door of xRegistry nothing hinders it. Those that the drafts cannot show come last (J-10)."""
-    for number in ("8", "7"):
-        filled.put(f"{S}/versions/{number}", {"format": "Own/1", "globaluri": "urn:six"})
-    for number in ("8", "7", "v6"):
+def test_what_was_stored_before_uris_were_unique(filled: Registry) -> None:
+    """A-21, J-10: where a Version is it is meant, then who was stored first of those that the drafts can show"""
+    wanted = {"7": "urn:six", "8": "urn:six", "9": f"{S}/versions/1", "10": f"https://a.example/base{S}/versions/5"}
+    for number in wanted:
+        filled.put(f"{S}/versions/{number}", {"format": "Own/1"})
+    with filled.store.write() as writer:
+        rows = [replace(filled.row(f"{S}/versions/{number}"), key=0) for number in wanted]
+        for row in rows:
+            there = writer.entities.get(row.xid)
+            assert there is not None
+            attributes = {**there.attributes, "globaluri": wanted[row.xid.id]}
+            writer.entities.update([replace(there, attributes=attributes, uri=uri_digest("schemagroups", attributes))])
+    assert found(filled, f"{BASE}{S}/versions/1") == f"{S}/versions/1"
+    assert found(filled, f"https://a.example/base{S}/versions/5") == f"{S}/versions/5"
+    filled.patch(f"{S}/versions/9", {"description": "it may still be changed"})
+    for number in ("7", "8", "v6"):
         assert found(filled, "urn:six") == f"{S}/versions/{number}"
         filled.delete(f"{S}/versions/{number}")
+
+
+CLAIMS: list[tuple[str, JSONObject, str]] = [
+    ("the path of another", {"globaluri": f"{S}/versions/1"}, f"{S}/versions/1"),
+    ("of one that is not there", {"globaluri": f"{S}/versions/77"}, f"{S}/versions/77"),
+    ("without a slash", {"globaluri": f"{S}/versions/1"[1:]}, f"{S}/versions/1"),
+    ("with one at the end", {"globaluri": f"{S}/versions/1/"}, f"{S}/versions/1"),
+    ("its URL", {"globaluri": f"{BASE}{S}/versions/1"}, f"{S}/versions/1"),
+    ("its URL, spelt otherwise", {"globaluri": f"HTTPS://R.example:443{BASE[17:]}{S}/versions/1"}, f"{S}/versions/1"),
+    ("its URL in the registry", {"globaluri": f"{ROOT}{S}/versions/1"}, f"{S}/versions/1"),
+    ("percent-encoded", {"globaluri": "/schemagroups/%67/schemas/s/versions/%31"}, f"{S}/versions/1"),
+    ("slashes, too", {"globaluri": "%2Fschemagroups%2fg%2Fschemas%2Fs%2Fversions%2F1"}, f"{S}/versions/1"),
+    ("a detour", {"globaluri": "/schemagroups/x/../g/schemas/s/versions/1"}, f"{S}/versions/1"),
+    ("in another case", {"globaluri": "/schemagroups/G/schemas/S/versions/1"}, "/schemagroups/G/schemas/S/versions/1"),
+    ("by an authority", {"authority": f"{BASE}/", "globaluri": f"{S}/versions/1"}, f"{S}/versions/1"),
+    ("a relative id", {"globaluri": "/342"}, f"{S}/versions/2"),
+    ("as an absolute one", {"globaluri": f"{BASE}/342"}, f"{S}/versions/2"),
+    ("as an encoded one", {"globaluri": f"{BASE}/%33%34%32"}, f"{S}/versions/2"),
+    ("an absolute one", {"globaluri": "HTTPS://ELSE.example/4"}, f"{S}/versions/4"),
+    ("as a relative one", {"authority": "https://else.example/", "globaluri": "4"}, f"{S}/versions/4"),
+    ("a URN", {"globaluri": "urn:six"}, f"{S}/versions/v6"),
+    ("by its authority", {"globaluri": f"https://a.example/base{S}/versions/5"}, f"{S}/versions/5"),
+]
+
+
+@pytest.mark.parametrize(("claim", "holder"), [each[1:] for each in CLAIMS], ids=[each[0] for each in CLAIMS])
+def test_no_uri_is_claimed_twice(filled: Registry, claim: JSONObject, holder: str) -> None:
+    """A-20, A-21: by a new Version, and by one that is there"""
+    for method, path in (("PUT", "/schemagroups/g/schemas/evil/versions/1"), ("PATCH", f"{S}/versions/3")):
+        body = {"format": "Own/1", **({"authority": None} if method == "PATCH" else {}), **claim}
+        command = Command(method=Method(method), target=Xid.parse(path), body=body, base_url=ROOT)
+        with pytest.raises(UriTaken, match=f'is the URI of "{holder}"') as caught:
+            filled.do(command)
+        assert (caught.value.status, caught.value.subject) == (409, path)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"globaluri": f"{S}/versions/9"},
+        {"globaluri": f"{BASE}{S}/versions/9"},
+        {"globaluri": f"https://else.example{S}/versions/1"},
+        {"globaluri": "343"},
+        {"globaluri": "https://else.example/4/"},
+        {"authority": "https://else.example", "globaluri": "342"},
+        {"authority": BASE},
+    ],
+)
+def test_other_uris_are_free(filled: Registry, claim: JSONObject) -> None:
+    """A-20, A-21: one's own path, and what RFC 3986 says is another URI"""
+    path = f"{S}/versions/9"
+    body: JSONObject = {"format": "Own/1", **claim}
+    filled.do(Command(method=Method.PUT, target=Xid.parse(path), body=body, base_url=ROOT))
+    assert found(filled, f"{BASE}{path}") == path
+
+
+def test_an_authority_is_a_claim(filled: Registry) -> None:
+    """A-28: a copy of what is elsewhere is there first; who makes the same URI of an authority comes too late"""
+    filled.put("/schemagroups/g/schemas/copy", {"format": "Own/1", "globaluri": f"https://b.example{S}/versions/1"})
+    error = filled.refused("PATCH", f"{S}/versions/1", {"authority": "https://b.example"})
+    assert '"/schemagroups/g/schemas/copy/versions/1"' in error.title
+
+
+def test_one_request_that_claims_twice(filled: Registry) -> None:
+    """A-21: in an import all count, those that go with the same request do not"""
+    versions = {number: {"format": "Own/1", "globaluri": "urn:twin"} for number in ("1", "2")}
+    filled.refused("POST", "/schemagroups/g/schemas", {"a": {"versions": versions}})
+    both = {"a": {"format": "Own/1", "globaluri": "urn:twin"}, "b": {"format": "Own/1", "globaluri": "urn:twin"}}
+    filled.refused("POST", "/schemagroups/g/schemas", both)
+    filled.put("/schemagroups/g/schemas/a", {"format": "Own/1", "globaluri": "urn:twin"})
+    moved: JSONObject = {"globaluri": None, "format": "Own/1"}
+    filled.post("/schemagroups/g/schemas", {"a": moved, "b": both["b"]})
+    assert found(filled, "urn:twin") == "/schemagroups/g/schemas/b/versions/1"
+
+
+def test_a_uri_is_free_when_its_holder_is_gone(filled: Registry) -> None:
+    """A-21: with the Version, its Resource or its Group"""
+    for gone in (f"{S}/versions/4", S, "/schemagroups/g"):
+        filled.delete(gone)
+        filled.put("/schemagroups/other/schemas/x", {"format": "Own/1", "globaluri": "https://else.example/4"})
+        assert found(filled, "https://else.example/4") == "/schemagroups/other/schemas/x/versions/1"
+        filled.delete("/schemagroups/other")
+        filled.put(f"{S}/versions/4", {"format": "Own/1", "globaluri": "https://else.example/4"})
+
+
+def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A-21: an import of many Versions"""
+    asked: list[int] = []
+    named = SqlEntityReader.named
+
+    def count(self: SqlEntityReader, uris: list[str], limit: int) -> list[Row]:
+        asked.append(len(uris))
+        return named(self, uris, limit)
+
+    monkeypatch.setattr(SqlEntityReader, "named", count)
+    filled.post(
+        "/schemagroups/g/schemas", {f"i{n}": {"format": "Own/1", "globaluri": f"urn:many:{n}"} for n in range(400)}
+    )
+    assert asked == [400]
+
+
+def test_writers_at_once(store_url: str) -> None:
+    """A-21: of writers in threads of two servers on one database one gets the URI, whichever way they claim it"""
+    stores = [open_store(store_url, timeout=60) for _ in range(2)]
+    registries = [Registry(Engine(each, settings=Settings(registry_id="test")), each) for each in stores]
+    start = threading.Barrier(8)
+
+    def claim(number: int) -> int:
+        start.wait()
+        won = 0
+        for turn in range(10):
+            uri = (f"urn:race:{turn}", f"URN:race:{turn}")[number % 2]
+            try:
+                path = f"/schemagroups/g{number}/schemas/s{turn}"
+                registries[number % 2].put(path, {"format": "Own/1", "globaluri": uri})
+                won += 1
+            except UriTaken:
+                pass
+        return won
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(claim, range(8))) == 10
+    with stores[0].read() as reader:
+        digests = [uri_digest("schemagroups", {"globaluri": f"urn:race:{turn}"}) for turn in range(10)]
+        assert len(reader.entities.named([each for each in digests if each], 99)) == 10
+    for each in stores:
+        each.close()

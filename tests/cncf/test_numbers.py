@@ -52,25 +52,26 @@ def test_no_number_at_all(filled: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "contenttype", "found"),
+    ("content", "said", "found"),
     [
-        (b"10", "text/plain", "10"),
-        (b"10", "text/html", None),
-        (b"11", "text/plain", None),
-        (b"v11", "text/plain", None),
+        (b"10", {"contenttype": "text/plain"}, "10"),
+        (b"10", {"contenttype": "text/html"}, None),
+        (b"10", {"contenttype": "text/plain", "description": "new"}, None),
+        (b"11", {"contenttype": "text/plain"}, None),
+        (b"v11", {"contenttype": "text/plain"}, None),
     ],
 )
-def test_who_holds_a_document(filled: Registry, content: bytes, contenttype: str, found: str | None) -> None:
+def test_who_holds_a_document(filled: Registry, content: bytes, said: JSONObject, found: str | None) -> None:
     """A-45"""
     with filled.engine.reading() as view:
-        row = version_with_document(view, Xid.parse(S), content, contenttype)
+        row = version_with_document(view, Xid.parse(S), content, said)
         assert (row.xid.id if row else None) == found
 
 
 def test_of_nothing(filled: Registry) -> None:
     with filled.engine.reading() as view:
         nothing = Xid.parse("/schemagroups/g/schemas/none")
-        assert version_with_document(view, nothing, b"10", "text/plain") is None
+        assert version_with_document(view, nothing, b"10", {}) is None
         for question in (latest_number, version_numbers):
             with pytest.raises(RegistryError, match="cannot be found"):
                 question(view, nothing)

@@ -84,6 +84,9 @@ def test_a_draft_tells_what_is_there_or_gone(source: str, xid: str, action: str,
         (record(S, "deleted"), 1),
         (record(S, "deleted", cascaded=True), 0),
         (record(f"{S}/versions/v1", "created"), 0),
+        (record(f"{S}/versions/1", "updated", *STAMPS, "ancestorid"), 0),
+        (record(f"{S}/versions/1", "updated", *STAMPS, "ancestorid", "compatibilityvalidated"), 0),
+        (record(f"{S}/versions/1", "updated", *STAMPS, "ancestorid", "schema"), 1),
         (record("/", "updated", "name"), 0),
         (record("/model", "updated"), 0),
         (record("/messagegroups/g", "created"), 0),
@@ -92,3 +95,11 @@ def test_a_draft_tells_what_is_there_or_gone(source: str, xid: str, action: str,
 def test_one_event_for_each_object(told: Record, count: int) -> None:
     """D-18, D-19, J-10: members tell of themselves, what went with its owner does not"""
     assert len(dialect(SCHEMAS).events(told)) == count
+
+
+def test_the_time_is_that_of_the_object() -> None:
+    """D-18: where it is not that of the write, in the words of the drafts alone"""
+    told = record(G, "updated", *STAMPS)
+    told.change["time"] = "2020-01-01T00:00:00Z"
+    assert [event["time"] for event in dialect(SCHEMAS).events(told)] == ["2020-01-01T00:00:00Z"]
+    assert [event["time"] for event in dialect("").events(told)] == ["2030-12-19T06:00:00Z"]

@@ -84,14 +84,14 @@ def create_app(
     if source is not None:
         states = {"source": source, **states}
     registry = XRegistryAPI(kernel)
-    # Routes are tried in this order: those that are read most come first.
+    # Routes are tried in this order: those that are read most come first, but for what is below the drafts' mounts.
     others = [
+        *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
         *schemaregistry.routes(kernel),
         *messagecatalog.routes(kernel),
         *Feed(kernel, head).routes(),
         *_health(kernel, states),
         *registry.routes(),
-        *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
         *PipelinesAPI(kernel, reports).routes(),
         *Notifications(kernel, following).routes(),
     ]

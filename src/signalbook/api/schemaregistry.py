@@ -16,7 +16,7 @@ from signalbook.api.kernel.requests import decode_header
 from signalbook.api.kernel.responses import OCTETS, UNTRUSTED, Header, Response, encode, json_response, media_type
 from signalbook.api.kernel.routing import Kernel
 from signalbook.cncf import schemaregistry as draft
-from signalbook.cncf.ids import draft_id, entity_id, is_segment, schema_path, schema_xid, version_number
+from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, is_segment, schema_path, version_number
 from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers, version_with_document
 from signalbook.cncf.schemaregistry import (
     ATTRIBUTES,
@@ -36,7 +36,7 @@ from signalbook.settings import SettingError
 from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
-MOUNT: Final = "/compat/schemaregistry/v0.2"
+(MOUNT,) = MOUNTS["schemagroups"]
 _SHOWN_LENGTH: Final = 200
 _URI_SAFE: Final = "!#$%&'()*+,/:;=?@[]~"
 
@@ -97,7 +97,7 @@ class SchemaRequest(CncfRequest[SchemaPath]):
     @property
     def places(self) -> UriBases:
         """Where versions of schemas are to be had."""
-        return UriBases(groups="schemagroups", urls=(self.base,), root=self.root, path=schema_path, xid=schema_xid)
+        return UriBases(groups="schemagroups", root=self.root)
 
     def url(self, xid: Xid) -> str:
         """The URL of an entity in this API."""
@@ -248,7 +248,7 @@ def post_document(session: Session, request: SchemaRequest) -> Response:
     latest = _latest_attributes(session.view, xid)
     _check_format(given, group, latest, request)
     attributes = draft.version_attributes(given, group, latest, request.body)
-    known = _known(session.view, request, attributes)
+    known = _known(session.view, request, given, attributes)
     if known is None:
         known = _register(session, request, attributes)
     version = session.view.entity(known, ViewOptions(base_url=request.root))
@@ -306,22 +306,25 @@ def _check_format(given: draft.Stated, group: JSONObject, latest: JSONObject | N
         raise Conflict(request.path.text, f'the schema has the format "{other}", and all its versions do')
 
 
-def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | None:
-    """The version that holds the document already, if one does (A-45). An id of one's own makes it another version.
+def _known(view: View, request: SchemaRequest, given: Stated, attributes: JSONObject) -> Xid | None:
+    """The version that holds the document already, if one does (A-45).
 
+    An id of one's own, another description or another authority make it another version: they would be lost.
     Raises ``Conflict`` if that id, and so the URI, is taken by another document (A-21).
     """
-    contenttype = request.headers.get("content-type")
+    beside = {name: value for name in ("description", "authority") if (value := getattr(given, name))}
+    said: JSONObject = {"contenttype": request.headers.get("content-type"), **beside}
     # Without an id of its own, the same bytes are the same version, however often they are posted.
     if "globaluri" not in attributes:
-        holder = version_with_document(view, request.target, request.body, contenttype)
+        holder = version_with_document(view, request.target, request.body, said)
         return None if holder is None else holder.xid
     uri = draft.version_uri(attributes, request.target, request.base)
     taken = find_by_uri(view, uri, request.places)
     if taken is None:
         return None
     row = view.reader.get(taken)
-    same = row is not None and row.document == digest(request.body) and row.attributes.get("contenttype") == contenttype
+    same = row is not None and row.document == digest(request.body)
+    same = same and row is not None and all(row.attributes.get(name) == value for name, value in said.items())
     if same and taken.resource == request.target and version_number(taken.version_id) is not None:
         return taken
     raise Conflict(request.path.text, f"the URI {uri} is that of another version already: {taken}")
@@ -330,7 +333,8 @@ def _known(view: View, request: SchemaRequest, attributes: JSONObject) -> Xid | 
 def _register(session: Session, request: SchemaRequest, attributes: JSONObject) -> Xid:
     """Store the document as a new version. Raises ``Conflict`` if there is no number left for it."""
     content = DocumentBody(content=request.body, contenttype=request.headers.get("content-type"), attributes=attributes)
-    command = Command(method=Method.POST, target=request.target, document=content, base_url=request.root)
+    target, root = request.target, request.root
+    command = Command(method=Method.POST, target=target, document=content, base_url=root, counts_on=True)
     made = session.execute(command).target
     if version_number(made.version_id) is None:
         raise Conflict(request.path.text, "the schema has had all the versions that can be counted")

@@ -20,6 +20,7 @@ from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.errors import RegistryError
 from signalbook.events.delivery.deliveries import CALLBACK, Deliveries
+from signalbook.events.dialects import API_PATHS
 from signalbook.events.sinks.base import DeliveryError
 from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import OLD_TYPE, InvalidSubscription
@@ -37,7 +38,8 @@ _LOOKUPS: Final = 2
 
 
 class SubscriptionsAPI:
-    """``/subscriptions`` and ``/subscriptions/{id}``, with or without a trailing slash; and where sinks consent."""
+    """``/subscriptions`` and ``/subscriptions/{id}`` at the root and below the mounts of the CNCF drafts, with or
+    without a trailing slash; and where sinks consent."""
 
     def __init__(self, kernel: Kernel, subscriptions: SubscriptionStore, deliveries: Deliveries) -> None:
         self._kernel = kernel
@@ -53,11 +55,11 @@ class SubscriptionsAPI:
         one = {"GET": self._show, "PUT": self._replace, "DELETE": self._delete}
         # GET changes something here, so there is no HEAD: a person may consent by following a link in a browser.
         consent = PathEndpoint({"GET": self._consent, "POST": self._consent}, settings, head=False)
-        return [
-            *many.routes(PATH),
-            *PathEndpoint(one, settings, explain=_explain).routes(f"{PATH}/{{id}}"),
-            Route(CALLBACK, consent),
-        ]
+        single = PathEndpoint(one, settings, explain=_explain)
+        # Each registry offers them (D-25), and to its clients every mount of a CNCF draft is one.
+        paths = (f"{mount}{PATH}" for mount in ("", *API_PATHS))
+        found = [route for path in paths for route in (*many.routes(path), *single.routes(f"{path}/{{id}}"))]
+        return [*found, Route(CALLBACK, consent)]
 
     async def _list(self, request: HTTPRequest) -> Response:
         """All that there are, or a page of them with a link to the next one."""

@@ -13,11 +13,11 @@ the path of the authority stays, whatever the id is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-from signalbook.uris import is_uri
+from signalbook.uris import is_uri, normal_uri
 from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import ID, Kind, Xid
 
@@ -89,6 +89,22 @@ def message_xid(path: str) -> Xid | None:
     return _xid(path, ("messagegroups", "messages"), ("messagecatalog", "messagedefinitions"))
 
 
+MOUNTS: Final = {
+    "schemagroups": ("/compat/schemaregistry/v0.2",),
+    "messagegroups": ("/compat/messagecatalog/v0", "/compat/messagecatalog/v0.1"),
+}
+"""Where the drafts' APIs are, below the root of the registry, by the Group type that they show."""
+_PATHS: Final[dict[str, Callable[[Xid], str | None]]] = {"schemagroups": schema_path, "messagegroups": message_path}
+
+
+def api_path(xid: Xid) -> str | None:
+    """The path of an entity in the drafts' APIs that show its Group type, None for one that no draft has."""
+    return _PATHS[xid.group_type](xid) if xid.group_type in _PATHS else None
+
+
+XIDS: Final[dict[str, Callable[[str], Xid | None]]] = {"schemagroups": schema_xid, "messagegroups": message_xid}
+
+
 def _path(xid: Xid, types: tuple[str, str], names: tuple[str, str]) -> str | None:
     """``names`` in place of the entity's ``types``."""
     if xid.kind not in (Kind.GROUP, Kind.RESOURCE, Kind.VERSION) or xid.parts[:4:2] != types[: len(xid.parts) // 2]:
@@ -120,6 +136,8 @@ def _unescape(digits: bytes) -> bytes:
     return bytes.fromhex(digits.decode("ascii"))
 
 
+_ANY_BASE: Final = "any:/base"
+"""Stands for the URL of an API, whichever that is."""
 _SEGMENTS: Final = 6  # /schemagroups/g/schemas/s/versions/1
 
 
@@ -138,15 +156,22 @@ def compose(authority: str, id: str, base: str) -> str:
 def lookup_key(authority: str, id: str) -> str:
     """What a version with an ``id`` of its own is found by: its URI, or what of it comes behind the API's URL and "/".
 
-    The API's URL is a matter of who asks, and by which mount.
+    The API's URL is a matter of who asks, and by which mount. Equal URIs have equal keys (``normal_uri``).
     """
-    return compose(authority, id, "").removeprefix("/")
+    return normal_uri(compose(authority, id, _ANY_BASE)).removeprefix(f"{_ANY_BASE}/")
 
 
 def lookup_keys(uri: str, bases: Iterable[str]) -> list[str]:
-    """What of ``lookup_key`` leads to the version with this ``uri`` in an API that has the URLs ``bases``."""
-    starts = [f"{base.rstrip('/')}/" for base in bases]
-    return [uri, *(uri[len(start) :] for start in starts if uri.startswith(start))]
+    """What of ``lookup_key`` leads to the version with this ``uri`` in an API that has the URLs ``bases``.
+
+    A relative ``uri`` is relative to any of them.
+    """
+    text, starts = normal_uri(uri), [f"{normal_uri(base.rstrip('/'))}/" for base in bases]
+    behind = [text.removeprefix(start) for start in starts if text.startswith(start)]
+    if behind or is_uri(uri):
+        return [text, *behind]
+    key = lookup_key("", uri)
+    return [key, *(f"{start}{key}" for start in starts)]
 
 
 def uri_digest(groups: str, attributes: JSONObject) -> str | None:
@@ -154,15 +179,19 @@ def uri_digest(groups: str, attributes: JSONObject) -> str | None:
 
     ``groups`` is the plural name of the Group type it is below: a URI of each names another thing.
     """
+    named = own_id(attributes)
+    return key_digest(groups, lookup_key(authority_of(attributes), named)) if named else None
+
+
+def key_digest(groups: str, key: str) -> str:
+    """The digest that a ``lookup_key`` is stored as."""
+    return digest(f"{groups} {key}".encode("utf-8", "surrogatepass"))
+
+
+def own_id(attributes: Mapping[str, JSON]) -> str:
+    """The id that a version was given, "" if it has none of its own (A-20)."""
     named = attributes.get("globaluri")
-    if not named or not isinstance(named, str):
-        return None
-    return _digest(groups, lookup_key(authority_of(attributes), named))
-
-
-def digests(groups: str, uri: str, bases: Iterable[str]) -> list[str]:
-    """Where to look for the version with this ``uri`` (``uri_digest``) in an API that has the URLs ``bases``."""
-    return [_digest(groups, key) for key in lookup_keys(uri, bases)]
+    return named if isinstance(named, str) else ""
 
 
 def authority_of(attributes: Mapping[str, JSON]) -> str:
@@ -185,10 +214,6 @@ def _joined(authority: str, id: str) -> str:
     if rest and not rest.startswith("/") and is_uri(authority):
         return f"{authority}:{id}"
     return f"{authority.removesuffix('/')}/{id.removeprefix('/')}"
-
-
-def _digest(groups: str, key: str) -> str:
-    return digest(f"{groups} {key}".encode("utf-8", "surrogatepass"))
 
 
 SEGMENT: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+", re.ASCII)

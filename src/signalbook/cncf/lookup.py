@@ -1,19 +1,32 @@
 """The Versions that the CNCF drafts name: by URI (domain.md A-27 to A-32, A-54, D-5), and by number (A-18, A-45, J-10).
 
 All are found by index. A Version with the attribute ``globaluri`` is stored with a digest of its URI. Any other has
-the URI that its ``authority`` and its path in a draft's API make, and its URLs in every API; those lead to it by their
-ends.
+the URI that its ``authority`` and its path in a draft's API make. Every Version has its URLs in every API, whatever
+its URI is; these and those made of a path lead to it by their ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
+from urllib.parse import unquote
 
-from signalbook.cncf.ids import authority_of, compose, digests, path_in, version_number
+from signalbook.cncf.ids import (
+    MOUNTS,
+    XIDS,
+    api_path,
+    authority_of,
+    compose,
+    key_digest,
+    lookup_keys,
+    own_id,
+    path_in,
+    version_number,
+)
 from signalbook.errors import RegistryError
-from signalbook.values import JSONObject, digest
+from signalbook.uris import normal_uri
+from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import Kind, Xid, XidError
 
 _SAME_URI: Final = 100
@@ -44,10 +57,11 @@ class EntityIndex(Protocol):
     """The questions asked here of what is stored, as ``storage.base.Reader`` answers them."""
 
     def get(self, xid: Xid) -> StoredEntity | None: ...
+    def get_many(self, xids: Collection[Xid]) -> Mapping[Xid, StoredEntity]: ...
     def children(
         self, parents: Collection[int], type: str | None = None, *, ids: Collection[str] | None = None
     ) -> Iterator[StoredEntity]: ...
-    def named(self, uri: str, limit: int) -> Sequence[StoredEntity]: ...
+    def named(self, uris: Collection[str], limit: int) -> Sequence[StoredEntity]: ...
     def holders(self, parent: int, document: str, limit: int) -> Sequence[StoredEntity]: ...
 
 
@@ -61,59 +75,102 @@ class RegistryView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UriBases:
-    """Where the Versions below one Group type are to be had: what their URLs may begin with.
+    """Where the Versions below one Group type, ``groups``, are to be had: what their URLs may begin with.
 
-    ``urls`` are those of the drafts' APIs, where ``path`` tells the path of an entity, if it has one, and ``xid``
-    what has a path; ``root`` is that of the registry.
+    ``root`` is the URL of the registry, "" if it has none.
     """
 
     groups: str
-    urls: tuple[str, ...]
     root: str
-    path: Callable[[Xid], str | None]
-    xid: Callable[[str], Xid | None]
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The URLs of the drafts' APIs that show them."""
+        return tuple(f"{self.root}{mount}" for mount in MOUNTS[self.groups])
+
+    def digests(self, uri: str) -> list[str]:
+        """What a Version with this ``uri``, absolute or relative, may be stored under (``uri_digest``)."""
+        return [key_digest(self.groups, key) for key in lookup_keys(uri, self.urls)]
+
+    def at(self, uri: str) -> Xid | None:
+        """The Version whose URL in an API or in the registry is ``uri``, whether it exists or not.
+
+        A relative one is a path in a draft's API. A slash at the end makes no difference there.
+        """
+        for key in lookup_keys(uri, self.urls):
+            xid = XIDS[self.groups](f"/{key.strip('/')}")
+            if xid is not None and xid.kind is Kind.VERSION:
+                return xid
+        return self._in_registry(normal_uri(uri))
+
+    def _in_registry(self, uri: str) -> Xid | None:
+        root = normal_uri(self.root)
+        try:
+            xid = Xid.parse(unquote(uri.removeprefix(root).removesuffix("/")))
+        except XidError:
+            return None
+        right = xid.kind is Kind.VERSION and xid.group_type == self.groups
+        return xid if root and uri.startswith(f"{root}/") and right else None
 
 
 def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
-    """The Version with this ``uri``, None if there is none: one that says so before one whose URL it is (A-54).
+    """The Version with this ``uri``, None if there is none.
 
-    Of several that say so it is the one stored first, of those that the draft can show if there are any.
+    Where a Version is, that one is meant, whatever another one claims (A-20, A-54). Of several that claim a URI, which
+    only old registries have, it is the one stored first, of those that the draft can show if there are any.
     """
-    for key in digests(bases.groups, uri, bases.urls):
-        named = [row.xid for row in view.reader.named(key, _SAME_URI)]
-        if named:
-            return next((xid for xid in named if bases.path(xid) is not None), named[0])
-    # None says that the URI is its own: it may still be where a Version is.
-    path = path_in(uri)
-    ways = (_composed(view, uri, path, bases), _at(path, uri, bases), _own(path, uri, bases))
-    return next((xid for xid in ways if xid is not None and view.exists(xid)), None)
+    place = bases.at(uri)
+    if place is not None and view.exists(place):
+        return place
+    composed = _composed_of(view.reader, [uri], bases.groups).get(uri)
+    if composed is not None:
+        return composed
+    named = [row.xid for row in view.reader.named(bases.digests(uri), _SAME_URI)]
+    return next((xid for xid in named if api_path(xid) is not None), next(iter(named), None))
 
 
-def _composed(view: RegistryView, uri: str, path: str, bases: UriBases) -> Xid | None:
-    """The Version without an id of its own whose authority and path ``uri`` is made of."""
-    xid = bases.xid(path)
-    row = view.reader.get(xid) if xid is not None and xid.kind is Kind.VERSION else None
-    if row is None or row.uri is not None:
-        return None
-    authority, own = authority_of(row.attributes), bases.path(row.xid)
-    return row.xid if authority and own is not None and compose(authority, own, "") == uri else None
+def _composed_of(reader: EntityIndex, uris: Iterable[str], groups: str) -> dict[str, Xid]:
+    """By URI the Versions without an id of their own whose authorities and paths ``uris`` are made of."""
+    wanted = {uri: XIDS[groups](path_in(normal_uri(uri))) for uri in uris}
+    rows = reader.get_many({xid for xid in wanted.values() if xid is not None and xid.kind is Kind.VERSION})
+    found = ((uri, rows[xid]) for uri, xid in wanted.items() if xid is not None and xid in rows)
+    return {uri: row.xid for uri, row in found if row.uri is None and _implied(row) == normal_uri(uri)}
 
 
-def _at(path: str, uri: str, bases: UriBases) -> Xid | None:
-    """The Version that ``uri`` is the URL of in one of the drafts' APIs."""
-    xid = bases.xid(path)
-    right = xid is not None and xid.kind is Kind.VERSION
-    return xid if right and any(uri == f"{base}{path}" for base in bases.urls) else None
+def _implied(version: StoredEntity) -> str:
+    """The URI made of an authority and a path, "" without an authority."""
+    authority, path = authority_of(version.attributes), api_path(version.xid)
+    return normal_uri(compose(authority, path, "")) if authority and path is not None else ""
 
 
-def _own(path: str, uri: str, bases: UriBases) -> Xid | None:
-    """The Version that ``uri`` is the URL of in the registry itself."""
-    try:
-        xid = Xid.parse(path)
-    except XidError:
-        return None
-    right = xid.kind is Kind.VERSION and xid.group_type == bases.groups
-    return xid if right and uri == f"{bases.root}{path}" else None
+def taken_uri(
+    reader: EntityIndex, claims: Mapping[Xid, Mapping[str, JSON]], bases: UriBases
+) -> tuple[Xid, str, Xid] | None:
+    """A Version in ``claims`` that may not have its URI: which one, what URI, and whose that is; None if all may.
+
+    ``claims`` are attributes of Versions as they are stored now; all are below the Group type of ``bases``. No two
+    Versions have the same URI, nor does one have a URI that says where another one is or would be (A-20, A-21): in that
+    case encoded slashes count, too. However many there are, it takes two queries.
+    """
+    uris = {xid: uri for xid, attributes in claims.items() if (uri := _claimed(xid, attributes))}
+    for xid, uri in uris.items():
+        place = bases.at(uri) or bases.at(unquote(uri))
+        if place is not None and place != xid:
+            return xid, uri, place
+    composed = _composed_of(reader, uris.values(), bases.groups)
+    claimants = {key: xid for xid, uri in uris.items() for key in bases.digests(uri)}
+    # Each claimant is there once: one row more is that of another Version.
+    rows = reader.named(list(claimants), len(uris) + 1) if claimants else ()
+    holders = [(claimants[row.uri or ""], row.xid) for row in rows]
+    holders += [(xid, composed[uri]) for xid, uri in uris.items() if uri in composed]
+    return next(((xid, uris[xid], holder) for xid, holder in holders if xid != holder), None)
+
+
+def _claimed(xid: Xid, attributes: Mapping[str, JSON]) -> str:
+    """The URI that a Version says it has, "" for one that says nothing of it. Without an authority it is relative."""
+    authority, own = authority_of(attributes), own_id(attributes)
+    path = api_path(xid) if authority else None
+    return compose(authority, own or path or "", "") if own or path else ""
 
 
 def version_numbers(view: RegistryView, resource: Xid) -> list[int]:
@@ -134,12 +191,12 @@ def latest_number(view: RegistryView, resource: Xid) -> int | None:
 
 
 def version_with_document(
-    view: RegistryView, resource: Xid, content: bytes, contenttype: str | None
+    view: RegistryView, resource: Xid, content: bytes, said: Mapping[str, JSON]
 ) -> StoredEntity | None:
-    """The first counted Version of a Resource with exactly this document and content type, None without one."""
+    """The first counted Version of a Resource with exactly this document, of which all is true that is ``said``."""
     row = view.reader.get(resource)
     rows = view.reader.holders(row.key, digest(content), _HOLDERS) if row is not None else ()
-    same = (each for each in rows if each.attributes.get("contenttype") == contenttype)
+    same = (each for each in rows if all(each.attributes.get(name) == value for name, value in said.items()))
     return next((each for each in same if version_number(each.xid.id) is not None), None)
 
 

@@ -22,7 +22,16 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, apply_tree, changes_of, coalesce
+from signalbook.engine.write.apply import (
+    Action,
+    Change,
+    Entity,
+    WriteResult,
+    apply_tree,
+    changes_of,
+    check_uris,
+    coalesce,
+)
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method, check_command, read_intent
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
@@ -314,7 +323,7 @@ class Session:
             # What matters least comes last, where it may be cut off.
             found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
             result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
-        return self._store(result, tree, context.documents, configured)
+        return self._store(result, tree, context.documents, configured, command.base_url)
 
     def _domain_findings(self, tree: WorkingTree, context: Context, loader: WriteLoader) -> tuple[Finding, ...]:
         if self._settings.domain_rules == "off":
@@ -341,16 +350,17 @@ class Session:
         )
 
     def _store(
-        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change]
+        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change], root: str = ""
     ) -> WriteResult:
         try:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
+        check_uris(tree, self._writer, root)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
-        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, names)))
+        return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, self.now, names)))
 
     def _configure(self, command: ConfigCommand) -> WriteResult:
         if command.method not in CONFIG_METHODS.get(command.name, ()):

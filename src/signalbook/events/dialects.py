@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from signalbook.cncf.ids import message_path, schema_path
+from signalbook.cncf.ids import MOUNTS, message_path, schema_path
+from signalbook.engine.write.merge import VALIDATION
 from signalbook.storage.base import Record
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid
@@ -66,6 +67,8 @@ SCHEMA_REGISTRY: Final = "io.cloudevents.schemaregistry"
 MESSAGE_CATALOG: Final = "io.cloudevents.messagecatalog"
 
 _STAMPS: Final = frozenset({"epoch", "modifiedat", "meta.epoch", "meta.modifiedat"})
+_INTERNAL: Final = frozenset({"ancestorid", *VALIDATION})
+"""What no draft shows, and changes by itself when another version goes."""
 _POINTERS: Final = frozenset({"meta.defaultversionid", "meta.defaultversionsticky"})
 
 
@@ -110,7 +113,8 @@ class _DraftDialect:
                 "type": draft_type(self.types, "deleted" if record.change["action"] == "deleted" else "updated"),
                 "source": source,
                 "subject": path,
-                "time": format_timestamp(record.time),
+                # Exactly as the object itself tells it, which a client of xRegistry may have set (D-18).
+                "time": record.change.get("time") or format_timestamp(record.time),
             },
         )
 
@@ -119,9 +123,8 @@ _SCHEMAS: Final = _DraftDialect(types=SCHEMA_REGISTRY, within="/schemagroups/", 
 _MESSAGES: Final = _DraftDialect(types=MESSAGE_CATALOG, within="/messagegroups/", path=message_path)
 
 API_PATHS: Final = {
-    "/compat/schemaregistry/v0.2": _SCHEMAS,
-    "/compat/messagecatalog/v0": _MESSAGES,
-    "/compat/messagecatalog/v0.1": _MESSAGES,
+    **dict.fromkeys(MOUNTS["schemagroups"], _SCHEMAS),
+    **dict.fromkeys(MOUNTS["messagegroups"], _MESSAGES),
 }
 """Where the APIs of the CNCF drafts are, below the registry root."""
 
@@ -157,6 +160,8 @@ def _is_reported(change: JSONObject) -> bool:
     if change["action"] != "updated":
         return change["action"] == "created" or (change["action"] == "deleted" and not change.get("cascaded"))
     names = set(change["changed"]) - _STAMPS
+    if names and names <= _INTERNAL:
+        return False
     collections = {name for name in names if f"{name}count" in names}
     if not collections:
         return True

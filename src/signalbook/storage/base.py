@@ -276,14 +276,17 @@ class Reader(Protocol):
     def ancestors(self, keys: Collection[int]) -> set[int]:
         """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
 
-    def named(self, uri: str, limit: int) -> list[Row]:
-        """Up to ``limit`` Versions with this ``uri``, those stored first."""
+    def named(self, uris: Collection[str], limit: int) -> list[Row]:
+        """Up to ``limit`` Versions with one of these ``uris``, those stored first."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
         """Exact bytes by digest."""
+
+    def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
+        """What ``keep_numbers`` kept of these Resources, whatever the case of their ids."""
 
 
 class Writer(Reader, Protocol):
@@ -313,6 +316,9 @@ class Writer(Reader, Protocol):
 
         In any order with the rows that name them: what no row names at the commit is not kept.
         """
+
+    def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
+        """Keep the last numbers of Resources that are deleted, unless higher ones are kept of them already."""
 
 
 class OutboxReader(Protocol):

@@ -131,7 +131,7 @@ class EntityStatements:
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
         self.refers = self._text(select(exists().where(_E.xref > literal_column("''"))))
         first = rows.order_by(_E.key)
-        self.named = self._dialect.page(first.where(_E.uri == bindparam("uri")))
+        self.named = self._dialect.page(first.where(dialect.member(_E.uri, "uris")))
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
         self.holders = self._dialect.page(first.where(*held))
         self._member_statements()
@@ -166,6 +166,11 @@ class EntityStatements:
         c, of_entities = COUNTERS.c, COUNTERS.c.name == literal_column("'entities'")
         self.last_key = self._text(select(c.value).where(of_entities))
         self.reserve = self._text(update(COUNTERS).where(of_entities).values(value=c.value + bindparam("count")))
+        kept = self._dialect.insert(COUNTERS)
+        higher = kept.excluded.value > c.value
+        kept = kept.on_conflict_do_update(index_elements=[c.name], set_={"value": kept.excluded.value}, where=higher)
+        self.keep_numbers = self._text(kept)
+        self.last_numbers = self._text(select(c.name, c.value).where(self._dialect.member(c.name, "names")))
         self.insert = self._text(self._dialect.insert(ENTITIES).on_conflict_do_nothing())
         self.update = self._text(update(ENTITIES).where(_E.key == bindparam("key")).values(changeable))
         self.delete_trees = self._text(delete(ENTITIES).where(_E.key.in_(select(self._trees()))))
@@ -314,9 +319,9 @@ class SqlEntityReader:
         found = self._transaction.rows(self._sql.versions.ancestors, {"keys": self._transaction.array(keys)})
         return {key for (key,) in found}
 
-    def named(self, uri: str, limit: int) -> list[Row]:
-        """Versions with this ``uri``."""
-        return self._rows(self._sql.named, {"uri": uri, "limit": limit})
+    def named(self, uris: Collection[str], limit: int) -> list[Row]:
+        """Versions with one of these ``uris``."""
+        return self._rows(self._sql.named, {"uris": self._transaction.array(uris), "limit": limit})
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Versions below ``parent`` with this document."""
@@ -327,6 +332,12 @@ class SqlEntityReader:
         if not digests:
             return {}
         return dict(self._transaction.rows(self._sql.documents, {"digests": self._transaction.array(digests)}))
+
+    def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
+        """The last numbers of Resources that were deleted."""
+        names = {_counter(xid): xid for xid in xids}
+        records = self._transaction.rows(self._sql.last_numbers, {"names": self._transaction.array(list(names))})
+        return {names[name]: number for name, number in records}
 
     def _texts(self, xids: Collection[Xid]) -> object:
         return self._transaction.array([str(xid) for xid in xids])
@@ -479,6 +490,12 @@ class SqlEntityWriter(SqlEntityReader):
         self._writing.check()
         self._writing.pending.documents.update(documents)
 
+    def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
+        """Keep numbers as counters."""
+        self._writing.check()
+        kept = [{"name": _counter(xid), "value": number} for xid, number in numbers.items()]
+        self._writing.run_many(self._sql.keep_numbers, kept)
+
     def finish(self) -> None:
         """Last work before the commit: tell the database what is pending.
 
@@ -496,6 +513,11 @@ class SqlEntityWriter(SqlEntityReader):
             self._writing.run(self._sql.sweep_all, {})
         elif pending.suspects:
             self._writing.run(self._sql.sweep, {"digests": self._writing.array(pending.suspects)})
+
+
+def _counter(resource: Xid) -> str:
+    """The name of the counter with the last number of a Resource that was deleted."""
+    return f"versions{fold(str(resource))}"
 
 
 def _gained(pending: Pending) -> list[dict[str, Any]]:

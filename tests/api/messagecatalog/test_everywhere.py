@@ -72,11 +72,11 @@ def write(book: Client, group: str, format: str, api: str, definition: Any) -> N
         book.put(f"/messagegroups/{group}", stated)
         answer = book.put(f"/messagegroups/{group}/messages/a.b", definition_to_message(format, definition, stated))
     elif api == "first":
-        book.put(f"{MOUNTS[api]}/{group}", {"format": format})
+        book.put(f"{MOUNTS[api]}/{group}", {"specversion": "0.1", "format": format})
         body = json.dumps(to_first_spelling(format, definition))
         answer = book.send("POST", f"{MOUNTS[api]}/{group}/messagedefinitions/a.b", content=body)
     else:
-        book.put(f"{MOUNTS[api]}/{group}", {"format": format})
+        book.put(f"{MOUNTS[api]}/{group}", {"specversion": "0.1", "format": format})
         document = {"id": "a.b", "definition": definition}
         answer = book.send("POST", f"{MOUNTS[api]}/{group}/messagedefinitions", json=document)
     assert answer.is_success, answer.text
@@ -131,7 +131,7 @@ def test_whatever_is_sent_is_taken_or_refused(book: Client, form: str, definitio
     """No 5xx: and what was taken is shown by all APIs."""
     for api in MOUNTS.values():
         group = f"f{next(_numbers)}"
-        assert book.put(f"{api}/{group}", {"format": form}).is_success
+        assert book.put(f"{api}/{group}", {"specversion": "0.1", "format": form}).is_success
         place = f"{api}/{group}/messagedefinitions"
         if api == MOUNTS["v01"]:
             answer = book.send("POST", place, json={"id": "a.b", "definition": definition, **beside})

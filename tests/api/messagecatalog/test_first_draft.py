@@ -115,6 +115,32 @@ def test_the_content_type_counts_for_identity(group: Client) -> None:
     assert group.get(DEFINITION).headers["Content-Type"] == "application/octet-stream"
 
 
+def test_another_description_is_another_version(group: Client) -> None:
+    """A-45, B-5: the same bytes, beside which something else is said, are not passed over"""
+    path, sent = f"{ROOT}/g/messagedefinitions/a.b", b'{"attributes": {"type": "a.b"}}'
+
+    def number(query: str) -> str:
+        answer = group.send("POST", f"{path}{query}", content=sent)
+        assert answer.status_code == 200, answer.text
+        return str(answer.headers["MessageDefinition-Version"])
+
+    asked = ["?description=one", "", "?description=one", "?description=two", "?description=one", "?authority=urn:a"]
+    assert [number(query) for query in asked] == ["1", "1", "1", "2", "1", "3"]
+    assert group.get(f"{path}/versions/2").headers["MessageDefinition-Description"] == "two"
+
+
+def test_attributes_of_ones_own_are_no_sections(group: Client) -> None:
+    """B-4, B-12: they stay in the document, and an object that is no section is refused"""
+    path = f"{ROOT}/g/messagedefinitions/a.b"
+    own = {"attributes": {"type": "a.b"}, "colour": "red", "sizes": [1]}
+    assert group.send("POST", path, json=own).status_code == 200
+    assert group.get(path).json() == own
+    shown = group.get("/compat/messagecatalog/v0.1/messagecatalog/g?definitions=all").json()
+    assert group.put("/compat/messagecatalog/v0.1/messagecatalog/copy", {**shown, "id": "copy"}).status_code == 200
+    refused = group.send("POST", path, json={**own, "data": {}})
+    assert (refused.status_code, refused.json()["faults"][0]["path"]) == (400, "data")
+
+
 def test_the_identity_of_a_definition_stays(group: Client) -> None:
     """B-6, B-7: ids are types, and so no two definitions of a group are of one type."""
     post(group, messagedefinition_authority="urn:example:x")

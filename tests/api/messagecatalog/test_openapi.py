@@ -21,7 +21,7 @@ ROOT = f"{MOUNT}/messagecatalog"
 _DEFINITION = "/messagecatalog/{group-id}/messagedefinitions/{messagedefinition-id}"
 _ID = "io.cloudevents.messagecatalog.deleted"
 _BODY = {"id": _ID, "definition": {"attributes": {"type": {"value": _ID}}}}
-_GROUP = {"id": "g", "format": "CloudEvents"}
+_GROUP = {"id": "g", "specversion": "0.1", "format": "CloudEvents"}
 _HERE = f"{ROOT}/g/messagedefinitions/{_ID}"
 
 

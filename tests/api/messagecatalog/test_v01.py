@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 
@@ -36,7 +37,7 @@ def told(answer: Any) -> Any:
 @pytest.fixture
 def group(book: Client) -> Client:
     """A registry with one group of CloudEvents."""
-    assert book.put(f"{ROOT}/g", {"format": "CloudEvents"}).status_code == 200
+    assert book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "CloudEvents"}).status_code == 200
     return book
 
 
@@ -46,7 +47,7 @@ def test_groups(book: Client) -> None:
     made = book.send("POST", ROOT, json=document)
     assert (made.status_code, made.headers["Location"]) == (201, f"http://r.example{ROOT}/g")
     assert book.send("POST", ROOT, json=document).status_code == 409
-    changed = book.put(f"{ROOT}/g", {"format": "MQTT", "description": "d"})
+    changed = book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "MQTT", "description": "d"})
     assert changed.headers["Location"] == made.headers["Location"]
     assert told(changed) == {"id": "g", "format": "MQTT", "description": "d"}
     assert told(book.get(f"{ROOT}/g")) == told(changed)
@@ -58,15 +59,15 @@ def test_groups(book: Client) -> None:
 
 def test_what_a_write_and_its_events_have_in_common(book: Client) -> None:
     """The correlation id of the events (E) is in the answer, through this API too."""
-    answer = book.put(f"{ROOT}/g", {"format": "CloudEvents"})
+    answer = book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "CloudEvents"})
     told = {event["xregcorrelationid"] for event in book.get("/events").json()}
     assert answer.headers["xRegistry-xregcorrelationid"] in told
 
 
 def test_id_and_format_of_a_group_are_fixed(book: Client) -> None:
     """C-2, C-30: even without definitions."""
-    book.put(f"{ROOT}/g", {"format": "MQTT"})
-    assert book.put(f"{ROOT}/g", {"format": "AMQP"}).status_code == 409
+    book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "MQTT"})
+    assert book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "AMQP"}).status_code == 409
     assert book.put(f"{ROOT}/g", {"id": "h", "format": "MQTT"}).status_code == 400
     assert book.put(f"{ROOT}/g", {"format": "MQTT", "specversion": "0.2"}).status_code == 400
 
@@ -130,6 +131,7 @@ def test_what_is_fixed_stays(group: Client) -> None:
         pytest.param({"id": "a.b", "definition": EVENT, "authority": "cloudevents.io"}, id="L-19"),
         pytest.param({"id": "a.b", "definition": EVENT, "relatedto": "none"}, id="C-15"),
         pytest.param({"id": "a.b", "definition": EVENT, "relatedvia": "none"}, id="C-17"),
+        pytest.param({"id": "a.b", "definition": {**EVENT, "data": {}}}, id="C-25 a section that is none"),
         pytest.param({"id": "a.b", "definition": EVENT, "specversion": "1"}, id="C-3 specversion"),
         pytest.param({"id": "a.b", "definition": []}, id="C-4 an object"),
         pytest.param({"id": "a.b", "versions": [5]}, id="C-9 objects"),
@@ -173,21 +175,69 @@ def test_groups_with_definitions(book: Client) -> None:
         {"id": "reply", "relatedto": "ask", "relation": "reply", "definition": {"pub": {"subject": {"value": "r"}}}},
         {"id": "ask", "definition": {"pub": {"subject": {"value": "q"}}}},
     ]
-    body = {"format": "NATS", "definitions": definitions}
+    body = {"specversion": "0.1", "format": "NATS", "definitions": definitions}
     assert book.put(f"{ROOT}/g", body).status_code == 200
     assert [each["id"] for each in book.get(DEFINITIONS).json()] == ["ask", "reply"]
-    assert book.put(
-        f"{ROOT}/g", {"format": "NATS", "definitions": {"more": definitions[1] | {"id": "more"}}}
-    ).is_success
-    assert book.put(f"{ROOT}/g", {"format": "NATS"}).is_success
+    assert book.put(f"{ROOT}/g", {**body, "definitions": {"more": definitions[1] | {"id": "more"}}}).is_success
+    assert book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "NATS"}).is_success
     whole = book.get(f"{ROOT}/g?definitions=all").json()
     assert list(whole["definitions"]) == ["ask", "more", "reply"]
     assert whole["definitions"]["reply"]["versions"][0]["definition"] == definitions[0]["definition"]
     assert book.put(f"{ROOT}/copy", {**whole, "id": "copy"}).is_success
     assert len(book.get(f"{ROOT}/copy/messagedefinitions").json()) == 3
-    wrong = {"format": "NATS", "definitions": {"a": {"id": "b", "definition": {}}}}
+    wrong = {**body, "definitions": {"a": {"id": "b", "definition": {}}}}
     assert book.put(f"{ROOT}/h", wrong).status_code == 400
     assert book.get(f"{ROOT}/h").status_code == 404
+
+
+def test_a_group_says_of_which_version_it_is(book: Client) -> None:
+    """C-2: by POST and PUT, new or there already"""
+    body = {"id": "g", "format": "NATS"}
+    for method, path in (("POST", ROOT), ("PUT", f"{ROOT}/g")):
+        refused = book.send(method, path, json=body)
+        assert (refused.status_code, [each["path"] for each in refused.json()["faults"]]) == (400, ["specversion"])
+        assert book.send(method, path, json={**body, "specversion": "0.1"}).is_success
+        assert book.send(method, path, json={**body, "specversion": None}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/messagegroups/g/messages/ask", f"{DEFINITIONS}/ask", f"{DEFINITIONS}/ask/versions/1"]
+)
+def test_a_relation_ends_with_the_definition(group: Client, path: str) -> None:
+    """C-15: whichever API deletes it; a group can be put as it was shown, and the next version says nothing of it"""
+    post(group, event("ask"), "ask")
+    assert post(group, event("reply"), "reply", relatedto="ask", relation="reply").json()["relatedto"] == "ask"
+    assert group.send("DELETE", path).status_code == 204
+    shown = group.get(f"{ROOT}/g?definitions=all").json()
+    definition = shown["definitions"]["reply"]
+    for one in (definition, group.get(f"{DEFINITIONS}/reply").json(), group.get(DEFINITIONS).json()[0]):
+        assert ("relatedto" in one, one["relation"]) == (False, "reply")
+    assert group.get(f"{DEFINITIONS}?filter=relatedto").json() == []
+    assert group.put(f"{ROOT}/copy", {**shown, "id": "copy"}).status_code == 200
+    later = post(group, {"attributes": {**event("reply")["attributes"], "colour": {}}}, "reply")
+    assert (later.json()["version"], "relatedto" in later.json()) == (2, False)
+    post(group, event("ask"), "ask")
+    assert "relatedto" not in group.get(f"{DEFINITIONS}/reply").json()
+
+
+def test_numbers_are_given_once(group: Client) -> None:
+    """A-19, B-5: a definition that comes again goes on counting, whatever was deleted and through which API"""
+    catalog, at_root = f"{ROOT}/g", "/messagegroups/g"
+    paths = (f"{DEFINITIONS}/a.b", f"{at_root}/messages/a.b", DEFINITIONS, catalog, at_root)
+    for number, path in enumerate(paths, 1):
+        if not group.get(catalog).is_success:
+            group.put(catalog, {"specversion": "0.1", "format": "CloudEvents"})
+        assert post(group).json()["version"] == number
+        assert group.send("DELETE", path).status_code == 204
+
+
+def test_search_by_one_tag(group: Client) -> None:
+    """C-29: of definitions and groups; all of them are one value, too"""
+    post(group, tags="red, blue,green")
+    group.put(f"{ROOT}/h", {"specversion": "0.1", "format": "NATS", "tags": "red,small"})
+    for tag, found in [("red", 1), ("blue", 1), ("green", 1), ("re", 0), ("red, blue,green", 1), ("red,green", 0)]:
+        assert len(group.get(DEFINITIONS, params={"filter": f"tags={tag}"}).json()) == found
+    assert [each["id"] for each in group.get(f"{ROOT}?filter=tags=small").json()] == ["h"]
 
 
 def test_cycles_of_relations_are_allowed(group: Client) -> None:
@@ -250,8 +300,8 @@ def test_filters(group: Client, query: str, ids: list[str]) -> None:
 
 def test_filters_of_groups_and_unknown_ones(book: Client) -> None:
     """C-29."""
-    book.put(f"{ROOT}/a", {"format": "NATS"})
-    book.put(f"{ROOT}/b", {"format": "AMQP"})
+    book.put(f"{ROOT}/a", {"specversion": "0.1", "format": "NATS"})
+    book.put(f"{ROOT}/b", {"specversion": "0.1", "format": "AMQP"})
     assert [each["id"] for each in book.get(f"{ROOT}?filter=format=AMQP").json()] == ["b"]
     assert book.get(f"{ROOT}?filter=colour=red").status_code == 400
     assert book.get(f"{ROOT}?filter=definition.x").status_code == 400
@@ -261,7 +311,7 @@ def test_filters_of_groups_and_unknown_ones(book: Client) -> None:
 def test_pages(book: Client, filter: str) -> None:
     """C-38."""
     for number in range(5):
-        book.put(f"{ROOT}/g{number}", {"format": "NATS"})
+        book.put(f"{ROOT}/g{number}", {"specversion": "0.1", "format": "NATS"})
     url, seen = f"{ROOT}?limit=2{filter}", []
     while url:
         answer = book.get(url)
@@ -298,6 +348,21 @@ def test_lookup(group: Client) -> None:
     assert post(group, {"attributes": {**EVENT["attributes"], "size": {}}}, versionuri="urn:x:1").status_code == 409
 
 
+def test_a_versions_path_is_its_own(group: Client) -> None:
+    """B-5, C-36: in either catalog, before the definition is there and after"""
+    path = "/messagecatalog/g/messagedefinitions/future/versions/1"
+    for before in (True, False):
+        for claim in (path, f"http://r.example{MOUNT}{path}", f"http://r.example/compat/messagecatalog/v0{path}"):
+            refused = post(group, event("evil"), "evil", versionuri=claim)
+            assert (refused.status_code, "future" in refused.json()["detail"]) == (409, True)
+            first = f"/compat/messagecatalog/v0/messagecatalog/g/messagedefinitions/evil?id={quote(claim, safe='')}"
+            sent = {"attributes": {"type": "evil"}}
+            assert group.send("POST", first, json=sent).status_code == 409
+        if before:
+            assert post(group, event("future"), "future").status_code == 200
+    assert group.get(f"{MOUNT}/messagedefinition", params={"uri": path}).json()["id"] == "future"
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -322,7 +387,7 @@ def test_hostile_requests(book: Client, method: str, path: str, status: int) -> 
 def test_a_model_without_messages_has_no_catalog(store: Store, serve: Serve) -> None:
     book = serve(store, model="empty")
     assert book.get(ROOT).status_code == 404
-    assert book.put(f"{ROOT}/g", {"format": "NATS"}).status_code == 404
+    assert book.put(f"{ROOT}/g", {"specversion": "0.1", "format": "NATS"}).status_code == 404
     for path in (ROOT, f"{ROOT}/g", "/compat/messagecatalog/v0/messagecatalog"):
         assert book.send("OPTIONS", path).status_code == 404, path
 
@@ -332,7 +397,7 @@ def test_a_change_is_seen_by_every_reader_at_once(group: Client) -> None:
     tag = group.get(f"{ROOT}/g").headers["ETag"]
     assert group.get(f"{ROOT}/g", headers={"If-None-Match": tag}).status_code == 304
     epoch = group.get("/messagegroups/g").json()["epoch"]
-    group.put(f"{ROOT}/g", {"format": "CloudEvents", "description": "new"})
+    group.put(f"{ROOT}/g", {"specversion": "0.1", "format": "CloudEvents", "description": "new"})
     assert group.get(f"{ROOT}/g", headers={"If-None-Match": tag}).status_code == 200
     assert group.get("/messagegroups/g").json()["epoch"] > epoch
 
@@ -340,7 +405,7 @@ def test_a_change_is_seen_by_every_reader_at_once(group: Client) -> None:
 @pytest.mark.parametrize(("header", "right"), [("If-None-Match", False), ("If-Match", True)])
 def test_conditions_of_writes(group: Client, header: str, right: bool) -> None:
     tag = group.get(f"{ROOT}/g").headers["ETag"]
-    body = {"format": "CloudEvents", "description": "new"}
+    body = {"specversion": "0.1", "format": "CloudEvents", "description": "new"}
     assert group.send("PUT", f"{ROOT}/g", json=body, headers={header: tag}).is_success is right
     assert group.send("PUT", f"{ROOT}/h", json=body, headers={"If-Match": "*"}).status_code == 412
 

@@ -132,7 +132,7 @@ def test_bytes_are_as_they_were(filled: Schemas) -> None:
 def test_a_document_again(filled: Schemas) -> None:
     """A-45: answered with the version that has it; nothing is made, and nobody told."""
     before, told = filled.state(), len(filled.events())
-    answer = filled.post("g/s", INT, schema_description="other")
+    answer = filled.post("g/s", INT, schema_description="one")
     assert (answer.status_code, answer.headers["Schema-Version"]) == (200, "1")
     assert (filled.state(), len(filled.events())) == (before, told)
     assert filled.post("g/s", INT, content_type="text/plain").headers["Schema-Version"] == "3"
@@ -199,6 +199,44 @@ def test_deleting_versions(filled: Schemas) -> None:
     for path in (S, f"{S}/versions/1", f"{S}/versions"):
         method = "GET" if path.endswith("versions") else "DELETE"
         assert filled.send(method, path).status_code == 404
+
+
+def test_another_description_is_another_version(filled: Schemas) -> None:
+    """A-22, A-45: the same bytes, beside which something else is said, are not passed over"""
+    asked = [{}, {"schema_description": "one"}, {"schema_description": "uno"}, {"schema_authority": "urn:a"}, {}]
+    found = [filled.post("g/s", INT, **beside).headers["Schema-Version"] for beside in asked]
+    assert found == ["1", "1", "3", "4", "1"]
+    assert filled.post("g/s", INT, schema_description="uno").headers["Schema-Version"] == "3"
+    assert filled.get("/schemagroups/g/schemas/s/versions/3").headers["Schema-Description"] == "uno"
+    assert filled.post("g/s", TEXT, "?id=urn:t", schema_description="a").headers["Schema-Version"] == "5"
+    assert filled.post("g/s", TEXT, "?id=urn:t", schema_description="a").headers["Schema-Version"] == "5"
+    assert filled.post("g/s", TEXT, "?id=urn:t", schema_description="b").status_code == 409
+
+
+def test_numbers_are_given_once(filled: Schemas) -> None:
+    """A-19: a schema that comes again goes on counting, whatever was deleted and through which API"""
+    schema, schemas, group = "/schemagroups/g/schemas/s", "/schemagroups/g/schemas", "/schemagroups/g"
+    for number, path in enumerate((schema, schemas, group), 3):
+        assert filled.send("DELETE", path).status_code == 204
+        filled.put("g", format="avro")
+        assert filled.post("g/s", INT).headers["Schema-Version"] == str(number)
+    assert filled.other.send("DELETE", schema).status_code == 204
+    # A client of xRegistry counts as its specification says; who comes through the draft goes on behind both.
+    made = filled.other.put(f"{schema}$details", {"format": "Avro/1.11", "schema": {"type": "int"}})
+    assert made.json()["versionid"] == "1"
+    assert filled.post("g/s", LONG).headers["Schema-Version"] == "6"
+    assert filled.get(f"{schema}/versions").json() == [1, 6]
+
+
+def test_numbers_of_many_versions_are_given_once(filled: Schemas) -> None:
+    """A-19: where not all Versions are loaded to write one, and clients have numbered some"""
+    versions = {str(number): {"format": "Avro/1.11", "schema": {"type": "int"}} for number in range(1, 41)}
+    for _ in range(2):
+        assert filled.other.put("/schemagroups/g/schemas/many$details", {"versions": versions}).is_success
+        filled.send("DELETE", "/schemagroups/g/schemas/many")
+    few = dict.fromkeys(("1", "41", *map(str, range(43, 60))), versions["1"])
+    assert filled.other.put("/schemagroups/g/schemas/many$details", {"versions": few}).is_success
+    assert filled.post("g/many", LONG).headers["Schema-Version"] == "60"
 
 
 def test_deleting_a_schema(filled: Schemas) -> None:

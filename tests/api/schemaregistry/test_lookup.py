@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
+import pytest
 from tests.api.schemaregistry.conftest import BASE, INT, LONG, TEXT, Schemas
 
 S = "/schemagroups/g/schemas/s"
@@ -85,3 +88,58 @@ def test_uris_written_through_xregistry(filled: Schemas) -> None:
     filled.send("DELETE", f"{S}/versions/1")
     assert filled.lookup("urn:one").status_code == 404
     assert filled.post("open/x", INT, "?id=urn:one&format=avro").status_code == 200
+
+
+FUTURE = "/schemagroups/g/schemas/future/versions/1"
+
+
+def test_a_versions_path_is_its_own(filled: Schemas) -> None:
+    """A-20, A-21: it is claimed neither before the version is there nor after, in no spelling"""
+    for before in (True, False):
+        for claim in (
+            FUTURE,
+            f"{BASE}{FUTURE}",
+            f"{FUTURE}/",
+            FUTURE.replace("f", "%66"),
+            f"http://R.EXAMPLE:80{FUTURE}",
+        ):
+            refused = filled.post("g/evil", TEXT, f"?id={quote(claim, safe='')}")
+            assert (refused.status_code, refused.headers["Content-Type"]) == (409, "application/problem+json")
+            assert FUTURE in refused.json()["detail"]
+        if before:
+            assert filled.post("g/future", LONG).status_code == 200
+    assert filled.lookup(f"{BASE}{FUTURE}").content == LONG
+    assert filled.get("/schemagroups/g/schemas/evil").status_code == 404
+    assert filled.post("g/future", TEXT, f"?id={FUTURE[:-1]}2").status_code == 200  # one's own path may be said
+
+
+@pytest.mark.parametrize("claim", [FUTURE, f"{BASE}{FUTURE}", "urn:taken", "URN:taken"])
+def test_no_way_to_claim_it(filled: Schemas, claim: str) -> None:
+    """A-21: writes of xRegistry, of one Version and of whole trees, are refused with 409, too"""
+    filled.post("g/future", LONG)
+    filled.post("g/holder", LONG, "?id=urn:taken")
+    version = {"format": "Avro/1.11", "schema": {"type": "int"}, "globaluri": claim}
+    before = filled.state()
+    for method, path, body in [
+        ("PATCH", "/schemagroups/g/schemas/s/versions/1$details", {"globaluri": claim}),
+        ("PATCH", "/schemagroups/g/schemas/s$details", {"globaluri": claim}),
+        ("PUT", "/schemagroups/g/schemas/evil$details", version),
+        ("POST", "/schemagroups/g/schemas/s/versions", {"9": version}),
+        ("POST", "/", {"schemagroups": {"new": {"schemas": {"evil": version}}}}),
+        ("PUT", "/", {"schemagroups": {"new": {"schemas": {"evil": {"versions": {"4": version}}}}}}),
+    ]:
+        refused = filled.other.send(method, path, json=body)
+        assert (refused.status_code, refused.json()["type"].rpartition("#")[2]) == (409, "invalid_attribute"), path
+        assert filled.state() == before
+    headers = {"xRegistry-globaluri": claim, "xRegistry-format": "Avro/1.11"}
+    refused = filled.other.send("PUT", "/schemagroups/g/schemas/evil", content=INT, headers=headers)
+    assert refused.status_code == 409
+
+
+def test_its_id_is_free_again(filled: Schemas) -> None:
+    """A-21: what was deleted claims nothing"""
+    filled.post("g/a", INT, "?id=urn:passing")
+    assert filled.post("g/b", TEXT, "?id=urn:passing").status_code == 409
+    filled.send("DELETE", "/schemagroups/g/schemas/a")
+    assert filled.post("g/b", TEXT, "?id=urn:passing").status_code == 200
+    assert filled.lookup("urn:passing").content == TEXT

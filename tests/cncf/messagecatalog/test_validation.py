@@ -29,7 +29,11 @@ RIGHT: list[Any] = [
     pytest.param(
         "AMQP",
         {
-            "properties": {"messageid": {"value": "{id}"}, "groupsequence": {"value": "1"}},
+            "properties": {
+                "messageid": {"value": "{id}"},
+                "groupsequence": {"value": "1"},
+                "userid": {"value": "Z3Vlc3Q="},
+            },
             "applicationproperties": {"x-opt-Colour": {"value": "red"}},
             "deliveryannotations": {"a": {}},
             "messageannotations": {"b": {"value": ""}},
@@ -59,6 +63,10 @@ RIGHT: list[Any] = [
     ),
     pytest.param("MQTT", {"publish": {"mqttversion": "3.1.1", "qos": {"value": 1}}}, id="B-15 3.1.1"),
     pytest.param("NATS", {"pub": {"subject": {"value": "a.{b}"}}, "payload": {"dataschema": {}}}, id="C-26"),
+    pytest.param(
+        "CloudEvents", {"attributes": EVENT, "protocol": {"name": "MQTT/5.0"}, "envelope": {"options": {}}}, id="J-18"
+    ),
+    pytest.param("AMQP", {"properties": {"userid": {"value": "{user}"}}}, id="C-22 a template of bytes"),
     pytest.param("our own", {"anything": [1, 2]}, id="B-2 a custom format"),
 ]
 
@@ -111,6 +119,17 @@ def test_definitions_that_are_right(format: str, definition: Any) -> None:
             "AMQP", {"applicationdata": {"amqpencoding": "data"}}, ["applicationdata.amqpencoding"], id="B-14 encoding"
         ),
         pytest.param("AMQP", {"footer": {"ä": {}}}, ["footer.ä"], id="C-25 symbols"),
+        pytest.param(
+            "AMQP", {"properties": {"userid": {"value": "guest"}}}, ["properties.userid.value"], id="B-14 bytes"
+        ),
+        pytest.param("AMQP", {"properties": {"userid": {"value": 5}}}, ["properties.userid.value"], id="C-22 bytes"),
+        pytest.param(
+            "MQTT", {"publish": {"correlationdata": {"value": "ä"}}}, ["publish.correlationdata.value"], id="B-15 bytes"
+        ),
+        pytest.param("CloudEvents", {"attributes": EVENT, "data": {}}, ["data"], id="B-12 a section that is none"),
+        pytest.param("AMQP", {"application-properties": {}}, ["application-properties"], id="B-14 a misspelt section"),
+        pytest.param("MQTT", {"userproperties": "x"}, ["userproperties"], id="B-15 a section that is none"),
+        pytest.param("NATS", {"header": {}}, ["header"], id="C-26 a section that is none"),
         pytest.param("MQTT", {"publish": {"qos": {"value": 3}}}, ["publish.qos.value"], id="B-15 qos"),
         pytest.param("MQTT", {"publish": {"mqttversion": "4"}}, ["publish.mqttversion.value"], id="B-15 version"),
         pytest.param(
@@ -161,11 +180,14 @@ def test_the_type_is_the_id_of_the_definition(id: str, type: str) -> None:
         ("CloudEvents", {"attributes": {}}, "cause", False),
         ("AMQP", {}, "properties.correlationid", True),
         ("AMQP", {}, "properties.groupid", True),
-        ("AMQP", {}, "applicationproperties.order", True),
+        ("AMQP", {"applicationproperties": {"order": {}}}, "applicationproperties.order", True),
+        ("AMQP", {"applicationproperties": {"order": None}}, "applicationproperties.order", False),
+        ("AMQP", {}, "applicationproperties.order", False),
         ("AMQP", {}, "properties.messageid", False),
         ("AMQP", {}, "applicationproperties.", False),
         ("MQTT", {}, "publish.correlationdata", True),
-        ("MQTT", {}, "userproperty.order", True),
+        ("MQTT", {"userproperty": {"order": {}}}, "userproperty.order", True),
+        ("MQTT", {"userproperty": {"other": {}}}, "userproperty.order", False),
         ("MQTT", {}, "publish.topicname", False),
         ("MQTT", {"publish": {"mqttversion": {"value": "3.1.1"}}}, "publish.correlationdata", False),
         ("NATS", {}, "anything", True),

@@ -10,7 +10,7 @@ from typing import Final
 from signalbook.api.cncf import CncfPath, CncfRequest, CncfRoute, find_route
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.responses import Response
-from signalbook.cncf.ids import compose, draft_id, entity_id, message_path, message_xid, version_number
+from signalbook.cncf.ids import MOUNTS, draft_id, entity_id, message_path, version_number
 from signalbook.cncf.lookup import UriBases, find_by_uri, latest_number, version_numbers
 from signalbook.cncf.messagecatalog import definitions, originals
 from signalbook.cncf.messagecatalog.definitions import Posted
@@ -21,13 +21,11 @@ from signalbook.engine.read.paging import ListedPage, PageRequest, Position
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import RegistryError
-from signalbook.messages.definitions.normalise import BASE_NAMES, materialise
+from signalbook.messages.definitions.normalise import materialise, stated_base
 from signalbook.values import JSON, Finding, JSONObject
 from signalbook.xid import ID, ROOT, Kind, Xid, named
 
-FIRST: Final = "/compat/messagecatalog/v0"
-V01: Final = "/compat/messagecatalog/v0.1"
-MOUNTS: Final = (FIRST, V01)
+FIRST, V01 = MOUNTS["messagegroups"]
 CATALOG: Final = "/messagecatalog"
 GROUP: Final = "/messagecatalog/{}"
 DEFINITIONS: Final = "/messagecatalog/{}/messagedefinitions"
@@ -92,8 +90,7 @@ class CatalogRequest(CncfRequest[CatalogPath]):
     @property
     def places(self) -> UriBases:
         """Where versions are to be had."""
-        bases = (self.base, *(f"{self.root}{mount}" for mount in MOUNTS if mount != self.mount))
-        return UriBases(groups="messagegroups", urls=bases, root=self.root, path=message_path, xid=message_xid)
+        return UriBases(groups="messagegroups", root=self.root)
 
     def url(self, xid: Xid) -> str:
         """The URL of an entity in this API."""
@@ -182,8 +179,12 @@ class CatalogView:
             position = listed.following
 
     def _completed(self, version: JSONObject) -> JSONObject:
-        if any(version.get(name) for name in BASE_NAMES):
-            return {**materialise(version, self._base).definition, "messageid": version["messageid"]}
+        if stated_base(version):
+            version = {**materialise(version, self._base).definition, "messageid": version["messageid"]}
+        other = version.get("relatedto")
+        # A relation to a definition that was deleted, by whichever API, is none (C-15).
+        if isinstance(other, str) and not self.view.exists(Xid.parse(version["xid"]).resource.parent / other):
+            return {name: value for name, value in version.items() if name != "relatedto"}
         return version
 
     def _is_seen(self, node: EntityNode) -> bool:
@@ -263,9 +264,6 @@ class CatalogWriter:
         if same is not None:
             return Written(xid=xid / "versions" / same, created=False)
         attributes = definitions.definition_attributes(form, posted, owner, before)
-        # A URI names one version in the whole registry; without one the path is the URI, which is unique anyway.
-        if attributes.get("globaluri"):
-            self._check_unique(attributes)
         result = self._execute(Method.POST, xid, attributes)
         return Written(xid=result, created=True)
 
@@ -275,7 +273,7 @@ class CatalogWriter:
             raise Conflict(str(xid), f"the group has the format {there}, which cannot become {wanted}")
 
     def _execute(self, method: Method, target: Xid, body: JSONObject) -> Xid:
-        command = Command(method=method, target=target, body=body, base_url=self._request.root)
+        command = Command(method=method, target=target, body=body, base_url=self._request.root, counts_on=True)
         return self._session.execute(command).target
 
     def _identical(self, format: str, xid: Xid, posted: Posted) -> str | None:
@@ -287,7 +285,10 @@ class CatalogWriter:
         if posted.content is not None:
             name = draft_id(xid.id)
             found = (
-                v for v in known if originals.render_content(format, name, int(v["versionid"]), v) == posted.content
+                v
+                for v in known
+                if originals.render_content(format, name, int(v["versionid"]), v) == posted.content
+                and _says(posted.document, definitions.describe(v))
             )
         else:
             shared = definitions.describe(self.catalog.find_latest(xid) or {})
@@ -296,14 +297,6 @@ class CatalogWriter:
             found = (v for v in known if originals.sent_definition(format, v) == posted.definition)
         version = next(found, None)
         return None if version is None else str(version["versionid"])
-
-    def _check_unique(self, attributes: JSONObject) -> None:
-        """No two versions have one URI (A-21)."""
-        base = self._request.base
-        uri = compose(str(attributes.get("authority") or ""), attributes["globaluri"], base)
-        found = find_by_uri(self._session.view, uri, self._request.places)
-        if found is not None:
-            raise Conflict(str(found), f"the version {message_path(found)} has the URI {uri} already")
 
 
 def refuse(subject: str, faults: Iterable[Finding]) -> None:

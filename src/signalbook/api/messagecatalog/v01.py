@@ -109,6 +109,9 @@ def _filters(request: CatalogRequest, filterable: Sequence[str]) -> list[tuple[s
 def _holds(shown: JSON, name: str, value: str | None) -> bool:
     for step in name.split("."):
         shown = shown.get(step) if isinstance(shown, dict) else None
+    # Tags are one text with all of them: who looks for one need not know the others.
+    if name == definitions.TAGS and isinstance(shown, str) and value in [tag.strip() for tag in shown.split(",")]:
+        return True
     if value is None:
         return shown not in (None, "")
     if isinstance(shown, bool):
@@ -205,7 +208,7 @@ def _put_group(writing: CatalogWriter, request: CatalogRequest) -> Response:
 def _read_group(request: CatalogRequest) -> documents.CatalogGroup:
     reading = CatalogReader()
     group = reading.group({"id": draft_id(request.path.xid.id), **request.json} if request.path.id else request.json)
-    refuse(request.path.text, reading.findings)
+    refuse(request.path.text, [*reading.findings, *definitions.stand_alone_findings(request.json)])
     return group
 
 

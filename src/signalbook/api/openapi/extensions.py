@@ -21,6 +21,7 @@ from signalbook.api.openapi.components import (
     reference,
     response,
 )
+from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
@@ -64,6 +65,7 @@ _POSITIONS: Final = (
 )
 _CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
 _PAGES: Final = [query("limit", LIMIT), query("cursor", _CURSOR)]
+_SUBSCRIPTION: Final[JSONObject] = {"name": "id", "in": "path", "required": True, "schema": TEXT}
 _KEY: Final[JSONObject] = {"description": "From the request for consent.", "schema": TEXT}
 
 
@@ -150,30 +152,39 @@ def _notify() -> JSONObject:
 
 
 def subscription_paths() -> JSONObject:
-    """``/subscriptions`` and ``/subscriptions/{id}``; OPTIONS and HEAD go without saying."""
+    """Subscriptions at the root and at the drafts' mounts, and consent; OPTIONS and HEAD go without saying."""
+    agreed = {"200": response("Events are delivered from now on.", content={"text/plain": {"schema": TEXT}})}
+    found = {path: item for mount in ("", *API_PATHS) for path, item in _subscriptions_below(mount).items()}
+    consent = {
+        "parameters": [_SUBSCRIPTION, query("key", _KEY)],
+        "get": _operation(_TAG, "consent", agreed, 400, 404),
+        "post": _operation(_TAG, "consentByPost", agreed, 400, 404),
+    }
+    return found | {"/subscriptions/{id}/consent": consent}
+
+
+def _subscriptions_below(mount: str) -> JSONObject:
     taken = {"required": True, "content": _either(reference(_INPUT))}
     shown = response("As it is now.", "ETag", content=_either(reference(_SHOWN)))
-    made = response("Created.", "ETag", "Location", content=_either(reference(_SHOWN)))
-    agreed = response("Events are delivered from now on.", content={"text/plain": {"schema": TEXT}})
-    operation = partial(_operation, _TAG)
+    made = {"201": response("Created.", "ETag", "Location", content=_either(reference(_SHOWN)))}
     conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
+    where = "_".join(mount.split("/")[2:])
+
+    def operation(name: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+        return _operation(_TAG, "_".join(filter(None, (name, where))), responses, *failures, **more)
+
     return {
-        "/subscriptions": {
+        f"{mount}/subscriptions": {
             "get": operation("getSubscriptions", _list("A page of them.", _SHOWN), 400, parameters=_PAGES),
-            "post": operation("createSubscription", {"201": made}, 400, requestBody=taken),
+            "post": operation("createSubscription", made, 400, requestBody=taken),
         },
-        "/subscriptions/{id}": {
-            "parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}],
+        f"{mount}/subscriptions/{{id}}": {
+            "parameters": [_SUBSCRIPTION],
             "get": operation("getSubscription", {"200": shown}, 404),
             "put": operation(
                 "updateSubscription", {"200": shown}, 400, 404, 412, parameters=conditions, requestBody=taken
             ),
             "delete": operation("deleteSubscription", {"200": shown}, 404, 412, parameters=conditions),
-        },
-        "/subscriptions/{id}/consent": {
-            "parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}, query("key", _KEY)],
-            "get": operation("consent", {"200": agreed}, 400, 404),
-            "post": operation("consentByPost", {"200": agreed}, 400, 404),
         },
     }
 

@@ -16,11 +16,14 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     CLOUDEVENTS,
     CONTENT_TYPES,
     ENCODING,
+    ENVELOPE,
     HTTP,
     KAFKA,
     METASCHEMAS,
     MQTT,
     MQTT_VERSION,
+    PAYLOAD,
+    PROTOCOL,
     SCHEMA,
     XREGISTRY,
     MetaschemaField,
@@ -142,10 +145,6 @@ DEFINING: Final = (
     "datacontenttype",
 )
 """The attributes of a message that a definition becomes."""
-PROTOCOL: Final = "protocol"
-ENVELOPE: Final = "envelope"
-PAYLOAD: Final = "payload"
-"""Sections of definitions here that no metaschema has: for what a message of xRegistry says more (J-18)."""
 ALWAYS: Final = ("id", "source", "specversion", "type")
 """Attributes that every CloudEvent has (J-15)."""
 HEADER: Final[JSONObject] = {"durable": False, "priority": 4, "first-acquirer": False, "delivery-count": 0}

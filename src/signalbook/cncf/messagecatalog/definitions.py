@@ -135,6 +135,12 @@ def specversion_findings(document: JSONObject) -> Iterator[Finding]:
         yield _group_finding("specversion", f'it needs to be "{SPECVERSION}"')
 
 
+def stand_alone_findings(document: JSONObject) -> Iterator[Finding]:
+    """What a group of 0.1 lacks that is a document by itself (C-2)."""
+    if document.get("specversion") is None:
+        yield _group_finding("specversion", f'a group needs it: "{SPECVERSION}"')
+
+
 def stated_format(document: Mapping[str, JSON]) -> str:
     """The format a group states, spelt right (B-3)."""
     stated = str(document.get("format"))
@@ -243,7 +249,7 @@ def first_posted(id: str, format: str, document: JSON, content: Content, attribu
     One of an unknown format is what it is; of others members that are no sections are taken out.
     """
     body = document if isinstance(document, dict) and format in KNOWN else {}
-    sections = {name: value for name, value in body.items() if name not in originals.BESIDE}
+    sections = metaschemas.sections_of(format, body, originals.BESIDE)
     stated = {name: body[name] for name in ("description", "authority") if body.get(name) is not None}
     return Posted(
         id=id,
@@ -285,7 +291,7 @@ def _first_metaschema(format: str, id: str, document: JSONObject) -> Iterator[Fi
     misspelt = list(metaschemas.spelling_findings(format, document))
     yield from misspelt
     if not misspelt:
-        sections = {name: value for name, value in document.items() if name not in originals.BESIDE}
+        sections = metaschemas.sections_of(format, document, originals.BESIDE)
         yield from validation.metaschema_findings(format, id, metaschemas.to_newer_spelling(format, sections))
 
 

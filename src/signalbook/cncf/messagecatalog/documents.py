@@ -10,7 +10,7 @@ from typing import Final
 from signalbook.cncf.ids import entity_id, is_segment
 from signalbook.cncf.messagecatalog import definitions, validation
 from signalbook.cncf.messagecatalog.definitions import MEMBERS, Posted
-from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, to_newer_spelling
+from signalbook.cncf.messagecatalog.metaschemas import ALIASES, format_of, sections_of, to_newer_spelling
 from signalbook.cncf.messagecatalog.originals import BESIDE
 from signalbook.documents import DocumentError, Repair, SourceDocument
 from signalbook.documents.messagecatalog import DEFINITION, DEFINITIONS, GROUPS, VERSIONS, Shape, members, shape_of
@@ -75,7 +75,7 @@ class CatalogReader:
         definition = body.get(DEFINITION)
         # The first draft has its sections beside the members: what is no member is taken for a section.
         if definition is None:
-            sections = {name: value for name, value in body.items() if name not in BESIDE | MEMBERS}
+            sections = sections_of(format, body, BESIDE | MEMBERS)
             document = {name: value for name, value in document.items() if name not in sections}
             definition = to_newer_spelling(format, sections)
             if not sections:

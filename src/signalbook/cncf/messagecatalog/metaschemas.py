@@ -8,7 +8,7 @@ objects; everything else works on the spelling of 0.1, which says more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -160,6 +160,30 @@ METASCHEMAS: Final[dict[str, tuple[MetaschemaSection, ...]]] = {
     ),
 }
 """By the name of the format. NATS is that of 0.1: the first draft names it and gives it none."""
+
+PROTOCOL: Final = "protocol"
+ENVELOPE: Final = "envelope"
+PAYLOAD: Final = "payload"
+"""Sections of definitions here that no metaschema has: for what a message of xRegistry says more (J-18)."""
+_MORE: Final = {CLOUDEVENTS: (PROTOCOL, ENVELOPE)}
+
+
+def section_names(format: str) -> frozenset[str]:
+    """What the sections of definitions of a predefined ``format`` are called."""
+    return frozenset((*(section.name for section in METASCHEMAS[format]), *_MORE.get(format, ())))
+
+
+def sections_of(format: str, document: JSONObject, beside: Set[str]) -> JSONObject:
+    """The sections in a ``document`` of the first draft, where they are members among others, such as those ``beside``.
+
+    What is no object and no section's name is an attribute of somebody's own (B-4).
+    """
+    rest = {name: value for name, value in document.items() if name not in beside}
+    if format not in METASCHEMAS:
+        return rest
+    names = section_names(format)
+    return {name: value for name, value in rest.items() if name in names or isinstance(value, dict)}
+
 
 CONTENT_TYPES: Final = {
     CLOUDEVENTS: ("attributes", "datacontenttype"),

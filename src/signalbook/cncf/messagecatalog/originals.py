@@ -19,6 +19,7 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     KAFKA,
     PREDEFINED,
     XREGISTRY,
+    sections_of,
     to_first_spelling,
     to_newer_spelling,
 )
@@ -147,4 +148,4 @@ def _of_content(format: str, content: Content) -> JSONObject:
             return {**shown, "contentbase64": base64.b64encode(content.body).decode("ascii")}
     if format not in KNOWN:
         return document
-    return to_newer_spelling(format, {name: value for name, value in document.items() if name not in BESIDE})
+    return to_newer_spelling(format, sections_of(format, document, BESIDE))

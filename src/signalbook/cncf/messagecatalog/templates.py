@@ -6,6 +6,7 @@ type has spaces.
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Final
 
@@ -33,7 +34,7 @@ _WORDS: Final = {
     BOOLEAN: "a boolean",
     INTEGER: "an integer",
     TIMESTAMP: "a timestamp",
-    BINARY: "a string with bytes",
+    BINARY: "bytes in base64",
     ANY: "a string, an integer or a boolean",
 }
 
@@ -116,4 +117,9 @@ def _text_error(text: str, type: str) -> str:
             parse_timestamp(text)
         except ValueError:
             return "it needs to be an RFC3339 timestamp, or a template"
+    if type == BINARY:
+        try:
+            base64.b64decode(text, validate=True)
+        except ValueError:
+            return "it needs to be bytes in base64, or a template"
     return ""

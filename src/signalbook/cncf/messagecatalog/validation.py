@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from signalbook.cncf.ids import same_id
-from signalbook.cncf.messagecatalog import conversion
+from signalbook.cncf.messagecatalog import conversion, metaschemas
 from signalbook.cncf.messagecatalog.metaschemas import (
     AMQP,
     CLOUDEVENTS,
@@ -48,6 +48,10 @@ def metaschema_findings(format: str, id: str, definition: JSON) -> Iterator[Find
     for section in METASCHEMAS.get(format, ()):
         if definition.get(section.name) is not None:
             yield from _section(section, definition[section.name])
+    if format in METASCHEMAS:
+        known = metaschemas.section_names(format)
+        for name in definition.keys() - known:
+            yield _finding(name, f"the format {format} has no such section; it has {', '.join(sorted(known))}")
     if format == CLOUDEVENTS:
         yield from _cloudevents(id, definition)
     if format == MQTT:
@@ -73,19 +77,27 @@ def relatedvia_fault(format: str, definition: JSONObject, relatedvia: str) -> st
     """What is wrong with ``relatedvia`` in a definition of ``format`` (C-17), ``""`` if nothing."""
     head, _, field = relatedvia.partition(".")
     if format == CLOUDEVENTS:
-        attributes = definition.get("attributes")
-        known = isinstance(attributes, dict) and relatedvia in attributes
+        known = _has_field(definition, "attributes", relatedvia)
         return "" if known else "it needs to name an attribute of the defined event"
     if format == AMQP:
         right = relatedvia in ("properties.correlationid", "properties.groupid")
-        right = right or (head == "applicationproperties" and field != "")
-        return "" if right else "it needs to be properties.correlationid, properties.groupid or applicationproperties.…"
+        right = right or (head == "applicationproperties" and _has_field(definition, head, field))
+        wanted = "properties.correlationid, properties.groupid or applicationproperties.NAME of a field there"
+        return "" if right else f"it needs to be {wanted}"
     if format == MQTT:
         if mqtt_version(definition) != MQTT_VERSION:
             return f"only a definition for MQTT {MQTT_VERSION} has it"
-        right = relatedvia == "publish.correlationdata" or (head == "userproperty" and field != "")
-        return "" if right else "it needs to be publish.correlationdata or userproperty.…"
+        right = relatedvia == "publish.correlationdata" or (
+            head == "userproperty" and _has_field(definition, head, field)
+        )
+        return "" if right else "it needs to be publish.correlationdata or userproperty.NAME of a field there"
     return ""
+
+
+def _has_field(definition: JSONObject, section: str, field: str) -> bool:
+    """Whether a field is listed: one that is ``null`` is not (B-11)."""
+    body = definition.get(section)
+    return isinstance(body, dict) and body.get(field) is not None
 
 
 def _section(section: MetaschemaSection, body: JSON) -> Iterator[Finding]:

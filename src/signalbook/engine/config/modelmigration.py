@@ -236,4 +236,4 @@ def _migrate_resource(writer: Writer, copy: ResourceCopy, kind: ResourceType, co
 
 def _apply(writer: Writer, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
     apply_tree(tree, context.documents, writer)
-    return changes_of(tree, context.model)
+    return changes_of(tree, context.model, context.now)

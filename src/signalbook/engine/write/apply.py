@@ -13,17 +13,21 @@ from enum import StrEnum
 from functools import singledispatch
 from typing import Final, Self
 
+from signalbook.cncf.ids import MOUNTS, api_path, version_number
+from signalbook.cncf.lookup import UriBases, taken_uri
 from signalbook.engine.write.workingcopies import (
     Documents,
     OwnerCopy,
     ResourceCopy,
+    UriTaken,
     VersionCopy,
     WorkingCopy,
     WorkingTree,
+    batches,
 )
 from signalbook.model import Model
-from signalbook.storage.base import Row, Writer
-from signalbook.values import Finding, JSONObject
+from signalbook.storage.base import Reader, Row, Writer
+from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid
 
 
@@ -55,7 +59,15 @@ class Replace:
     rows: tuple[Row, ...]
 
 
-Update = Delete | Keep | Insert | Replace
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepNumbers:
+    """Keep the last numbers of these Resources, which go: versions of the CNCF drafts never get one again (A-19)."""
+
+    numbers: dict[Xid, int]
+
+
+Update = Delete | Keep | Insert | Replace | KeepNumbers
+_CLAIMS_AT_ONCE: Final = 500
 
 
 @singledispatch
@@ -84,6 +96,11 @@ def _(update: Replace, writer: Writer) -> None:
     writer.update(update.rows)
 
 
+@apply_update.register
+def _(update: KeepNumbers, writer: Writer) -> None:
+    writer.keep_numbers(update.numbers)
+
+
 def apply_tree(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
     """Write what changed in ``tree``. Raises ``DuplicateId``.
 
@@ -93,10 +110,30 @@ def apply_tree(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
         apply_update(update, writer)
 
 
+def check_uris(tree: WorkingTree, reader: Reader, root: str) -> None:
+    """What ``apply_tree`` wrote gives no Version the URI of another (A-21), else ``UriTaken``; ``root`` as in lookups.
+
+    Behind the write, so that what the same request deletes, moves or adds counts. Writers take turns: nobody comes
+    between. What is stored already is left in peace, right or wrong, as long as its URI stays.
+    """
+    claims: dict[str, dict[Xid, JSONObject]] = {}
+    for version in _versions(tree):
+        if version.xid.group_type in MOUNTS and version.claims_uri:
+            claims.setdefault(version.xid.group_type, {})[version.xid] = version.attributes
+    for groups, found in claims.items():
+        for some in batches(found.items(), _CLAIMS_AT_ONCE):
+            taken = taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
+            if taken is not None:
+                raise UriTaken(*taken)
+
+
 def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterator[Update]:
     gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
     if gone:
         yield Delete(keys=tuple(gone))
+    numbers = {copy.xid: copy.versioncounter for copy in tree.deleted if isinstance(copy, ResourceCopy)}
+    if counted := {xid: number for xid, number in numbers.items() if number and api_path(xid) is not None}:
+        yield KeepNumbers(numbers=counted)
     # The document of a Version that the same command replaced again, or pruned, is not kept.
     used = {version.document for version in _versions(tree)}
     kept = {name: content for name, content in documents.new.items() if name in used}
@@ -162,7 +199,8 @@ class Change:
 
     ``xid`` is the subject (``/model``, ``/capabilities`` and ``/modelsource`` too); ``changed`` names the top-level
     attributes added, modified or removed (R298), of a Resource its meta's with the prefix ``meta.`` (R305).
-    ``cascaded`` means that the subject went because its owner did.
+    ``cascaded`` means that the subject went because its owner did. ``time`` is that of the change as the entity itself
+    tells it to clients of the CNCF drafts (D-18), which clients of xRegistry may set; None is that of the interaction.
     """
 
     xid: str
@@ -170,6 +208,7 @@ class Change:
     action: Action
     changed: tuple[str, ...] = ()
     cascaded: bool = False
+    time: datetime | None = None
 
     def to_json(self) -> JSONObject:
         """The form the outbox keeps."""
@@ -179,6 +218,8 @@ class Change:
             "action": self.action.value,
             "changed": list(self.changed),
         }
+        if self.time is not None:
+            kept["time"] = format_timestamp(self.time)
         return {**kept, "cascaded": True} if self.cascaded else kept
 
     @classmethod
@@ -190,6 +231,7 @@ class Change:
             action=Action(value["action"]),
             changed=tuple(value["changed"]),
             cascaded=value.get("cascaded", False),
+            time=parse_timestamp(value["time"]) if "time" in value else None,
         )
 
 
@@ -212,7 +254,7 @@ def _merged(one: Change, other: Change) -> Change:
     strongest = min(one.action, other.action, key=_STRONGEST.index)
     named = strongest in (Action.UPDATED, Action.DEPRECATION)
     names = tuple(dict.fromkeys((*one.changed, *other.changed))) if named else ()
-    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded)
+    return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded, time=other.time)
 
 
 _ENTITIES = {
@@ -225,8 +267,16 @@ _ENTITIES = {
 _ALWAYS = ("versionid", "self", "xid", "epoch", "isdefault", "createdat", "modifiedat", "ancestorid")
 
 
-def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) -> tuple[Change, ...]:
-    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration."""
+def changes_of(tree: WorkingTree, model: Model, now: datetime, config: Collection[str] = ()) -> tuple[Change, ...]:
+    """Everything that happened in ``tree``, owners before what they own; ``config`` names changed configuration.
+
+    ``now`` is the time of the interaction.
+    """
+    found = _changes(tree, model, config)
+    return tuple(replace(change, time=None) if change.time == now else change for change in found)
+
+
+def _changes(tree: WorkingTree, model: Model, config: Collection[str]) -> list[Change]:
     found: list[Change] = [*_owner(tree.registry, config)]
     for group in tree.groups.values():
         found += _owner(group)
@@ -236,13 +286,28 @@ def changes_of(tree: WorkingTree, model: Model, config: Collection[str] = ()) ->
         for version in resource.versions.values():
             found += _version(version, singular)
         found += [_change(version, Action.DELETED) for version in resource.removed.values()]
-    return (*found, *_deleted(tree))
+    return [*found, *_deleted(tree)]
 
 
 def _change(copy: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
     return Change(
-        xid=str(copy.xid), entity=_ENTITIES[copy.xid.kind], action=action, changed=tuple(dict.fromkeys(changed))
+        xid=str(copy.xid),
+        entity=_ENTITIES[copy.xid.kind],
+        action=action,
+        changed=tuple(dict.fromkeys(changed)),
+        time=None if action is Action.DELETED else _recorded(copy),
     )
+
+
+def _recorded(copy: WorkingCopy) -> datetime | None:
+    """What the drafts show as the time of the last change: a Version's is that of its creation, a Resource's that of
+    its latest Version."""
+    if isinstance(copy, VersionCopy):
+        return copy.createdat
+    if isinstance(copy, ResourceCopy):
+        numbered = {number: version for version in copy.versions.values() if (number := version_number(version.id))}
+        return numbered[max(numbered)].modifiedat if numbered else None
+    return copy.modifiedat
 
 
 def _deleted(tree: WorkingTree) -> Iterator[Change]:

@@ -62,6 +62,7 @@ class Command:
     ``body`` is the decoded metadata document, None when none was sent (R148, R169); ``document`` is set instead for a
     write in document form of a Resource or Version. ``base_url`` is the URL of the registry's root as the client knows
     it, so that schemas may refer to others by URL. ``included`` is what a model in the body includes from elsewhere.
+    ``counts_on`` tells that a new Version gets no number that its Resource has had before it was deleted (A-19).
     """
 
     method: Method
@@ -71,6 +72,7 @@ class Command:
     flags: Flags = field(default_factory=Flags)
     base_url: str = ""
     included: Included = field(default_factory=Included)
+    counts_on: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,6 +75,10 @@ class WriteLoader:
         groups = [group.xid for group in intent.groups]
         about = {resource.xid: resource for resource in intent.resources()}
         tree = self._entities(groups, about, command)
+        if command.counts_on:
+            tree.numbers = self._reader.last_numbers(about)
+            for xid in tree.numbers.keys() & tree.resources.keys():
+                tree.resources[xid].versioncounter = max(tree.resources[xid].versioncounter, tree.numbers[xid])
         for xid, resource in tree.resources.items():
             if resource.partial:
                 self._load_named(resource, about[xid])

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from http import HTTPStatus
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
@@ -106,6 +107,16 @@ class VersionCopy(WorkingCopy):
     def uri(self) -> str | None:
         """The digest by which the Version is found from anywhere."""
         return uri_digest(self.xid.group_type, self.attributes)
+
+    @property
+    def claims_uri(self) -> bool:
+        """Whether it has a URI that it had not before, beside that of its path."""
+        now, before = ((each.get("authority"), each.get("globaluri")) for each in (self.attributes, self._stored))
+        return now != before and now != (None, None)
+
+    @property
+    def _stored(self) -> JSONObject:
+        return {} if self.before is None else self.before.attributes
 
 
 @dataclass(slots=True, kw_only=True)
@@ -206,12 +217,16 @@ _COLUMNS: Final[dict[type[WorkingCopy], _Columns]] = {
 
 @dataclass(slots=True, kw_only=True)
 class WorkingTree:
-    """Working copies by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too."""
+    """Working copies by xid. ``deleted`` are stored entities that will be gone, with all beneath them listed too.
+
+    ``numbers`` are those that Resources have had before they were deleted, where new ones go on counting.
+    """
 
     registry: OwnerCopy
     groups: dict[Xid, OwnerCopy] = field(default_factory=dict)
     resources: dict[Xid, ResourceCopy] = field(default_factory=dict)
     deleted: list[WorkingCopy] = field(default_factory=list)
+    numbers: dict[Xid, int] = field(default_factory=dict)
 
     def owner(self, xid: Xid) -> WorkingCopy | None:
         """The Registry, Group or Resource at ``xid``, if it is here."""
@@ -229,7 +244,8 @@ class WorkingTree:
         """The Resource at ``xid``, made (without Versions yet) if it is missing."""
         copy = self.resources.get(xid)
         if copy is None:
-            copy = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now)
+            counted = self.numbers.get(xid, 0)
+            copy = self.resources[xid] = ResourceCopy(xid=xid, createdat=now, modifiedat=now, versioncounter=counted)
             self.group(xid.owner, now).membership_changed(xid.resource_type, now)
         return copy
 
@@ -251,6 +267,19 @@ class IdClash(RegistryError):
     def __init__(self, xid: Xid) -> None:
         detail = f'"{xid.parent}" already has an entity with the id "{xid.id}" (upper and lower case are one)'
         super().__init__("bad_request", subject=str(xid), error_detail=detail)
+
+
+class UriTaken(RegistryError):
+    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API."""
+
+    def __init__(self, xid: Xid, uri: str, holder: Xid) -> None:
+        detail = f'"{uri}" is the URI of "{holder}": no two Versions have the same, and none has the path of another'
+        super().__init__("invalid_attribute", subject=str(xid), name="globaluri", error_detail=detail)
+
+    @property
+    def status(self) -> int:
+        """That of a conflict: the attribute may be right by itself."""
+        return HTTPStatus.CONFLICT
 
 
 def elsewhere(xid: Xid) -> RegistryError:
