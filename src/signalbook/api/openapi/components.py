@@ -54,6 +54,7 @@ _ERRORS: Final = {
     400: "The request is wrong; nothing has changed.",
     404: "There is no such entity or path.",
     406: "The response would be too large.",
+    409: "A URI in it is that of another Version; nothing has changed.",
     412: "A condition of the request does not hold; nothing has changed.",
     503: "The server is busy; try again.",
 }
