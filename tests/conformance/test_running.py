@@ -470,6 +470,31 @@ def test_an_interrupted_run_has_results(calm: InProcess) -> None:
     assert session.unrestored == []
 
 
+@pytest.mark.parametrize(
+    ("case", "answer"),
+    [
+        ("entities-empty-name", {"type": "x#invalid_attribute", "title": 5, "args": ["name"]}),
+        ("http-post-to-groups", [{}, {}]),
+        ("entities-registry-attributes", {"self": {}, "epoch": []}),
+    ],
+)
+def test_answers_of_an_odd_shape(case: str, answer: JSON) -> None:
+    """They fail the case and not the run."""
+    first = iter([{"groups": {"gs": {"singular": "g"}}}, {}, {"available": ["entities"]}])
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        body = next(first, answer)
+        return httpx.Response(400 if body is answer and "empty" in case else 200, json=body)
+
+    transport = httpx.MockTransport(handle)
+    with (
+        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
+        ConformanceSession(wire, Options(writes=True)) as session,
+    ):
+        result = session.run(CASES[case])
+    assert (result.outcome, result.level) == (CaseOutcome.FAILED, Level.MUST)
+
+
 def other_error(told: Exchanged) -> None:
     told.each("type", lambda name: str(name).replace("invalid_attribute", "bad_request"))
 
