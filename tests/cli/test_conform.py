@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -28,7 +32,7 @@ def test_writing(cli: Cli, server: str) -> None:
     ran = cli("conform", server, "--tier", "write", "--only", "entities-group-create, R255")
     assert ran.code == 0
     assert "entities: 1 passed" in ran.out
-    assert "needs a model of the kit's own" in ran.out
+    assert "needs types of the kit's own (--allow-model-changes)" in ran.out
 
 
 def test_files(cli: Cli, server: str, tmp_path: Path) -> None:
@@ -41,11 +45,12 @@ def test_files(cli: Cli, server: str, tmp_path: Path) -> None:
     assert ElementTree.fromstring((tmp_path / "r.xml").read_bytes()).get("tests") == "30"
     assert "| R224 | passed | `samples-create-by-put`" in (tmp_path / "r.md").read_text()
     assert "kitdirs" not in cli("export", "--server", server).out
+    assert list(tmp_path.glob("*before*")) == []
 
 
 @pytest.fixture
 def careless(server: str) -> Iterator[str]:
-    """A way to the server on which 400 becomes 200, as if it took everything."""
+    """A way to the server on which 400 becomes 200, as if it took everything, and capabilities are never replaced."""
 
     class Relay(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -57,7 +62,8 @@ def careless(server: str) -> Iterator[str]:
                 return
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             kept = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
-            answer = httpx.request(self.command, server + self.path, headers=kept, content=body)
+            command = "GET" if self.requestline.startswith("PUT /capabilities ") else self.command
+            answer = httpx.request(command, server + self.path, headers=kept, content=body)
             status, content = (200, b"{}") if answer.status_code == 400 else (answer.status_code, answer.content)
             self.send_response(status)
             for name, value in answer.headers.items():
@@ -84,18 +90,54 @@ def test_a_server_that_fails(cli: Cli, careless: str, tmp_path: Path) -> None:
     ran = cli("conform", server, *only)
     assert ran.code == 1
     assert "FAILED model-enum-on-scalars (MUST; R80)" in ran.out
-    assert "error: expected model_error, got 200" in ran.out
+    assert "status: expected model_error (4xx), got 200" in ran.out
     assert "> PUT /modelsource" in ran.out
     assert "< 200" in ran.out
     (tmp_path / "known.yaml").write_text("model-enum-on-scalars: on purpose\n")
     ran = cli("conform", server, *only, "--known", tmp_path / "known.yaml")
     assert ran.code == 0
     assert "known: on purpose" in ran.out
+    assert "fails only what is known to fail" in ran.out
     (tmp_path / "known.yaml").write_text("http-head: long mended\n")
     assert (
         "http-head: passed, though it is known to fail"
         in cli("conform", server, "--only", "http-head", "--known", tmp_path / "known.yaml").err
     )
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted(server: str, tmp_path: Path, stop: signal.Signals) -> None:
+    """Ctrl-C ends with everything put back and a report of what was done."""
+    report = tmp_path / "r.json"
+    command = (sys.executable, "-m", "signalbook", "conform", server, "--allow-model-changes", "--json", str(report))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        deadline = time.monotonic() + 60
+        while "kitdirs" not in httpx.get(f"{server}/modelsource").text and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert list(tmp_path.glob("r.before-*.json"))
+        time.sleep(0.5)
+        running.send_signal(stop)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "the run was interrupted" in out
+    cases = parse_json(report.read_bytes())["cases"]
+    assert cases[0]["outcome"] == "passed"
+    assert cases[-1]["reason"] == "the run was interrupted"
+    assert "kitdirs" not in httpx.get(f"{server}/modelsource").text
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_what_could_not_be_put_back(cli: Cli, server: str, careless: str, tmp_path: Path) -> None:
+    """The server breaks its promise about the capabilities: said loudly, with what was there and how to put it back."""
+    capabilities = httpx.get(f"{server}/capabilities").json()
+    only = ("--allow-lockout", "--only", "capabilities-patch-names-some", "--json", tmp_path / "r.json")
+    ran = cli("conform", careless, *only)
+    httpx.put(f"{server}/capabilities", json=capabilities).raise_for_status()
+    assert ran.code == 1
+    assert "NOT PUT BACK: capabilities could not be put back: the server says it did, and shows others" in ran.err
+    (before,) = tmp_path.glob("r.before-*.json")
+    assert f"jq .capabilities {before} | curl -X PUT" in ran.err
+    assert parse_json((tmp_path / "r.json").read_bytes())["unrestored"]
 
 
 def test_list(cli: Cli) -> None:
@@ -107,12 +149,13 @@ def test_list(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("given", "code", "told"),
     [
-        (("http://127.0.0.1:9",), 1, "GET /capabilities"),
+        (("http://127.0.0.1:9",), 1, "GET /model"),
         (("ftp://nowhere",), 1, "is no URL of a registry"),
         ((), 2, "name the URL of a server"),
         (("http://x", "--only", "nonsense"), 2, "no requirement, topic or case"),
         (("http://x", "--header", "nonsense"), 2, "is no header"),
         (("http://x", "--known", "missing.yaml"), 1, "missing.yaml"),
+        (("http://x", "--json", "nowhere/r.json"), 2, "there is no folder nowhere"),
     ],
 )
 def test_misuse(cli: Cli, given: tuple[str, ...], code: int, told: str) -> None:

@@ -66,6 +66,18 @@ def test_the_catalogue_that_comes_with_it(cli: Cli) -> None:
     assert "builtin:events" in cli("import", "builtin:nothing").err
 
 
+def test_the_model_that_comes_with_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F-45: a registry made with another model goes on as it is, until it is given this one."""
+    monkeypatch.setenv("SIGNALBOOK_MODEL", "spec")
+    message = {"protocol": "HTTP", "protocoloptions": {"query": [{"name": "a", "value": "b"}]}}
+    book = json.dumps({"messagegroups": {"g": {"messages": {"old": message}}}}).encode()
+    assert cli("import", "-", stdin=book).code == 0
+    wider = json.dumps({"messagegroups": {"g": {"messages": {"new": {"team": "a", **message}}}}}).encode()
+    assert "team: is not defined in the model" in cli("import", "-", stdin=wider).err
+    assert [cli("import", "builtin:model").code, cli("import", "-", stdin=wider).code] == [0, 0]
+    assert json.loads(cli("export", "/messagegroups/g").out)["messages"].keys() == {"old", "new"}
+
+
 @pytest.mark.parametrize("source", ["-", "book.json", "."])
 def test_a_message_catalog(cli: Cli, source: str) -> None:
     """C-14, L-19: told, not refused."""
@@ -175,9 +187,9 @@ def test_a_dry_run_tells_updates_and_refusals(cli: Cli, server: str, where: str)
     book = {"messagegroups": {"tried": {"description": "new", "messages": {"one": {}}}}}
     ran = cli("import", write("book.json", book), "--dry-run", *target)
     assert (ran.code, ran.err) == (0, "would import book.json: updated 1 group; 1 resource unchanged\n")
-    book["messagegroups"]["tried"]["messages"] = {"one": {"nonsense": 1}}
+    book["messagegroups"]["tried"]["messages"] = {"one": {"relation": 5}}
     ran = cli("import", write("book.json", book), "--dry-run", *target)
-    assert (ran.code, "nonsense" in ran.err) == (1, True)
+    assert (ran.code, "relation" in ran.err) == (1, True)
 
 
 def test_a_dry_run_finds_what_the_registry_would_refuse(cli: Cli) -> None:
@@ -217,7 +229,7 @@ def test_documents_beside_the_document(cli: Cli) -> None:
 
 
 DEEP = '{"a":' * 100 + "1" + "}" * 100
-BAD_MESSAGE = {"messagegroups": {"m": {"messages": {"one": {"nonsense": 1, "name": 7}}}}}
+BAD_MESSAGE = {"messagegroups": {"m": {"messages": {"one": {"relation": 5, "name": 7}}}}}
 BAD = [
     pytest.param("x.json", '{"a": 1,\n "b": }', ["x.json: line 2, column 7"], id="broken JSON"),
     pytest.param("x.yaml", "a: [", ["x.yaml: line "], id="broken YAML"),
@@ -226,7 +238,7 @@ BAD = [
     pytest.param("x.json", {"nonsense": {"g": {}}}, ["x.json: ", "nonsense"], id="unknown group type"),
     pytest.param("x.json", {"messagegroups": {"a b": {}}}, ["x.json: ", "a b", "1 to 128 characters"], id="bad id"),
     pytest.param(
-        "x.json", BAD_MESSAGE, ["x.json: ", "nonsense", "/messagegroups/m/messages/one", "name"], id="attributes"
+        "x.json", BAD_MESSAGE, ["x.json: ", "relation", "/messagegroups/m/messages/one", "name"], id="attributes"
     ),
     pytest.param("x.json", {"xid": "/schemagroups/g/schemas/s/nope"}, ["x.json: ", "is none"], id="bad xid"),
     pytest.param("x.json", {"capabilities": {"nonsense": 1}}, ["x.json: Unknown capability"], id="capability"),
@@ -364,3 +376,15 @@ def test_our_own_document_strictly(cli: Cli, sample_file: Callable[[str], Path])
     assert ran.code == 1
     assert f"{place}: the schema document is empty [empty]" in ran.err
     assert f"{place}#schemauri: renamed to schemaurl [I-7]" in ran.err
+
+
+@pytest.mark.parametrize("where", ["db", "server"])
+def test_strict_takes_no_finding(cli: Cli, server: str, where: str) -> None:
+    """Issue 11, 5.1: of what is all new, too; nothing of it stays."""
+    target = ("--server", server) if where == "server" else ("--db", "sqlite:///r.db")
+    write("book.json", {"endpoints": {"strict": {"usage": ["producer", "consumer"]}}})
+    ran = cli("import", "book.json", "--strict", *target)
+    assert (ran.code, "/endpoints/strict#usage" in ran.err) == (1, True)
+    assert cli("get", "/endpoints/strict", *target).code == 1
+    write("book.json", {"endpoints": {"strict": {"usage": ["producer"]}}})
+    assert cli("import", "book.json", "--strict", *target).code == 0

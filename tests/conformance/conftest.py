@@ -18,7 +18,7 @@ from signalbook.server import build
 from signalbook.settings import Settings
 
 ROOT = "http://registry.example"
-EVERYTHING = Options(writes=True, configures=True, exact_titles=True)
+EVERYTHING = Options(writes=True, configures=True, locks_out=True, exact_titles=True)
 
 
 class InProcess(httpx.BaseTransport):
@@ -51,9 +51,9 @@ class InProcess(httpx.BaseTransport):
 
 
 @contextmanager
-def serving(db: str) -> Iterator[InProcess]:
-    """A server with its default model."""
-    app = build(Settings(db=db, registry_id="conformance"))
+def serving(db: str, *, model: str = "default") -> Iterator[InProcess]:
+    """A server with its default model, or another."""
+    app = build(Settings(db=db, registry_id="conformance", model=model))
     transport, lifespan = InProcess(app), app.router.lifespan_context(app)
     transport.wait_for(lifespan.__aenter__())
     try:

@@ -10,15 +10,15 @@ import pytest
 
 from signalbook.conformance.cases import READS, Case, CaseError, Level, all_cases, parse_topic, topics
 from signalbook.conformance.matching import names
-from signalbook.conformance.profile import ServerProfile, borrowed_names, kit_model, kit_names, own_names
+from signalbook.conformance.profile import ServerProfile, kit_model, kit_names, own_names
 from signalbook.conformance.reports import sections
 from signalbook.errors import CATALOGUE
 from signalbook.model import compile_model
 from signalbook.values import dump_json
 
 CASES = list(all_cases())
-NOWHERE = ServerProfile(capabilities={}, model={}, own_model=False, may_configure=True, variables={})
-GIVEN = {"root", "gid", "gid2", "g", "h", "f", "n", *own_names(), *kit_names()}
+NOWHERE = ServerProfile(capabilities={}, model={})
+GIVEN = {"root", "gid", "gid2", "g", "h", "f", "n", *own_names(kit_model()), *kit_names()}
 
 
 def test_there_are_plenty() -> None:
@@ -66,32 +66,6 @@ def test_the_kits_model_is_one() -> None:
     compile_model({"groups": kit_model()})
 
 
-def test_names_of_a_borrowed_model() -> None:
-    model = {
-        "groups": {
-            "a": {"singular": "x", "attributes": {"need": {"required": True}}, "resources": {"r": {"singular": "q"}}},
-            "b": {
-                "singular": "bb",
-                "attributes": {"bbid": {"required": True}, "given": {"required": True, "default": 1}},
-                "resources": {
-                    "few": {"singular": "f", "maxversions": 1},
-                    "docs": {"singular": "doc", "maxversions": 0},
-                    "plain": {"singular": "p", "hasdocument": False},
-                },
-            },
-        }
-    }
-    assert borrowed_names(model) == {
-        "dirs": "b",
-        "dir": "bb",
-        "files": "docs",
-        "file": "doc",
-        "notes": "plain",
-        "note": "p",
-    }
-    assert borrowed_names({}) == {}
-
-
 def topic(**case: Any) -> bytes:
     whole = {"id": "x", "says": "y", "reqs": "R1", "steps": [{"do": "GET /"}], **case}
     return dump_json({"title": "T", "cases": [{name: value for name, value in whole.items() if value is not None}]})
@@ -124,3 +98,26 @@ def test_needs_are_read_from_requests() -> None:
     (case,) = parse_topic("01-t.yaml", topic(steps=steps)).cases
     wanted = frozenset({"flag:inline", "pagination", "test-model", "api:capabilities", "mutable:capabilities"})
     assert (case.needs, case.reads) == (wanted, False)
+
+
+@pytest.mark.parametrize(
+    ("step", "made"),
+    [
+        ({"do": "PUT {n}", "json": {"name": "x"}}, False),
+        ({"do": "GET {n}/versions"}, False),
+        ({"do": "PUT {n}/versions/v1", "json": {}}, True),
+        ({"do": "PUT {n}", "json": {"meta": {"defaultversionid": "a"}}}, True),
+        ({"do": "POST {n}", "json": {}}, True),
+        ({"do": "PATCH {n}?setdefaultversionid=null", "json": {}}, True),
+    ],
+)
+def test_cases_that_make_versions(step: dict[str, Any], made: bool) -> None:
+    (case,) = parse_topic("01-t.yaml", topic(steps=[step])).cases
+    assert case.makes_versions is made
+
+
+def test_the_charset_is_one_case() -> None:
+    """One fault is one case."""
+    assert [case.id for case in CASES if "charset=utf-8" in repr([dict(step.has) for step in case.steps])] == [
+        "http-json-content-type"
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -99,6 +100,7 @@ def test_junit() -> None:
 
 def test_known_failures() -> None:
     assert read_known(b"a-1: because\n", name="k.yaml") == {"a-1": "because"}
+    assert read_known(b"a-1 a-2: because\n", name="k.yaml") == {"a-1": "because", "a-2": "because"}
     assert read_known(b"# none\n{}\n", name="k.yaml") == {}
 
 
@@ -112,6 +114,30 @@ def test_scoreboard_takes_its_place() -> None:
     page = insert("# Title\n\nText.\n\n", summary())
     assert page.startswith("# Title\n\nText.\n\n<!-- scoreboard")
     assert insert(page + "Below.\n", summary()) == page + "Below.\n"
+
+
+def test_a_second_scoreboard_by_cause() -> None:
+    """Another server's is beside ours, in brief; neither touches the other."""
+    known = {"a_2": "it lies", "b_1": "it lies"}
+    page = insert("# Title\n\n", summary())
+    both = insert(page, summary(**known), name="theirs")
+    assert both.startswith(page)
+    assert "| it lies | `a-2`, `b-1` (SHOULD) |" in both
+    assert "| not offered | `a-3` |" in both
+    assert insert(both, summary(), name="theirs").count("not explained") == page.count("not explained") + 1
+    assert insert(both, summary()) == both
+
+
+def test_advice_is_not_held_against_a_requirement() -> None:
+    advised = replace(RESULTS[1], mismatches=(replace(FAULT, advice="this for that"),))
+    one = Summary(url="http://kit", results=[advised])
+    assert (one.count(CaseOutcome.FAILED, Level.SHOULD), one.conforms) == (1, True)
+    assert parse_json(as_json(one))["requirements"]["R1"]["outcome"] == "passed"
+
+
+def test_failures_of_the_reference_are_cases() -> None:
+    known = read_known((Path(__file__).parent / "reference.yaml").read_bytes(), name="reference.yaml")
+    assert known.keys() <= {case.id for case in all_cases()}
 
 
 def test_scoreboard_names_every_gap() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,8 +12,9 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tests.conformance.conftest import EVERYTHING, ROOT, InProcess, serving
 
-from signalbook.conformance.cases import READS, Case, all_cases
-from signalbook.conformance.running import CaseOutcome, ConformanceSession, Options
+from signalbook.conformance.cases import READS, Case, Level, all_cases
+from signalbook.conformance.running import INTERRUPTED, CaseOutcome, ConformanceSession, Options
+from signalbook.conformance.running import run_all as run_all_cases
 from signalbook.conformance.wire import Wire, WireError
 from signalbook.values import JSON, dump_json, parse_json
 
@@ -294,9 +296,21 @@ def test_the_servers_own_model(calm: InProcess) -> None:
     assert [name for name, (outcome, _) in outcomes.items() if outcome is CaseOutcome.FAILED] == []
     assert outcomes["entities-group-create"][0] is CaseOutcome.PASSED
     assert outcomes["registries-message-http"][0] is CaseOutcome.PASSED
-    assert "needs a model of the kit's own" in outcomes["model-maxversions"][1]
-    assert "Resource type with documents" in outcomes["documents-text-comes-back"][1]
-    assert "--allow-model-changes" in outcomes["capabilities-unknown"][1]
+    assert outcomes["versions-newest-leaf"][0] is CaseOutcome.PASSED
+    assert outcomes["model-maxversions"][1] == "needs types of the kit's own (--allow-model-changes)"
+    assert outcomes["capabilities-unknown"][1] == "changes capabilities (--allow-lockout)"
+    assert "messages has no documents" in outcomes["model-model-document-attributes"][1]
+
+
+def test_the_models_of_the_specification() -> None:
+    """Required attributes are given, and each case that is skipped says what the types there are cannot do."""
+    with serving("sqlite://", model="spec") as transport:
+        outcomes = run_all(transport, Options(writes=True))
+    assert [name for name, (outcome, _) in outcomes.items() if outcome is CaseOutcome.FAILED] == []
+    assert sum(outcome is CaseOutcome.PASSED for outcome, _ in outcomes.values()) > 430
+    assert outcomes["documents-text-comes-back"][0] is CaseOutcome.PASSED
+    assert outcomes["versions-newest-leaf"][0] is CaseOutcome.PASSED
+    assert "schemagroups/schemas has documents" in outcomes["http-details-without-documents"][1]
 
 
 def test_what_is_not_offered_is_skipped(calm: InProcess) -> None:
@@ -313,7 +327,8 @@ def test_what_is_not_offered_is_skipped(calm: InProcess) -> None:
 
 
 def test_a_server_that_goes_away() -> None:
-    answers = iter([{"available": {}}, {"groups": {}}, {"self": f"{ROOT}/"}])
+    """The case fails, and those left do not wait for it as well."""
+    answers = iter([{"groups": {}}, {"self": f"{ROOT}/"}, {"available": {}}])
 
     def handle(request: httpx.Request) -> httpx.Response:
         body = next(answers, None)
@@ -321,15 +336,16 @@ def test_a_server_that_goes_away() -> None:
             raise httpx.ReadTimeout("too slow", request=request)
         return httpx.Response(200, json=body)
 
-    case: Case = CASES["entities-registry-hides-configuration"]
+    cases = [CASES["entities-registry-hides-configuration"], CASES["model-model-can-be-read"]]
     transport = httpx.MockTransport(handle)
     with (
         Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
         ConformanceSession(wire, Options()) as session,
     ):
-        result = session.run(case)
-    assert result.outcome is CaseOutcome.FAILED
-    assert "too slow" in str(result.mismatches[0])
+        failed, skipped = run_all_cases(session, cases, shown=iter)
+    assert failed.outcome is CaseOutcome.FAILED
+    assert "too slow" in str(failed.mismatches[0])
+    assert skipped.reason.startswith(f"the server does not answer since {cases[0].id}")
 
 
 def test_what_is_no_registry() -> None:
@@ -338,20 +354,164 @@ def test_what_is_no_registry() -> None:
         ConformanceSession(wire, Options()).__enter__()
 
 
-def test_a_model_that_cannot_be_put_back() -> None:
-    """It is told, since somebody has to do it."""
-    mutable = {"available": {"modelsource": {"mutable": True}}}
+MUTABLE = {"available": {"modelsource": {"mutable": True}, "capabilities": {"mutable": True}}}
+
+
+def refusing(refused: Callable[[httpx.Request], bool]) -> httpx.MockTransport:
+    """A server with an empty model that answers all but what is ``refused``."""
 
     def handle(request: httpx.Request) -> httpx.Response:
-        if request.method == "PUT" and b"kitdirs" not in request.content:
-            return httpx.Response(500)
-        return httpx.Response(200, json=mutable if request.url.path == "/capabilities" else {"groups": {}})
+        if refused(request):
+            return httpx.Response(500, json={"title": "No."})
+        return httpx.Response(200, json=MUTABLE if request.url.path == "/capabilities" else {"groups": {}})
 
-    with Wire(ROOT, timeout=30, headers={}, transport=httpx.MockTransport(handle)) as wire:
-        session = ConformanceSession(wire, EVERYTHING)
-        session.__enter__()
-        with pytest.raises(WireError, match="/modelsource could not be put back: 500"):
-            session.__exit__()
+    return httpx.MockTransport(handle)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/modelsource", "modelsource could not be put back: 500 No."),
+        ("/kitdirs", "/kitdirs is still there: 500 No."),
+    ],
+)
+def test_what_cannot_be_put_back(path: str, told: str, tmp_path: Path) -> None:
+    """It is told and nothing is raised: the results have to land. What there was before is in a file."""
+    before = tmp_path / "before.json"
+    transport = refusing(
+        lambda request: (
+            request.url.path == path
+            and (request.method == "DELETE" or (request.method == "PUT" and b"kitdirs" not in request.content))
+        )
+    )
+    options = replace(EVERYTHING, before=before)
+    with Wire(ROOT, timeout=30, headers={}, transport=transport) as wire, ConformanceSession(wire, options) as session:
+        assert parse_json(before.read_bytes()) == {
+            "url": ROOT,
+            "capabilities": MUTABLE,
+            "modelsource": {"groups": {}},
+        }
+    assert told in session.unrestored
+    assert before.exists()
+
+
+def test_the_file_goes_when_all_is_back(calm: InProcess, tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    options = replace(EVERYTHING, before=before)
+    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, ConformanceSession(wire, options) as session:
+        assert "messagegroups" in parse_json(before.read_bytes())["modelsource"]["groups"]
+        session.run(CASES["capabilities-patch-names-some"])
+    assert session.unrestored == []
+    assert not before.exists()
+
+
+def test_types_that_a_server_refuses() -> None:
+    """Versions by semver are none of its modes, singles it does not take: the others are added, with the reasons."""
+    offered = {**MUTABLE, "versionmodes": ["manual", "createdat"]}
+    stored: list[JSON] = [{"groups": {}}]
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT" and b"singles" in request.content:
+            return httpx.Response(400, json={"title": "No singles."})
+        if request.method == "PUT":
+            stored[:] = [parse_json(request.content)]
+        return httpx.Response(200, json=offered if request.url.path == "/capabilities" else stored[0])
+
+    transport = httpx.MockTransport(handle)
+    with (
+        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
+        ConformanceSession(wire, EVERYTHING) as session,
+    ):
+        assert b"dated" in dump_json(stored[0])
+        assert b"semvers" not in dump_json(stored[0])
+        assert session.profile.lacks(CASES["versions-semver-mode"]) == "the versionmode semver is not offered"
+        assert session.profile.lacks(CASES["model-maxversions-one"]) == (
+            "the server refuses the type kitdirs/singles: 400 No singles."
+        )
+
+
+def test_a_lockout_comes_last_and_ends_it(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that loses its capabilities is left alone from then on, and the cases before have their results."""
+    first, risky, riskier = "capabilities-available", "capabilities-patch-names-some", "capabilities-unlisted-data"
+    broken = Broken(calm.app)
+
+    def forbid(scope: Scope) -> None:
+        if (scope["method"], scope["path"]) == ("PUT", "/capabilities"):
+            scope["path"], scope["raw_path"] = "/nosuchthing", b"/nosuchthing"
+
+    broken.misread = forbid
+    cases = [CASES[riskier], CASES[risky], CASES[first]]
+    with httpx.Client(transport=calm, base_url=ROOT) as client:
+        before = client.get("/capabilities").json()
+        monkeypatch.setattr(calm, "app", broken)
+        with (
+            Wire(ROOT, timeout=300, headers={}, transport=calm) as wire,
+            ConformanceSession(wire, EVERYTHING) as session,
+        ):
+            results = run_all_cases(session, cases, shown=iter)
+        monkeypatch.undo()
+        client.put("/capabilities", json=before)
+    assert [row.case.id for row in results] == [riskier, risky, first]
+    assert [row.outcome for row in results[1:]] == [CaseOutcome.PASSED, CaseOutcome.PASSED]
+    assert results[0].reason.startswith(f"after {risky} the capabilities could not be put back: 404")
+    assert session.unrestored[0].startswith("capabilities could not be put back: 404")
+
+
+def test_an_interrupted_run_has_results(calm: InProcess) -> None:
+    cases = [CASES["entities-group-create"], CASES["entities-empty-name"]]
+
+    def interrupted(planned: Iterable[Case]) -> Iterator[Case]:
+        yield next(iter(planned))
+        raise KeyboardInterrupt
+
+    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, ConformanceSession(wire, EVERYTHING) as session:
+        done, left = run_all_cases(session, cases, shown=interrupted)
+    assert (done.outcome, left.outcome, left.reason) == (CaseOutcome.PASSED, CaseOutcome.SKIPPED, INTERRUPTED)
+    assert session.unrestored == []
+
+
+@pytest.mark.parametrize(
+    ("case", "answer"),
+    [
+        ("entities-empty-name", {"type": "x#invalid_attribute", "title": 5, "args": ["name"]}),
+        ("http-post-to-groups", [{}, {}]),
+        ("entities-registry-attributes", {"self": {}, "epoch": []}),
+    ],
+)
+def test_answers_of_an_odd_shape(case: str, answer: JSON) -> None:
+    """They fail the case and not the run."""
+    first = iter([{"groups": {"gs": {"singular": "g"}}}, {}, {"available": ["entities"]}])
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        body = next(first, answer)
+        return httpx.Response(400 if body is answer and "empty" in case else 200, json=body)
+
+    transport = httpx.MockTransport(handle)
+    with (
+        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
+        ConformanceSession(wire, Options(writes=True)) as session,
+    ):
+        result = session.run(CASES[case])
+    assert (result.outcome, result.level) == (CaseOutcome.FAILED, Level.MUST)
+
+
+def other_error(told: Exchanged) -> None:
+    told.each("type", lambda name: str(name).replace("invalid_attribute", "bad_request"))
+
+
+def test_another_error_is_advice_and_given_once(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The type of an error is only recommended: it counts as SHOULD, in the first case alone, and the rest is tried."""
+    broken = Broken(calm.app, spoil=other_error)
+    monkeypatch.setattr(calm, "app", broken)
+    with (
+        Wire(ROOT, timeout=300, headers={}, transport=calm) as wire,
+        ConformanceSession(wire, Options(writes=True)) as session,
+    ):
+        told = session.run(CASES["entities-label-keys"])
+        again = session.run(CASES["entities-empty-name"])
+    assert (told.outcome, told.level, told.case.level) == (CaseOutcome.FAILED, Level.SHOULD, Level.MUST)
+    assert [item.advice for item in told.mismatches] == ["bad_request for invalid_attribute"]
+    assert again.outcome is CaseOutcome.PASSED
 
 
 @pytest.mark.parametrize("root", ["http://(a+)+$", "http://a.example/[", "http://a b/", "javascript:x", 5, None])

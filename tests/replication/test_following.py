@@ -17,6 +17,7 @@ from signalbook.replication.replicating import Replication
 from signalbook.server import run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
+from signalbook.storage.base import KeyValueStore
 
 from .servers import HTTP, PATIENCE, Server, version, wait_until
 
@@ -67,6 +68,91 @@ def test_a_source_that_is_away_is_waited_for(serve: Serve, tmp_path: Path) -> No
         one.end()
 
 
+def test_a_server_pushes_to_others(serve: Serve, trio: list[Server]) -> None:
+    """Issue 11, 4.6: all to one, a part under another name to another; what goes, goes there; status."""
+    one, two, _ = trio
+    source = serve("--push", one.url, "--push", f"{two.url}#/schemagroups/a=one.a", "--workers", "2")
+    source.patch({"schemagroups": {"a": {"schemas": schemas("s")}, "b": {"schemas": schemas("t")}}})
+    wait_until(lambda: one.content() == source.content())
+    wait_until(lambda: two.status("/schemagroups/one.a/schemas/s") == 200)
+    label = one.send("GET", "/schemagroups/a/schemas/s$details").json()["labels"]["replicatedfrom"]
+    assert (label, two.status("/schemagroups/b")) == (source.url, 404)
+    source.send("DELETE", "/schemagroups/a/schemas/s")
+    source.patch({"schemagroups": {"a": {"schemas": schemas("later")}}})
+    wait_until(lambda: one.content() == source.content())
+    wait_until(lambda: two.status("/schemagroups/one.a/schemas/s") == 404)
+    assert two.status("/schemagroups/one.a/schemas/later") == 200
+
+    def shown() -> Any:
+        return source.send("GET", "/health/ready", headers={"Connection": "close"}).json()["replication"]
+
+    wait_until(
+        lambda: (told := shown())["follows"] and told["targets"].keys() == {one.url, f"{two.url}#/schemagroups/a=one.a"}
+    )
+    wait_until(lambda: shown()["follows"] is False)
+
+
+def test_a_push_goes_on_where_it_was_killed(serve: Serve, trio: list[Server], tmp_path: Path) -> None:
+    """Issue 11, 4.6: what is at the target is not compared again; what happened meanwhile arrives."""
+    target = trio[0]
+    source = serve("--push", target.url)
+    source.patch({"schemagroups": {"g": {"schemas": schemas("s", "t")}}})
+    wait_until(lambda: target.content() == source.content())
+    wait_until(lambda: _pushed(source) >= len(source.send("GET", "/events").json()))
+    source.kill()
+    # Comparing everything would bring it back.
+    target.send("DELETE", "/schemagroups/g/schemas/t")
+    source.start()
+    source.patch({"schemagroups": {"g": {"schemas": schemas("later")}}})
+    wait_until(lambda: target.status("/schemagroups/g/schemas/later") == 200)
+    assert target.status("/schemagroups/g/schemas/t") == 404
+
+
+def _pushed(source: Server) -> int:
+    """The position up to which the only push of a server has come."""
+    with closing(open_store(f"sqlite:///{source.folder}/registry.db")) as store:
+        name = Peer.parse(source.options[1], target=True).name
+        state = KeyValueStore(store).get(f"replications/{name}")
+    return state["position"] or 0 if isinstance(state, dict) else 0
+
+
+def test_a_target_that_is_away_or_made_anew(serve: Serve, tmp_path: Path) -> None:
+    """It is waited for; one in the place of another gets everything."""
+    target = Server(folder=tmp_path)
+    source = serve("--push", target.url)
+    source.patch({"schemagroups": {"g": {"schemas": schemas("s")}}})
+
+    def shown() -> Any:
+        return source.send("GET", "/health/ready").json()["replication"].get("targets", {}).get(target.url, {})
+
+    try:
+        wait_until(lambda: "cannot reach" in shown().get("error", ""))
+        target.start()
+        wait_until(lambda: target.status("/schemagroups/g/schemas/s") == 200)
+        wait_until(lambda: "error" not in shown())
+        target.kill()
+        for file in tmp_path.glob("registry.db*"):
+            file.unlink()
+        target.start()
+        source.patch({"schemagroups": {"h": {}}})
+        wait_until(lambda: target.content() == source.content())
+    finally:
+        target.end()
+
+
+def test_a_push_names_its_registry() -> None:
+    settings = Settings(push=("http://one.example",))
+    with closing(open_store("sqlite://")) as store, pytest.raises(SettingError, match="push needs base_url"):
+        Following(Engine(store, settings=settings), settings)
+
+
+def test_a_push_and_a_pull_have_each_their_state() -> None:
+    url = "http://me:secret@one.example"
+    pushed, pulled = Peer.parse(url, target=True), Peer.parse(url)
+    assert pushed.name != pulled.name
+    assert (str(pushed), str(pulled)) == ("pushing to http://one.example", "following http://one.example")
+
+
 def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pytest.MonkeyPatch) -> None:
     """D-36: what has changed since the look began may not be among what it sees."""
     source = f"{trio[0].url}/compat/schemaregistry/v0.2"
@@ -115,8 +201,9 @@ def test_of_many_sources_those_that_are_followed_are_told() -> None:
     ],
 )
 def test_what_cannot_be_followed(text: str) -> None:
-    with pytest.raises(SettingError, match="follow"):
-        Peer.parse(text)
+    for target, setting in ((False, "follow"), (True, "push")):
+        with pytest.raises(SettingError, match=f"^{setting}: "):
+            Peer.parse(text, target=target)
 
 
 def test_who_an_event_is_from() -> None:
@@ -219,7 +306,9 @@ def test_other_methods(listener: str) -> None:
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST, OPTIONS")
 
 
-@pytest.mark.parametrize("given", [{"follow": ("nowhere",)}, {"copies": "some"}])
+@pytest.mark.parametrize(
+    "given", [{"follow": ("nowhere",)}, {"push": ("nowhere",), "base_url": "http://me"}, {"copies": "some"}]
+)
 def test_settings_that_cannot_work(given: dict[str, Any]) -> None:
     """Told before the server starts."""
     with kept_port() as port, pytest.raises(SettingError, match=next(iter(given))):

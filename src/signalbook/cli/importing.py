@@ -29,6 +29,7 @@ _LENIENT: Final = (
 _SHOWN: Final = 20
 """Up to so many documents have a line each."""
 EVENTS: Final = "builtin:events"
+MODEL: Final = "builtin:model"
 """The definitions of the registry's own change events, which come with the program."""
 _TIMEOUT: Final = 30.0
 _WORDS = (Kind.REGISTRY, Kind.GROUP, Kind.RESOURCE, Kind.VERSION)
@@ -64,12 +65,12 @@ def run(
 ) -> None:
     """Bring registry documents into a registry.
 
-    PATH is a file, a folder, an http(s) URL, - for standard input, or builtin:events, the definitions of the registry's
-    own change events. Of a folder the files named *.xreg.json, *.xreg.yaml and *.cereg are read, wherever they lie in
-    it, or every .json and .yaml file if none is named so. What a document names is created or changed; what it does not
-    name stays as it is. A document is imported whole or not at all, and so is a folder; several one after the other,
-    models first. Where what is there changes, findings are shown: of a schema's new text above all whether its rule of
-    compatibility lets it follow the one it replaces.
+    PATH is a file, a folder, an http(s) URL, - for standard input, builtin:events for the definitions of the registry's
+    own change events, or builtin:model for the default model of this version. Of a folder the files named *.xreg.json,
+    *.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so. What a
+    document names is created or changed; what it does not name stays as it is. A document is imported whole or not at
+    all, and so is a folder; several one after the other, models first. Where what is there changes, findings are
+    shown: of a schema's new text above all whether its rule of compatibility lets it follow the one it replaces.
     """
 
     target = None if to is None else read_xid(to, "--to")
@@ -180,10 +181,15 @@ def _adopted(source: SourceDocument) -> SourceDocument:
 def _builtin(name: str) -> SourceDocument:
     from signalbook.documents import DocumentError, SourceDocument
     from signalbook.events.definitions import change_event_definitions
+    from signalbook.model import builtin
 
-    if name != EVENTS:
-        raise DocumentError(f"{name}: there are no such definitions in the program; there is {EVENTS}")
-    return SourceDocument(name=name, document=change_event_definitions())
+    documents: dict[str, Callable[[], JSONObject]] = {
+        EVENTS: change_event_definitions,
+        MODEL: partial(builtin, "default"),
+    }
+    if name not in documents:
+        raise DocumentError(f"{name}: there is no such document in the program; there are {', '.join(documents)}")
+    return SourceDocument(name=name, document=documents[name]())
 
 
 def _fetch(url: str, lenient: bool) -> SourceDocument:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from signalbook.cli.console import CommandGroup, plain
 from signalbook.cli.files import read_file
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import Finding, JSONObject, dump_json
 
 if TYPE_CHECKING:
     from signalbook.messages import Rejected
@@ -36,7 +36,9 @@ def inputs(
     from signalbook.cli.producing import KnownDefinitions, table
     from signalbook.messages import required_inputs
 
-    definition = KnownDefinitions.read(registry).definition(message)
+    known = KnownDefinitions.read(registry)
+    definition = known.definition(message)
+    _warn(definition.xid, known.contract.incomplete.get(definition.xid, ()))
     params = required_inputs(definition)
     if as_json:
         typer.echo(dump_json({"message": definition.xid, "inputs": params}))
@@ -88,6 +90,7 @@ def build(
     given = dict(_assigned(each) for each in assign or ())
     known = KnownDefinitions.read(registry)
     definition = known.definition(message)
+    _warn(definition.xid, known.contract.incomplete.get(definition.xid, ()))
     target = known.endpoint(endpoint) if endpoint else {"protocol": protocol} if protocol else {}
     settings = AssignedInputs.sort(given, definition, target)
     content = read_file(payload) if payload else data_in(read_file(data), definition) if data else UNSET
@@ -113,8 +116,8 @@ def check(
     """Check whether messages may be sent: each matches a definition, and its payload conforms.
 
     FILE has events as JSON, or messages as message build writes them, one a line or alone; - is standard input. The
-    exit code is 0 if all may be sent, else 1. Definitions that cannot be used, such as those whose basemessage is not
-    there, are named: no message fits them.
+    exit code is 0 if all may be sent, else 1. Definitions that cannot be used, and those whose basemessage is not
+    there, are named on standard error.
     """
     from signalbook.cli.producing import KnownDefinitions, messages_in
     from signalbook.messages import validate_outbound
@@ -127,17 +130,24 @@ def check(
         for place, found in messages_in(name, read_file(name)):
             checked += 1
             refused += [(place, refusal) for refusal in validate_outbound(found, known.contract, target)]
-    unusable = known.contract.broken
     if as_json:
         rows = [{"source": place, **_refusal_json(refusal)} for place, refusal in refused]
-        faults = {xid: [finding.to_json() for finding in findings] for xid, findings in unusable.items()}
-        typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows, "unusable": faults}))
+        doubtful = {**known.contract.broken, **known.contract.incomplete}
+        doubts = {xid: [finding.to_json() for finding in findings] for xid, findings in doubtful.items()}
+        typer.echo(dump_json({"accepted": not refused, "checked": checked, "refused": rows, "definitions": doubts}))
     else:
         _show(checked, refused)
-        for xid, findings in unusable.items():
+        for xid, findings in known.contract.broken.items():
             typer.echo(plain(f"{xid} cannot be used: {'; '.join(map(str, findings))}"), err=True)
+        for xid, findings in known.contract.incomplete.items():
+            _warn(xid, findings)
     if refused:
         raise typer.Exit(1)
+
+
+def _warn(xid: str, findings: Iterable[Finding]) -> None:
+    for each in findings:
+        typer.echo(plain(f"warning: {xid}: {each}"), err=True)
 
 
 def _refusal_json(refusal: Rejected) -> JSONObject:

@@ -322,7 +322,7 @@ def run(
     wanted = options.job()
     reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
     with pipeline.reporting(wanted.output, reporting, say) as committed, _shown_progress() as progress:
-        report = pipeline.run(wanted, progress=progress)
+        report = pipeline.run(wanted, progress=progress, notify=say)
         committed()
     if as_json:
         typer.echo(dump_json(report.to_json()))

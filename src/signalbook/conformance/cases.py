@@ -26,6 +26,9 @@ _STEP_KEYS: Final = frozenset({
     "subject", "args", "wait",
 })  # fmt: skip
 _CASE_KEYS: Final = frozenset({"id", "says", "reqs", "level", "needs", "steps"})
+_ABOUT_VERSIONS: Final = (
+    "versions", "versionid", "setdefaultversionid", "defaultversionid", "defaultversionsticky", "ancestorid",
+)  # fmt: skip
 _ID: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _REQUIREMENT: Final = re.compile(r"R[1-9][0-9]{0,2}|[FGH]-[1-9][0-9]?")
 ANY_ERROR: Final = "any"
@@ -98,6 +101,16 @@ class Case:
     def reads(self) -> bool:
         """Whether it belongs to the tier that never writes."""
         return all(step.reads for step in self.steps)
+
+    @property
+    def may_lock_out(self) -> bool:
+        """Whether it changes capabilities: a server that makes a mistake there may be of no use afterwards."""
+        return "mutable:capabilities" in self.needs
+
+    @property
+    def makes_versions(self) -> bool:
+        """Whether it may give a Resource several Versions, or chooses a default or ancestors."""
+        return any(_is_about_versions(step) for step in self.steps if not step.reads)
 
     @property
     def variables(self) -> frozenset[str]:
@@ -220,6 +233,19 @@ def _needed(steps: Iterable[Step]) -> Iterator[str]:
             yield "api:capabilities"
             if not step.reads and step.method in ("PUT", "PATCH"):
                 yield "mutable:capabilities"
+
+
+def _is_about_versions(step: Step) -> bool:
+    posted = step.method == "POST" and urlsplit(step.target).path.removesuffix("$details") in ("{n}", "{f}")
+    return posted or any(word in step.target or word in _members(step.json) for word in _ABOUT_VERSIONS)
+
+
+def _members(value: JSON) -> Iterator[str]:
+    """Names of members anywhere in ``value``."""
+    if isinstance(value, dict):
+        yield from value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _members(item)
 
 
 def _names(step: Step) -> Iterator[str]:

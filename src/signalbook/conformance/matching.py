@@ -71,11 +71,16 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """One place in a response that is not as expected. ``path`` is a JSON Pointer, or names a part of it."""
+    """One place in a response that is not as expected. ``path`` is a JSON Pointer, or names a part of it.
+
+    ``advice`` names what the specification only recommends, whatever the level of the case; it is one fault wherever
+    it shows. ``""`` is a rule.
+    """
 
     path: str
     expected: str
     actual: str
+    advice: str = ""
 
     def __str__(self) -> str:
         return f"{self.path or '/'}: expected {self.expected}, got {self.actual}"

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
+from signalbook.conformance.borrowing import Cast, borrow
 from signalbook.conformance.cases import Case
 from signalbook.conformance.matching import Variables
 from signalbook.values import JSONObject, parse_json
 
-_SERVERS_OWN: Final = frozenset(
-    {"self", "shortself", "xid", "epoch", "createdat", "modifiedat", "isdefault", "ancestorid"}
-)
-_ROLES: Final = {
-    "dirs": "a Group type",
-    "files": "a Resource type with documents",
-    "notes": "a Resource type without documents",
-}
+_ROLES: Final = frozenset({"dirs", "files", "notes"})
+"""Types that any model may have: of Groups, of Resources with documents, of Resources without."""
+_WANTS: Final = frozenset({"closed", "plain"})
+"""Needs that are met by the choice of types; those of the kit meet them."""
 _STAND_FOR: Final = {
     "dir": "dirs", "g": "dirs", "h": "dirs", "file": "files", "f": "files", "note": "notes", "n": "notes"
 }  # fmt: skip
@@ -34,31 +31,65 @@ def kit_model() -> JSONObject:
     return groups
 
 
+def kit_model_for(capabilities: JSONObject) -> tuple[JSONObject, dict[str, str]]:
+    """The kit's Group types for a server with ``capabilities``, and the types left out, with the reason."""
+    modes = {"manual", *_lower(capabilities.get("versionmodes"))}
+    groups, left_out = {}, {}
+    for plural, group in kit_model().items():
+        kept = {}
+        for name, resource in group.get("resources", {}).items():
+            mode = resource.get("versionmode", "manual")
+            if mode in modes:
+                kept[name] = resource
+            else:
+                left_out[name] = _LISTED["versionmode"][1].format(mode)
+        groups[plural] = {**group, "resources": kept}
+    return groups, left_out
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerProfile:
     """What was found out before the first case: the server's capabilities and full model.
 
-    ``own_model`` tells that the kit's Group types are in the model, ``may_configure`` that model and capabilities may
-    be changed; ``variables`` are those of every case.
+    ``kit`` has the kit's Group types that were added to the model, ``without`` the reason why a type of the kit is not
+    among them, or why there are none at all (``"*"``). ``may_lock_out`` tells that the capabilities may
+    be changed.
     """
 
     capabilities: JSONObject
     model: JSONObject
-    own_model: bool
-    may_configure: bool
-    variables: Variables
+    kit: JSONObject = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)
+    may_lock_out: bool = False
+
+    @property
+    def _available(self) -> JSONObject:
+        value = self.capabilities.get("available")
+        return value if isinstance(value, dict) else {}
 
     def lacks(self, case: Case) -> str:
         """Why ``case`` cannot be run here, ``""`` if it can."""
-        reasons = (*self._missing_roles(case), *(self.lacking(need) for need in sorted(case.needs)))
+        reasons = (*(self.lacking(need) for need in sorted(case.needs)), self._read_only(case), self.cast(case).reason)
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
-    def _missing_roles(self, case: Case) -> Iterator[str]:
-        for name in sorted({_STAND_FOR.get(name, name) for name in case.variables} - self.variables.keys()):
-            if name in _ROLES:
-                yield f"the model has no type that a test may write: {_ROLES[name]} that requires nothing"
-            elif name in kit_names():
-                yield _NO_MODEL
+    def _read_only(self, case: Case) -> str:
+        writes = not case.reads and "entities" in self._available
+        return self.lacking("mutable:entities") if writes else ""
+
+    def cast(self, case: Case) -> Cast:
+        """The types for ``case``: the kit's own if they are there, otherwise types of the server's model."""
+        names = {_STAND_FOR.get(name, name) for name in case.variables}
+        own = names & kit_names()
+        if own and not self.kit:
+            return Cast(reason=self.without.get("*", _NO_KIT))
+        if self.kit:
+            missing = [reason for name, reason in self.without.items() if name in names]
+            return Cast(names=own_names(self.kit), reason="; ".join(dict.fromkeys(missing)))
+        roles = frozenset(names & _ROLES)
+        if not roles:
+            return Cast()
+        wants = (case.needs & _WANTS) | ({"versions"} if case.makes_versions else set())
+        return borrow(self.model, roles, wants=wants)
 
     def lacking(self, need: str) -> str:
         """Why a ``need`` of a case is not met, ``""`` if it is. Raises ``ValueError`` for one that is none."""
@@ -70,14 +101,16 @@ class ServerProfile:
             case "pagination" | "shortself":
                 return "" if self.capabilities.get(kind) is True else _SWITCHED[kind]
             case "api":
-                known = {key.lower() for key in self.capabilities.get("available", {})}
+                known = {key.lower() for key in self._available}
                 return "" if name in known else f"{name} is not available"
-            case "mutable" if not self.may_configure:
-                return f"changes {name} (--allow-model-changes)"
+            case "mutable" if name == "capabilities" and not self.may_lock_out:
+                return "changes capabilities (--allow-lockout)"
             case "mutable":
                 return "" if self.mutable(name) else f"{name} cannot be changed"
+            case _ if need in _WANTS:
+                return ""
             case "test-model":
-                return "" if self.own_model else _NO_MODEL
+                return "" if self.kit else self.without.get("*", _NO_KIT)
             case "type":
                 return self._missing_type(name)
             case "format":
@@ -101,11 +134,11 @@ class ServerProfile:
 
     def mutable(self, name: str) -> bool:
         """Whether a part of the registry can be changed (R116)."""
-        entry = self.capabilities.get("available", {}).get(name, {})
+        entry = self._available.get(name)
         return bool(isinstance(entry, dict) and entry.get("mutable"))
 
 
-_NO_MODEL: Final = "needs a model of the kit's own (--allow-model-changes, and a model that can be changed)"
+_NO_KIT: Final = "needs types of the kit's own (--allow-model-changes)"
 _LISTED: Final = {
     "flag": ("flags", "the flag {} is not offered"),
     "ignore": ("ignores", "ignore={} is not offered"),
@@ -120,46 +153,19 @@ _SWITCHED: Final = {"pagination": "there is no paging", "shortself": "there are 
 def kit_names() -> frozenset[str]:
     """Variables that only the kit's own model gives a value."""
     groups = {plural.removeprefix("kit") for plural in kit_model()}
-    return frozenset(groups | set(kit_model()["kitdirs"]["resources"])) - _ROLES.keys()
+    return frozenset({*groups, *kit_model()["kitdirs"]["resources"]} - _ROLES)
 
 
-def own_names() -> Variables:
-    """The variables for the kit's own model."""
-    types = kit_model()["kitdirs"]["resources"]
-    found: Variables = {plural.removeprefix("kit"): plural for plural in kit_model()}
-    found |= {"dir": "kitdir", "file": "file", "note": "note"} | {plural: plural for plural in types}
-    return found
-
-
-def borrowed_names(model: JSONObject) -> Variables:
-    """The variables for types of the server's own model that a test may write: those that require nothing."""
-    best: Variables = {}
-    for plural, group in model.get("groups", {}).items():
-        if _demands(group.get("attributes", {}), group.get("singular", "")):
-            continue
-        found: Variables = {"dirs": plural, "dir": group.get("singular")}
-        for name, resource in group.get("resources", {}).items():
-            role = "files" if resource.get("hasdocument", True) else "notes"
-            if role not in found and _usable(resource):
-                found |= {role: name, role.removesuffix("s"): resource.get("singular")}
-        # The Group type with most of what cases write to.
-        best = max(best, found, key=len)
-    return best
-
-
-def _usable(resource: JSONObject) -> bool:
-    roomy = resource.get("maxversions", 0) == 0 or resource["maxversions"] > 4
-    manual = resource.get("versionmode", "manual").lower() == "manual" and resource.get("setversionid", True)
-    return bool(roomy and manual and not _demands(resource.get("attributes", {}), resource.get("singular", "")))
-
-
-def _demands(attributes: JSONObject, singular: str) -> bool:
-    """Whether a client has to give some attribute."""
-    given = {f"{singular}id", "versionid", *_SERVERS_OWN}
-    return any(
-        attribute.get("required") and "default" not in attribute and not attribute.get("readonly") and name not in given
-        for name, attribute in attributes.items()
-    )
+def own_names(kit: JSONObject) -> Variables:
+    """The variables for the kit's own types."""
+    types = kit["kitdirs"]["resources"]
+    return {
+        "dir": "kitdir",
+        "file": "file",
+        "note": "note",
+        **{plural.removeprefix("kit"): plural for plural in kit},
+        **{plural: plural for plural in types},
+    }
 
 
 def _lower(values: Any) -> list[str]:

@@ -19,15 +19,18 @@ from signalbook.values import JSONObject, dump_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The results of a run against ``url``. ``known`` has reasons for failures that were expected, by case."""
+    """The results of a run against ``url``. ``known`` has reasons for failures that were expected, by case;
+    ``unrestored`` says what could not be put back.
+    """
 
     url: str
     results: Sequence[CaseResult]
     known: Mapping[str, str] = field(default_factory=dict)
+    unrestored: Sequence[str] = ()
 
     def count(self, outcome: CaseOutcome, level: Level | None = None) -> int:
         """How many cases ended so, of all levels or of one."""
-        return sum(row.outcome is outcome and level in (None, row.case.level) for row in self.results)
+        return sum(row.outcome is outcome and level in (None, row.level) for row in self.results)
 
     def failures(self) -> Iterator[CaseResult]:
         """Cases that failed and were not expected to."""
@@ -40,15 +43,18 @@ class Summary:
     @property
     def conforms(self) -> bool:
         """Whether nothing failed that the specification demands, apart from what is known."""
-        return all(row.case.level is not Level.MUST for row in self.failures())
+        return all(row.level is not Level.MUST for row in self.failures())
 
 
 def read_known(data: bytes, *, name: str) -> dict[str, str]:
-    """Known failures from a file: a map of case ids to reasons. Raises ``DocumentError``."""
+    """Known failures from a file: a map of cases (one id, or several with spaces between) to the reason why.
+
+    Raises ``DocumentError``.
+    """
     document, _ = parse_document(data, name=name)
     if not isinstance(document, dict) or not all(isinstance(reason, str) and reason for reason in document.values()):
         raise DocumentError(f"{name}: needs to map ids of cases to the reasons why they fail")
-    return dict(document)
+    return {case: reason for cases, reason in document.items() for case in cases.split()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +75,11 @@ class Covered:
 
     @property
     def outcome(self) -> str:
-        """``failed`` if one case did, else ``passed`` if one did, else ``skipped`` or ``no case``."""
-        outcomes = {result.outcome for result in self.results}
+        """``failed`` if one case did, else ``passed`` if one did, else ``skipped`` or ``no case``.
+
+        Advice that a server does not take is not held against the requirement.
+        """
+        outcomes = {CaseOutcome.PASSED if row.level is not row.case.level else row.outcome for row in self.results}
         for outcome in (CaseOutcome.FAILED, CaseOutcome.PASSED, CaseOutcome.SKIPPED):
             if outcome in outcomes:
                 return str(outcome)
@@ -144,6 +153,7 @@ def as_json(summary: Summary) -> bytes:
     document: JSONObject = {
         "url": summary.url,
         "conforms": summary.conforms,
+        "unrestored": list(summary.unrestored),
         "totals": {
             level.value: {outcome.value: summary.count(outcome, level) for outcome in CaseOutcome} for level in Level
         },
@@ -178,7 +188,7 @@ def _case(row: CaseResult, known: str | None) -> JSONObject:
         "id": row.case.id,
         "topic": row.case.topic,
         "says": row.case.says,
-        "level": row.case.level.value,
+        "level": row.level.value,
         "requirements": list(row.case.requirements),
         "outcome": row.outcome.value,
         "seconds": round(row.seconds, 6),
@@ -201,7 +211,7 @@ def _junit_case(suite: ElementTree.Element, row: CaseResult) -> None:
     if row.outcome is CaseOutcome.SKIPPED:
         ElementTree.SubElement(element, "skipped", message=row.reason)
     elif row.outcome is CaseOutcome.FAILED:
-        failure = ElementTree.SubElement(element, "failure", message=f"{row.case.level}: {row.case.says}")
+        failure = ElementTree.SubElement(element, "failure", message=f"{row.level}: {row.case.says}")
         failure.text = _printable("\n".join([*map(str, row.mismatches), "", str(row.exchange or "")]))
 
 
@@ -210,26 +220,56 @@ def _printable(text: str) -> str:
     return "".join(char if char in "\n\t" or char >= " " else f"\\x{ord(char):02x}" for char in text)
 
 
-BEGIN = "<!-- scoreboard: written by `signalbook conform --scoreboard` -->"
 END = "<!-- end of the scoreboard -->"
 
 
-def insert(page: str, summary: Summary) -> str:
-    """``page`` with the scoreboard between its two marks renewed; at its end if it has none."""
-    before, mark, rest = page.partition(BEGIN)
+def begin(name: str) -> str:
+    """The mark before the scoreboard ``name`` of a page."""
+    return f"<!-- scoreboard{name and f' of {name}'}: written by `signalbook conform --scoreboard` -->"
+
+
+def insert(page: str, summary: Summary, *, name: str = "") -> str:
+    """``page`` with the scoreboard ``name`` between its two marks renewed; at its end if it has none."""
+    before, mark, rest = page.partition(begin(name))
     after = rest.partition(END)[2] if mark else ""
-    return f"{before}{BEGIN}\n\n{render_scoreboard(summary)}\n{END}{after or chr(10)}"
+    board = render_brief(summary) if name else render_scoreboard(summary)
+    return f"{before}{begin(name)}\n\n{board}\n{END}{after or chr(10)}"
+
+
+def render_brief(summary: Summary) -> str:
+    """The tables for another server: topics, causes of failures, reasons of what is skipped."""
+    return "\n".join(
+        [
+            *_topics(summary),
+            _markdown_table("| what fails, and the sentence it breaks | cases |", _causes(summary, CaseOutcome.FAILED)),
+            _markdown_table("| why not run | cases |", _causes(summary, CaseOutcome.SKIPPED)),
+        ]
+    )
+
+
+def _causes(summary: Summary, outcome: CaseOutcome) -> Iterator[str]:
+    cases: dict[str, list[str]] = {}
+    for row in summary.results:
+        if row.outcome is outcome:
+            level = "" if row.level is Level.MUST or row.reason else f" ({row.level})"
+            reason = row.reason or summary.known.get(row.case.id, "not explained")
+            cases.setdefault(reason, []).append(f"`{row.case.id}`{level}")
+    return (f"| {reason} | {', '.join(ids)} |" for reason, ids in cases.items())
+
+
+def _topics(summary: Summary) -> Iterator[str]:
+    results = {row.case.id: row for row in summary.results}
+    yield _markdown_table(
+        "| topic | cases | passed | failed | skipped |", (_topic(topic, results) for topic in topics())
+    )
+    yield f"{_total(summary)}\n"
 
 
 def render_scoreboard(summary: Summary) -> str:
     """The tables: topics, sections of the specification, requirements, gaps. Nothing in it depends on time."""
-    results = {row.case.id: row for row in summary.results}
     covered = requirement_coverage(summary.results)
     blocks = [
-        _markdown_table(
-            "| topic | cases | passed | failed | skipped |", (_topic(topic, results) for topic in topics())
-        ),
-        f"{_total(summary)}\n",
+        *_topics(summary),
         "### Requirements\n",
         _markdown_table("| section | requirements | shown by a case | passed |", (_section(*row) for row in covered)),
         "### Gaps\n",
@@ -277,7 +317,7 @@ def _gaps(summary: Summary, covered: list[tuple[SpecSection, list[Covered]]]) ->
     skipped = [row for row in summary.results if row.outcome is CaseOutcome.SKIPPED]
     yield "Cases that fail:\n" if failed else "No case fails.\n"
     yield "\n".join(
-        f"- `{row.case.id}` ({row.case.level}): {summary.known.get(row.case.id, 'not explained')}" for row in failed
+        f"- `{row.case.id}` ({row.level}): {summary.known.get(row.case.id, 'not explained')}" for row in failed
     ) + "\n" * bool(failed)
     if skipped:
         yield "Cases that are skipped:\n"

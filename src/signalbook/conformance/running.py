@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import count
+from pathlib import Path
 from typing import Final, Self
 
-from signalbook.conformance.cases import Case, Step
+from signalbook.conformance.borrowing import Cast, complete, required_headers, with_details
+from signalbook.conformance.cases import Case, Level, Step
 from signalbook.conformance.judging import judge
 from signalbook.conformance.matching import ABSENT, Mismatch, Variables, fill
-from signalbook.conformance.profile import ServerProfile, borrowed_names, kit_model, own_names
+from signalbook.conformance.profile import ServerProfile, kit_model, kit_model_for
 from signalbook.conformance.wire import Wire, WireError, WireRequest, WireResponse
 from signalbook.values import JSON, JSONObject, dump_json
 
@@ -24,6 +26,8 @@ _ROOT: Final = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
 """What a server may call its root; cases have it in patterns, so nothing in it may mean more than itself."""
 _SCRATCH: Final = "kitmodels"
 """The Group type with which cases about the model do as they like."""
+_UNFORESEEN: Final = (TypeError, AttributeError, ValueError, LookupError, RecursionError)
+INTERRUPTED: Final = "the run was interrupted"
 
 
 class CaseOutcome(StrEnum):
@@ -56,45 +60,72 @@ class CaseResult:
     exchange: Exchange | None = None
     seconds: float = 0.0
 
+    @property
+    def level(self) -> Level:
+        """The level it counts for: that of the case, unless all that failed is only recommended."""
+        advice = bool(self.mismatches) and all(item.advice for item in self.mismatches)
+        return Level.SHOULD if advice and self.case.level is Level.MUST else self.case.level
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """``writes`` allows cases that write, ``configures`` those that change model and capabilities meanwhile."""
+    """``writes`` allows cases that write, ``configures`` those that change the model meanwhile, ``locks_out`` those
+    that change capabilities. ``before`` is a file for what model and capabilities were, while they are changed.
+    """
 
     writes: bool = False
     configures: bool = False
+    locks_out: bool = False
     exact_titles: bool = False
+    before: Path | None = None
 
 
 class ConformanceSession:
     """A run against one server; a context manager that leaves the server as it was.
 
-    Raises ``WireError`` on entering if what is there is no registry, and if model or capabilities cannot be put back.
+    Raises ``WireError`` on entering if what is there is no registry. What could not be put back at the end is in
+    ``unrestored``, in words; nothing else is ever raised on leaving.
     """
 
     def __init__(self, wire: Wire, options: Options) -> None:
+        self.unrestored: list[str] = []
         self._wire = wire
         self._options = options
         self._token = secrets.token_hex(4)
         self._numbers = count(1)
         self._modelsource: JSONObject | None = None
+        self._kit: JSONObject = {}
+        self._given_up = ""
+        self._left: dict[str, str] = {}
+        self._advised: dict[str, str] = {}
 
     def __enter__(self) -> Self:
-        capabilities, model = self._get("/capabilities") or {}, self._get("/model")
+        model = self._get("/model")
         if model is None:
             raise WireError(f"{self._wire.url}: this is no registry: GET /model brings no JSON object")
-        root = (self._get("/") or {}).get("self")
+        registry = self._get("/") or {}
+        root = registry.get("self")
         if isinstance(root, str) and _ROOT.fullmatch(root):
             self._wire.root = root.rstrip("/")
-        self._profile = self._prepare(capabilities, model)
+        capabilities = self._get("/capabilities") or (self._get("/?inline=capabilities") or {}).get("capabilities", {})
+        options = self._options
+        self._profile = ServerProfile(
+            capabilities=capabilities,
+            model=model,
+            may_lock_out=options.locks_out,
+        )
+        self._save(capabilities)
+        if options.configures:
+            self._profile = self._with_kit(self._profile)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._modelsource is not None:
-            # Entities first: their types could not be taken out of the model.
-            for plural in (*kit_model(), _SCRATCH):
-                self._send(Step(method="DELETE", target=f"/{plural}"), {})
-            self._put_back("/modelsource", self._modelsource)
+        try:
+            self._restore()
+        except KeyboardInterrupt:
+            self.unrestored.append(f"{INTERRUPTED} while everything was put back")
+        if self._options.before and not self.unrestored:
+            self._options.before.unlink(missing_ok=True)
 
     @property
     def profile(self) -> ServerProfile:
@@ -104,42 +135,68 @@ class ConformanceSession:
     def run(self, case: Case) -> CaseResult:
         """Run one case. Nothing it does to the server stays."""
         began = time.perf_counter()
-        reason = "" if case.reads or self._options.writes else "writes (--tier write)"
+        reason = self._given_up or ("" if case.reads or self._options.writes else "writes (--tier write)")
         reason = reason or self._profile.lacks(case)
         if reason:
             return CaseResult(case=case, outcome=CaseOutcome.SKIPPED, reason=reason)
-        with self._place(case) as variables:
-            result = self._steps(case, variables)
+        cast = self._profile.cast(case)
+        with self._place(case, cast) as variables:
+            result = self._steps(case, variables, cast)
         return replace(result, seconds=time.perf_counter() - began)
 
-    def _prepare(self, capabilities: JSONObject, model: JSONObject) -> ServerProfile:
-        profile = ServerProfile(
-            capabilities=capabilities,
-            model=model,
-            own_model=False,
-            may_configure=self._options.configures,
-            variables={"root": self._wire.root, **borrowed_names(model)},
-        )
-        if not self._options.configures or not profile.mutable("modelsource"):
-            return profile
-        # With types of its own the kit has something to write to, whatever the server's model demands.
-        self._modelsource = self._get("/modelsource") or {}
-        response = self._send(Step(method="PUT", target="/modelsource", model={}), {}).response
-        if response.status != 200:
-            raise WireError(f"the server refuses the kit's model: {response}")
-        return replace(
-            profile,
-            own_model=True,
-            model=self._get("/model") or model,
-            variables={"root": self._wire.root, **own_names()},
-        )
+    def _save(self, capabilities: JSONObject) -> None:
+        if self._options.before and (self._options.configures or self._options.locks_out):
+            was = {"url": self._wire.url, "capabilities": capabilities, "modelsource": self._get("/modelsource")}
+            self._options.before.write_bytes(dump_json(was, indent=2))
+
+    def _with_kit(self, profile: ServerProfile) -> ServerProfile:
+        """``profile`` with the kit's types in the model: something to write to, whatever the server's model demands."""
+        if not profile.mutable("modelsource"):
+            return replace(profile, without={"*": "needs types of the kit's own, and the model cannot be changed"})
+        source = self._get("/modelsource")
+        if source is None:
+            return replace(profile, without={"*": "needs types of the kit's own, and the modelsource cannot be read"})
+        self._modelsource = source
+        self._kit, without = kit_model_for(profile.capabilities)
+        try:
+            refused = self._refused(self._merged({}))
+            if refused:
+                without |= self._without_refused_types(refused)
+            model = self._get("/model") or profile.model
+        except WireError as error:
+            self._kit, without = {}, {"*": f"the kit's types could not be added to the model: {error}"}
+            model = profile.model
+        return replace(profile, kit=self._kit, without=without, model=model)
+
+    def _without_refused_types(self, refusal: str) -> dict[str, str]:
+        """Add the kit's types one by one; those that the server refuses, with its words."""
+        wanted, self._kit = self._kit, {}
+        without: dict[str, str] = {}
+        for plural, group in wanted.items():
+            for name in ("", *group["resources"]):
+                before = self._kit
+                kept = before.get(plural, {**group, "resources": {}})
+                added = {**kept["resources"], name: group["resources"][name]} if name else {}
+                self._kit = {**before, plural: {**kept, "resources": added}}
+                refused = self._refused(self._merged({}))
+                if refused:
+                    self._kit = before
+                    told = f"the server refuses the type {plural}/{name}: {refused}"
+                    without[name or plural.removeprefix("kit")] = told
+        if not self._kit.get("kitdirs", {}).get("resources"):
+            self._kit, without = {}, {"*": f"the server refuses the kit's types: {refusal}"}
+        return without
+
+    def _refused(self, modelsource: JSONObject) -> str:
+        response = self._send(Step(method="PUT", target="/modelsource", json=modelsource), {}).response
+        return "" if response.status == 200 else _told(response)
 
     @contextmanager
-    def _place(self, case: Case) -> Iterator[Variables]:
+    def _place(self, case: Case, cast: Cast) -> Iterator[Variables]:
         """The variables of one case, with ids nobody else uses; cleans up what was made with them."""
         # Other runs at the same time, and what broken ones left behind, do not get in the way.
         gid = f"kit-{self._token}-{next(self._numbers)}"
-        variables = {**self._profile.variables, "gid": gid, "gid2": f"{gid}-b"}
+        variables: Variables = {"root": self._wire.root, **cast.names, "gid": gid, "gid2": f"{gid}-b"}
         if "dirs" in variables:
             variables |= {"g": f"/{variables['dirs']}/{gid}", "h": f"/{variables['dirs']}/{gid}-b"}
         variables |= {
@@ -151,22 +208,69 @@ class ConformanceSession:
             yield variables
         finally:
             if not case.reads:
-                self._clean(case, variables)
+                try:
+                    self._clean(case, variables)
+                except WireError as error:
+                    self._given_up = f"the server did not answer after {case.id}: {error}"
 
     def _clean(self, case: Case, variables: Variables) -> None:
-        if "mutable:capabilities" in case.needs:
-            self._put_back("/capabilities", self._profile.capabilities)
+        if case.may_lock_out and (lost := self._capabilities_lost()):
+            self._given_up = f"after {case.id} the capabilities could not be put back: {lost}"
         for plural in self._groups_of(case, variables):
             for gid in (variables["gid2"], variables["gid"]):
-                self._send(Step(method="DELETE", target=f"/{plural}/{gid}"), {})
+                self._delete(f"/{plural}/{gid}")
         if any(step.model is not None for step in case.steps):
-            self._send(Step(method="DELETE", target=f"/{_SCRATCH}"), {})
-            self._put_back("/modelsource", self._merged({}))
+            self._delete(f"/{_SCRATCH}")
+            refused = self._refused(self._merged({}))
+            # A type too many does no harm until the end.
+            if refused and not self._kit.keys() <= (self._get("/model") or {}).get("groups", {}).keys():
+                self._given_up = f"after {case.id} the model could not be put back: {refused}"
 
-    def _put_back(self, target: str, value: JSONObject) -> None:
-        response = self._send(Step(method="PUT", target=target, json=value), {}).response
-        if response.status != 200:
-            raise WireError(f"{self._wire.url}{target} could not be put back: {response}")
+    def _delete(self, target: str) -> None:
+        response = self._send(Step(method="DELETE", target=target), {}).response
+        self._left.pop(target, None)
+        if response.status != 404 and not 200 <= response.status < 300:
+            self._left[target] = _told(response)
+
+    def _capabilities_lost(self) -> str:
+        """Put the capabilities back; what went wrong if they are not what they were."""
+        before = self._profile.capabilities
+        if self._get("/capabilities") == before:
+            return ""
+        response = self._send(Step(method="PUT", target="/capabilities", json=before), {}).response
+        if response.status == 200 and self._get("/capabilities") == before:
+            return ""
+        return _told(response) if response.status != 200 else "the server says it did, and shows others"
+
+    def _restore(self) -> None:
+        """Everything as it was; each part on its own, so that one that fails does not keep back another."""
+        if self._options.locks_out:
+            self._put_back("capabilities", self._capabilities_lost)
+        if self._modelsource is not None:
+            # Entities first: their types could not be taken out of the model.
+            for plural in (*kit_model(), _SCRATCH):
+                with suppress(WireError):
+                    self._delete(f"/{plural}")
+            self._put_back("modelsource", self._model_lost)
+        for target in tuple(self._left):
+            with suppress(WireError):
+                self._delete(target)
+        self.unrestored += [f"{target} is still there: {why}" for target, why in self._left.items()]
+
+    def _put_back(self, name: str, attempt: Callable[[], str]) -> None:
+        try:
+            lost = attempt()
+        except WireError as error:
+            lost = str(error)
+        if lost:
+            self.unrestored.append(f"{name} could not be put back: {lost}")
+
+    def _model_lost(self) -> str:
+        source = self._modelsource or {}
+        refused = self._refused(source)
+        if refused or self._get("/modelsource") == source:
+            return refused
+        return "the server says it did, and shows another"
 
     def _groups_of(self, case: Case, variables: Variables) -> Iterable[str]:
         """Group types it may have written to; Groups that borrow from others first."""
@@ -175,28 +279,50 @@ class ConformanceSession:
         everywhere = "" in named
         return [p for p in reversed(self._profile.model.get("groups", {})) if everywhere or p in named]
 
-    def _steps(self, case: Case, variables: Variables) -> CaseResult:
+    def _steps(self, case: Case, variables: Variables, cast: Cast) -> CaseResult:
+        advice: CaseResult | None = None
         for step in case.steps:
             try:
-                mismatches, exchange = self._step(step, variables)
+                found, exchange = self._step(step, variables, cast)
             except WireError as error:
+                self._probe(case)
                 lost = Mismatch(path="", expected="an answer", actual=str(error))
                 return CaseResult(case=case, outcome=CaseOutcome.FAILED, mismatches=(lost,))
+            except _UNFORESEEN as error:
+                # A map where there should be a text, say: whatever a server sends, the other cases have their results.
+                odd = Mismatch(path="", expected="an answer of the right shape", actual=repr(error))
+                return CaseResult(case=case, outcome=CaseOutcome.FAILED, mismatches=(odd,))
+            # Advice is given in the first case that it is true of, and not again in each that follows.
+            mismatches = [
+                item for item in found if not item.advice or self._advised.setdefault(item.advice, case.id) == case.id
+            ]
             if mismatches:
-                return CaseResult(
+                failed = CaseResult(
                     case=case, outcome=CaseOutcome.FAILED, mismatches=tuple(mismatches), exchange=exchange
                 )
-        return CaseResult(case=case, outcome=CaseOutcome.PASSED)
+                if failed.level is case.level:
+                    return failed
+                # What is only recommended does not keep the rest of the case from being tried.
+                advice = advice or failed
+        return advice or CaseResult(case=case, outcome=CaseOutcome.PASSED)
 
-    def _step(self, step: Step, variables: Variables) -> tuple[list[Mismatch], Exchange]:
+    def _probe(self, case: Case) -> None:
+        """Whether the server still answers: otherwise each case left would wait for it in vain."""
+        try:
+            self._get("/")
+        except WireError as error:
+            self._given_up = f"the server does not answer since {case.id}: {error}"
+
+    def _step(self, step: Step, variables: Variables, cast: Cast) -> tuple[list[Mismatch], Exchange]:
         if step.wait:
             time.sleep(_PAUSE)
         # A refused write must not have changed anything (R22), whatever the response says.
         guarded = step.error is not None and not step.reads
         before = self._state(variables) if guarded else b""
-        exchange = self._send(step, variables)
-        mismatches = judge(step, exchange.response, variables, exact_titles=self._options.exact_titles)
-        if guarded and not mismatches and self._state(variables) != before:
+        exchange = self._send(step, variables, cast)
+        response = exchange.response.without("$details") if cast.details else exchange.response
+        mismatches = judge(step, response, variables, exact_titles=self._options.exact_titles)
+        if guarded and all(item.advice for item in mismatches) and self._state(variables) != before:
             mismatches = [Mismatch(path="state", expected="nothing changed by a refused request", actual="a change")]
         return mismatches, exchange
 
@@ -207,21 +333,24 @@ class ConformanceSession:
         flags = "" if self._profile.lacking("flag:inline") else "?inline=*"
         return self._send(Step(method="GET", target=variables["g"] + flags), {}).response.content
 
-    def _send(self, step: Step, variables: Variables) -> Exchange:
+    def _send(self, step: Step, variables: Variables, cast: Cast | None = None) -> Exchange:
+        cast = cast or Cast()
+        target = with_details(cast, step.method, str(fill(step.target, variables)).removeprefix(self._wire.root))
         headers = {name: str(value) for name, value in fill(dict(step.headers), variables).items()}
-        content = self._content(step, variables)
+        given = {name.lower() for name in headers}
+        required = required_headers(cast, step.method, target)
+        headers |= {name: value for name, value in required if name.lower() not in given}
+        content = self._content(step, variables, cast, target)
         if (step.json is not ABSENT or step.model is not None) and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
-        request = WireRequest(
-            method=step.method, target=str(fill(step.target, variables)), headers=headers, content=content
-        )
+        request = WireRequest(method=step.method, target=target, headers=headers, content=content)
         return Exchange(request=request, response=self._wire.send(request))
 
-    def _content(self, step: Step, variables: Variables) -> bytes | None:
+    def _content(self, step: Step, variables: Variables, cast: Cast, target: str) -> bytes | None:
         if step.model is not None:
             return dump_json(self._merged(fill(step.model, variables)))
         if step.json is not ABSENT:
-            return dump_json(fill(step.json, variables))
+            return dump_json(complete(cast, step.method, target, fill(step.json, variables)))
         if isinstance(step.content, str):
             return str(fill(step.content, variables)).encode()
         return step.content
@@ -229,10 +358,38 @@ class ConformanceSession:
     def _merged(self, fragment: JSONObject) -> JSONObject:
         """The server's own modelsource with the kit's Group types and ``fragment`` on top."""
         source = self._modelsource or {}
-        groups = {**source.get("groups", {}), **kit_model(), **fragment.get("groups", {})}
+        groups = {**source.get("groups", {}), **self._kit, **fragment.get("groups", {})}
         return {**source, **fragment, "groups": groups}
 
     def _get(self, target: str) -> JSONObject | None:
         response = self._send(Step(method="GET", target=target), {}).response
         body: JSON = response.json()
         return body if response.status == 200 and isinstance(body, dict) else None
+
+
+def run_all(
+    session: ConformanceSession, cases: Sequence[Case], *, shown: Callable[[Sequence[Case]], Iterable[Case]]
+) -> list[CaseResult]:
+    """The results of ``cases``, in their order. ``shown`` passes them on and shows the progress.
+
+    Those that may lock the server out are run last. After Ctrl-C the rest counts as skipped.
+    """
+    results: dict[str, CaseResult] = {}
+    with suppress(KeyboardInterrupt):
+        for case in shown(sorted(cases, key=_risk)):
+            results[case.id] = session.run(case)
+    rest = (CaseResult(case=case, outcome=CaseOutcome.SKIPPED, reason=INTERRUPTED) for case in cases)
+    return [results.get(row.case.id, row) for row in rest]
+
+
+def _risk(case: Case) -> int:
+    """Cases that change what is available at all come after those that change other capabilities."""
+    if not case.may_lock_out:
+        return 0
+    return 2 if any("available" in repr(step.json) for step in case.steps) else 1
+
+
+def _told(response: WireResponse) -> str:
+    """What a server says of a request it refused."""
+    body = response.json()
+    return f"{response.status} {body.get('title', '')}".strip() if isinstance(body, dict) else str(response.status)

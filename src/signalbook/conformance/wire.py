@@ -59,6 +59,11 @@ class WireResponse:
         found = _LINK.findall(text) if isinstance(text, str) else []
         return {rel[1]: url for url, parameters in found if (rel := _REL.search(parameters))}
 
+    def without(self, text: str) -> WireResponse:
+        """The same with ``text`` nowhere in it."""
+        headers = [(name, value.replace(text, "")) for name, value in self.headers]
+        return WireResponse(status=self.status, headers=headers, content=self.content.replace(text.encode(), b""))
+
     def json(self) -> JSON:
         """The body as JSON; ``ABSENT`` if it is none."""
         try:

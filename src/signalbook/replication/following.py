@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, Self, TypeVar
 
 from signalbook.client.registry import NoHistory
@@ -16,6 +17,7 @@ from signalbook.client.remote import RemoteRegistry
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
+from signalbook.replication.cncf.registry import CncfApi
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
 from signalbook.replication.opening import copying, link, open_source, open_target
@@ -213,15 +215,9 @@ class PeerLink:
         source, timeout = LocalRegistry(self._engine, self._settings.base_url), 2 * self._settings.request_timeout
         with open_target(self.peer.url, timeout=timeout, source=self._settings.base_url) as target:
             between = link(source, target, self.peer.scope)
-            made = str(target.get(ROOT).get("createdat", "")) if isinstance(target, RemoteRegistry) else ""
-            work = Replication(source, copying(source, target, between, self._report), between, self._state, made=made)
-            keep_up(work, self.stop, self._pushed)
-
-    def _pushed(self, error: SignalbookError | None) -> None:
-        # After an error it is begun anew: what answers next may be another registry, set up in the place of this one.
-        if error is not None:
-            raise error
-        self._failed(None)
+            copy = copying(source, target, between, self._report)
+            work = Replication(source, copy, between, self._state, made=partial(_made, target))
+            keep_up(work, self.stop, self._failed)
 
     def _pause(self) -> None:
         """Until it is time to compare everything again, or a notice comes."""
@@ -256,6 +252,11 @@ class PeerLink:
                 self._logged.add(one)
                 _LOG.warning("%s: %s is refused: %s", self.peer, one.xid, one.reason)
         self._report.refused.clear()
+
+
+def _made(target: RemoteRegistry | CncfApi) -> str:
+    """When a registry was made, ``""`` if it does not say so. Raises ``ClientError``."""
+    return str(target.get(ROOT).get("createdat", "")) if isinstance(target, RemoteRegistry) else ""
 
 
 def _notified_key(source: Peer) -> str:

@@ -122,8 +122,8 @@ class Replication:
     """One link at work; ``state`` keeps the position up to which all changes of the source are at the target.
 
     ``copying`` begins a round from the source to wherever the link leads. A change counts as done only when it is
-    there. Whatever happens in between is done again, which changes nothing. ``made`` as in ``name_of``, for a state
-    that does not lie beside the target.
+    there. Whatever happens in between is done again, which changes nothing. ``made`` asks when the target was, for a
+    state that does not lie beside it.
     """
 
     def __init__(
@@ -133,13 +133,14 @@ class Replication:
         link: Link,
         state: StateStore,
         *,
-        made: str = "",
+        made: Callable[[], str] = str,
     ) -> None:
         self._source = source
         self._copying = copying
         self._link = link
         self._state = state
-        self._name = name_of(link, made)
+        self._made = made
+        self._name = name_of(link, made())
 
     def everything(self) -> None:
         """Compare all, and copy what is different. Raises what registries raise."""
@@ -162,6 +163,11 @@ class Replication:
             self._reached(None)
             return True
         if hints := of_events(changes.events):
+            name = name_of(self._link, self._made())
+            if name != self._name:
+                _LOG.warning("%s: it was made anew: copying everything", self._link.target)
+                self._name = name
+                return True
             self._copying().changed(hints)
         if changes.position != position:
             self._reached(changes.position, mark_of(changes.events, changes.position))

@@ -64,6 +64,19 @@ def test_identity_is_not_inherited() -> None:
     assert found.definition == {"basemessageuri": "b", "name": "n", "documentation": "http://d"}
 
 
+def test_what_a_model_fills_in_is_doubted() -> None:
+    """F-18, F-43: a registry adds ``required`` and ``type``, and so takes back what is inherited."""
+    inherited = {"a": {"type": "integer", "required": True}, "b": {"type": "uri"}, "c": {"required": True}}
+    own = {"a": {"type": "string", "required": False, "value": "5"}, "b": {"type": "uri"}, "c": {"value": "x"}}
+    base = {"envelopemetadata": inherited, "protocol": "AMQP/1.0", "protocoloptions": {"properties": inherited}}
+    found = chain(m={"basemessage": "b", "envelopemetadata": own, "protocoloptions": {"properties": own}}, b=base)
+    assert [(each.path, each.rule, each.severity) for each in found.findings] == [
+        (f"{section}.a.{member}", "basemessage_override", "warning")
+        for section in ("envelopemetadata", "protocoloptions.properties")
+        for member in ("required", "type")
+    ]
+
+
 @pytest.mark.parametrize("name", ["dataschema", "dataschemauri", "dataschemaxid"])
 def test_an_own_schema_replaces_an_inherited_one_of_another_kind(name: str) -> None:
     """F-20"""

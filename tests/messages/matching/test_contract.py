@@ -438,6 +438,17 @@ def test_compact_and_spread_form_mean_the_same(contract_of: ContractOf, line: Li
         assert rules(one(contract, line(data={"n": "x"}))) == {("/n", "type")}
 
 
+def test_a_base_that_is_not_there_is_named(contract_of: ContractOf, line: Line) -> None:
+    """F-17: no error; what was found counts, and each message of it says what is missing."""
+    contract = contract_of({"m": {"basemessage": G + "gone", **typed("t")}})
+    assert {xid: [found.rule for found in doubts] for xid, doubts in contract.incomplete.items()} == {
+        G + "m": ["basemessage_unresolved"]
+    }
+    outcome = one(contract, line())
+    assert isinstance(outcome, Accepted)
+    assert G + "gone" in outcome.warnings[0].message
+
+
 def test_checks_are_made_on_the_materialised_definition(contract_of: ContractOf) -> None:
     """F-21, F-9, F-11: partial definitions are complete once their bases are laid under them."""
     base = {"envelopemetadata": {"type": {"value": "b"}}, "dataschemaformat": "JsonSchema/draft-07"}

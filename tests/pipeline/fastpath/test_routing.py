@@ -40,6 +40,15 @@ from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 from signalbook.values import now
 
 GROUP = "/messagegroups/parcels"
+FLAGS = {
+    "envelope": "CloudEvents/1.0",
+    "envelopemetadata": {
+        "type": {"value": "parcel.flagged"},
+        "partition": {"type": "any", "value": 1},
+        "flag": {"type": "boolean", "value": True},
+        "subject": {"type": "urireference"},
+    },
+}
 POLICIES = (
     (),
     (f"{GROUP}/messages/parcel.accepted:on_schema_violation=tag", f"{GROUP}:required_schema=true"),
@@ -65,6 +74,9 @@ def contracts(parcels: Any) -> list[Contract]:
         "sorted": parcels.message("parcel.sorted", protocol="KAFKA", protocoloptions={"topic": "orders"}, **typed),
         "routed": parcels.message("parcel.routed", protocol="KAFKA", protocoloptions={"topic": "{depot}"}, **typed),
         "pushed": parcels.message("parcel.pushed", envelopeoptions={"mode": "binary"}, **typed),
+        # Native values, and all of it from a Version that is not the default one.
+        "flagged": {"basemessage": f"{GROUP}/messages/flags/versions/1", **typed},
+        "flags": {"versions": {"1": FLAGS, "2": parcels.message("parcel.flags")}},
     }
     document["schemagroups"]["parcels"]["schemas"] |= {
         "measure": {
@@ -161,7 +173,16 @@ ATTRIBUTES = st.fixed_dictionaries(
         "id": st.sampled_from(["é", "", "a\u0001", 1, None]),
         "source": st.sampled_from(["/depots/9", "/depots/a b", "/depots/", "/elsewhere", "", "/depots/%41", None]),
         "type": st.sampled_from(
-            ["parcel.delivered", "parcel.noted", "parcel.lost", "parcel.sent", "parcel.gone", "", None]
+            [
+                "parcel.delivered",
+                "parcel.noted",
+                "parcel.lost",
+                "parcel.sent",
+                "parcel.flagged",
+                "parcel.gone",
+                "",
+                None,
+            ]
         ),
         "time": st.sampled_from(TIMES),
         "subject": st.sampled_from(["s", "", "ü", "\u0000", None]),
@@ -203,6 +224,20 @@ def test_both_paths_come_to_the_same(contracts: list[Contract], parcels: Any, po
     """K-46: under every policy."""
     built = [more if isinstance(more, str) else parcels.event(number, **more) for number, more in enumerate(events)]
     check(contracts[policy], parcels.lines(*built))
+
+
+def test_what_is_inherited_from_a_version_counts_on_both_paths(contract: Contract, parcels: Any) -> None:
+    """F-15, F-41: native and textual values of a definition that states nothing itself."""
+    flagged: list[dict[str, Any]] = [
+        {"partition": 1, "flag": True},
+        {"partition": "1", "flag": "true"},
+        {"partition": 2},
+        {"flag": False},
+        {},
+    ]
+    events = [parcels.event(number, type="parcel.flagged", **more) for number, more in enumerate(flagged)]
+    tally = check(contract, parcels.lines(*events))
+    assert (tally.landed[f"{GROUP}/messages/flagged"], tally.dead_lettered) == (3, 2)
 
 
 def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: pytest.MonkeyPatch) -> None:

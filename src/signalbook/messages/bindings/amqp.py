@@ -16,10 +16,10 @@ from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
 from signalbook.messages.bindings.options import invalid_binary
 from signalbook.messages.cloudevents import REQUIRED, Attribute, CloudEvent
-from signalbook.messages.definitions.properties import Property, PropertyError
+from signalbook.messages.definitions.properties import Property, PropertyError, normal_property
 from signalbook.messages.message import Message
 from signalbook.messages.uritemplates import is_template
-from signalbook.values import JSONObject, format_timestamp
+from signalbook.values import Finding, JSONObject, format_timestamp
 
 _SECTIONS: Final = (
     "properties", "application-properties", "message-annotations", "delivery-annotations", "footer",
@@ -56,6 +56,14 @@ class AmqpBinding(Binding):
 
     protocol: Final = "AMQP/1.0"
     mandatory = tuple(tuple(prefix + name for name in REQUIRED) for prefix in _PREFIXES)
+
+    def normalise(self, options: JSONObject) -> tuple[JSONObject, list[Finding]]:
+        """Values of properties as text (F-41)."""
+        sections = {name: options[name] for name in _SECTIONS if isinstance(options.get(name), dict)}
+        normal = {
+            name: {key: normal_property(entry) for key, entry in section.items()} for name, section in sections.items()
+        }
+        return {**options, **normal}, []
 
     def properties(self, options: JSONObject) -> list[Property]:
         """The property definitions of all sections; fields of the header are about delivery (K-27)."""

@@ -215,9 +215,9 @@ class CompiledDefinition:
 
 
 def compile_definition(
-    xid: str, definition: JSONObject, schemas: ContractSchemas, policy: Policy
+    xid: str, definition: JSONObject, schemas: ContractSchemas, policy: Policy, doubts: tuple[Finding, ...] = ()
 ) -> CompiledDefinition:
-    """Compile a materialised definition. Raises ``DefinitionError``."""
+    """Compile a materialised definition, with ``doubts`` among its warnings. Raises ``DefinitionError``."""
     compiler = _Compiler(definition, policy.strict_delivery)
     if compiler.findings:
         raise DefinitionError(xid, compiler.findings)
@@ -237,7 +237,7 @@ def compile_definition(
         discriminators=frozenset(option.name for option in options if option.role == "discriminator"),
         payload_type=compiler.payload_type,
         score=_score((*compiler.attributes, *compiler.options)),
-        warnings=_deprecation(definition),
+        warnings=doubts + _deprecation(definition),
         removal=_removal(definition),
         schemas=schemas,
         policy=policy,

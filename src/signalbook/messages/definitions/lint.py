@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any, Final
 
 from signalbook.formats.base import media_type
@@ -18,6 +19,7 @@ from signalbook.messages.bindings.options import named_items
 from signalbook.messages.bindings.outgoing import TOKEN
 from signalbook.messages.cloudevents import MEDIA_TYPE, REQUIRED
 from signalbook.messages.definitions.normalise import (
+    ALIASES,
     CLOUDEVENTS,
     UNRESOLVED,
     Bases,
@@ -43,6 +45,7 @@ from signalbook.values import JSON, Finding, JSONObject, Severity
 
 _ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 _FORMAT: Final = re.compile(r"[^/\s]+/\S+")
+_ALIKE: Final = 0.85
 _PROTOCOL: Final = re.compile(r"[^/\s]+(/\S+)?")
 
 
@@ -71,6 +74,24 @@ def lint_selectors(stated: Mapping[str, JSON]) -> list[Finding]:
         text = "MQTT/3.1.1 and MQTT/5.0 have other options: name the version too"
         findings.append(finding("protocol", "version", text))
     return findings
+
+
+# What a registry, rc4's text and model, and the drafts give messages; other attributes are extensions.
+_NAMES: Final = (
+    "messageid", "versionid", "name", "description", "documentation", "labels", "icon", "deprecated", "ancestorid",
+    "createdat", "modifiedat", "isdefault", "basemessage", "basemessageuri", "envelope", "envelopemetadata",
+    "envelopeoptions", "protocol", "protocoloptions", "dataschema", "dataschemaformat", "dataschemauri",
+    "dataschemaxid", "datacontenttype", "authority", "relatedto", "relatedvia", "relation", "globaluri",
+    "documentationtext",
+)  # fmt: skip
+
+
+def lint_names(raw: Mapping[str, JSON]) -> Iterator[Finding]:
+    """Extensions of a raw definition whose names look like slips of the pen."""
+    for name in sorted(raw.keys() - ALIASES - set(_NAMES)):
+        meant = get_close_matches(name, _NAMES, 1, _ALIKE)
+        if meant:
+            yield finding(name, "name", f"is {meant[0]} meant? As it is, this is an extension", "warning")
 
 
 def lint_member(group: Mapping[str, JSON], definition: JSONObject) -> list[Finding]:
@@ -261,7 +282,7 @@ def review(
         severities["required"] = "warning"
     findings = [
         replace(each, severity=severities.get(each.rule, each.severity))
-        for each in [*found.findings, *lint_selectors(raw), *lint(found.definition)]
+        for each in [*found.findings, *lint_names(raw), *lint_selectors(raw), *lint(found.definition)]
     ]
     return findings if malformed(found.definition) else findings + _membership(group, found.definition, endpoint)
 

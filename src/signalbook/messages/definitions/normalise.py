@@ -7,7 +7,8 @@ directly under ``envelopemetadata``, protocol options as their binding wants the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +53,7 @@ def canonical_envelope(name: str) -> str:
     return CLOUDEVENTS if name.lower() in ("cloudevents", "cloudevents/1.0") else name
 
 
+_MESSAGE: Final = re.compile(r"#?/(messagegroups|endpoints)/[^/]+/messages/[^/]+(/versions/[^/]+)?")
 BASE_NAMES: Final = ("basemessageuri", "basemessage", "basemessageurl")
 _PROPERTY_MEMBERS: Final = frozenset({"value", "type", "required", "description", "specurl"})
 # Names of the 2022 and 2023 documents (I-6).
@@ -62,6 +64,7 @@ _LEGACY_NAMES: Final = {
     "schemauri": "dataschemauri",
     "dataschemaurl": "dataschemauri",
 }
+ALIASES: Final = frozenset({*BASE_NAMES, *_LEGACY_NAMES})
 
 
 def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
@@ -85,10 +88,12 @@ def normalise(raw: Mapping[str, JSON]) -> tuple[JSONObject, list[Finding]]:
 
 
 def _legacy(definition: JSONObject, findings: list[Finding]) -> None:
+    # The commonest of these names may be extensions: they are old ones only in the company they had then.
+    described = "schemaformat" in definition or "dataschemaformat" in definition
     for old, new in _LEGACY_NAMES.items():
-        if old in definition:
+        if old in definition and (old != "schema" or described):
             _rename(definition, old, new, findings)
-    if "metadata" in definition:
+    if _is_section(definition.get("metadata")):
         _rename(definition, "metadata", "envelopemetadata", findings)
     stated = definition.get("format")
     if isinstance(stated, str) and "envelope" not in definition and "protocol" not in definition:
@@ -113,12 +118,18 @@ def _rename(definition: JSONObject, old: str, new: str, findings: list[Finding])
 
 
 def _base(definition: JSONObject, findings: list[Finding]) -> None:
-    """Three names for one thing (F-57)."""
-    given = {name: definition.pop(name) for name in BASE_NAMES if definition.get(name) is not None}
+    """Three names for one thing (F-57), and ``uri`` where it names a message that is borrowed (F-58)."""
+    names = ("uri", *BASE_NAMES) if _borrowed(definition) else BASE_NAMES
+    given = {name: definition.pop(name) for name in names if definition.get(name) is not None}
     if given:
         definition["basemessageuri"] = next(iter(given.values()))
     if len(set(map(str, given.values()))) > 1:
         findings.append(finding("basemessage", "alias", f"{', '.join(given)} mean the same, but differ"))
+
+
+def _borrowed(raw: Mapping[str, JSON]) -> bool:
+    uri = raw.get("uri")
+    return isinstance(uri, str) and _MESSAGE.fullmatch(uri) is not None and not any(raw.get(n) for n in BASE_NAMES)
 
 
 def _selectors(definition: JSONObject) -> None:
@@ -188,6 +199,8 @@ def _protocol_options(definition: JSONObject, findings: list[Finding]) -> None:
 # Version (F-15) means that Version, whichever is the default one; what names a message, its default Version.
 Bases = Callable[[str], Mapping[str, JSON] | None]
 UNRESOLVED: Final = "basemessage_unresolved"
+# Types that models give properties which name none.
+_DEFAULTS: Final = ("string", "uritemplate")
 
 MAX_CHAIN: Final = 64
 MAX_DEPTH: Final = 64
@@ -216,8 +229,9 @@ class Materialised:
 
 
 def stated_base(raw: Mapping[str, JSON]) -> str | None:
-    """What a raw definition says of its base, under whichever name (F-57)."""
-    found = next((raw[name] for name in BASE_NAMES if raw.get(name) is not None), None)
+    """What a raw definition says of its base, under whichever name (F-57, F-58)."""
+    names = (*BASE_NAMES, "uri") if _borrowed(raw) else BASE_NAMES
+    found = next((raw[name] for name in names if raw.get(name) is not None), None)
     return found if isinstance(found, str) else None
 
 
@@ -225,7 +239,7 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
     """Follow ``basemessage`` as far as it leads; what is nearer wins (F-18).
 
     A base that is not there (``UNRESOLVED``), or that leads back, ends the chain with a warning: never an error (F-16,
-    F-17). Whoever cannot do with a part of a definition has to look for it.
+    F-17).
     """
     definition, findings = normalise(raw)
     layers, chain = [definition], list[str]()
@@ -248,7 +262,30 @@ def materialise(raw: Mapping[str, JSON], lookup: Bases) -> Materialised:
         layers.append(layer)
         chain.append(reference)
         seen.add(reference)
+    inherited = _layered(layers[1:]) if chain else {}
+    for section in ("envelopemetadata", "protocoloptions"):
+        findings += _taken_back(definition.get(section), inherited.get(section), section)
     return Materialised(definition=_layered(layers), chain=tuple(chain), findings=tuple(findings))
+
+
+def _taken_back(own: JSON, inherited: JSON, path: str) -> Iterator[Finding]:
+    """Properties that are demanded or typed by a base and no more here.
+
+    A registry fills in ``required`` and ``type`` by its model (F-43), where nobody meant to say anything.
+    """
+    if not (isinstance(own, dict) and isinstance(inherited, dict)):
+        return
+    if inherited.get("required") is True and own.get("required") is False:
+        yield _doubt(f"{path}.required", "the base requires it: say required true here too, or it is optional")
+    kind = inherited.get("type")
+    if own.get("type") in _DEFAULTS and isinstance(kind, str) and kind not in _DEFAULTS:
+        yield _doubt(f"{path}.type", f"of type {kind} in the base: say so here too, or it is {own['type']}")
+    for name, value in own.items():
+        yield from _taken_back(value, inherited.get(name), f"{path}.{name}")
+
+
+def _doubt(path: str, message: str) -> Finding:
+    return finding(path, "basemessage_override", message, "warning")
 
 
 def _base_of(definition: JSONObject) -> str | None:

@@ -64,7 +64,8 @@ class Property:
     def constant(self) -> str | None:
         """The text a message must carry to the letter, or ``None`` if the declaration leaves more than one."""
         if self.comparison == "value" and self.type in _STRINGS and isinstance(self.value, str):
-            return None if is_template(self.value) else self.value
+            native = self.type == "any" and (check_type("number", self.value) or check_type("boolean", self.value))
+            return None if native or is_template(self.value) else self.value
         return None
 
     def template(self) -> Template | None:
@@ -311,7 +312,14 @@ def _bytes(value: Any) -> bytes | None:
     return value if isinstance(value, bytes) else _from_base64(value) if isinstance(value, str) else None
 
 
+def _same_any(declared: JSON, actual: Any) -> bool:
+    """Of a type left open: equal as what the value looks like, so that 5 is 5 whether it is carried as text or not."""
+    kinds = ("boolean", "number") if not isinstance(actual, str) else ()
+    return any(check_type(kind, declared) and equal(kind, declared, actual) for kind in kinds)
+
+
 _EQUAL: Final[dict[str, Callable[[JSON, Any], bool]]] = {
+    "any": _same_any,
     "binary": lambda declared, actual: _bytes(declared) == _bytes(actual),
     "boolean": lambda declared, actual: _is_boolean(actual) and str(declared).lower() == str(actual).lower(),
     "integer": _same_integer,
@@ -334,7 +342,7 @@ _LEGACY_TYPES: Final = {"var": "any", "datetime": "timestamp"}
 TEXT: Final = (str, type(None))
 _MEMBERS: Final = (
     ("type", TEXT, "a string"),
-    ("value", TEXT, "a string"),
+    ("value", TEXT, "a string, a number, true or false: no message carries more under one name"),
     ("required", (bool, type(None)), "true or false"),
 )
 
@@ -366,7 +374,8 @@ def _as_text(value: Any) -> JSON:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
-        return str(value)
+        # JSON has one kind of number: 5.0 is 5.
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
     return NOW if value == LEGACY_NOW else value
 
 

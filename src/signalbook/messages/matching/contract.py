@@ -110,12 +110,12 @@ class DefinitionSource:
 def _compile(xid: str, source: DefinitionSource, schemas: ContractSchemas, policy: Policy) -> CompiledDefinition:
     """A definition ready for use. Raises ``DefinitionError``."""
     found = source.materialised(xid)
-    # Without its base a definition says less than was meant, and would take messages for its own that are not.
-    doubts = (finding for finding in found.findings if finding.severity == "error" or finding.rule == UNRESOLVED)
-    faults = [*doubts, *malformed(found.definition)]
+    faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
     if faults:
         raise DefinitionError(xid, faults)
-    return compile_definition(xid, found.definition, schemas, policy.of(xid))
+    # Whoever uses it is told that it says less than was meant, with each message too (F-17).
+    doubts = tuple(finding for finding in found.findings if finding.rule == UNRESOLVED)
+    return compile_definition(xid, found.definition, schemas, policy.of(xid), doubts)
 
 
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
@@ -198,6 +198,15 @@ class Contract:
         for xid, doubts in lint_together({xid: each.definition for xid, each in made.items()}).items():
             found[xid] += doubts
         return {xid: tuple(doubts) for xid, doubts in found.items() if doubts}
+
+    @property
+    def incomplete(self) -> Mapping[str, tuple[Finding, ...]]:
+        """Usable definitions whose ``basemessage`` is not there, by xid, with the findings that name it (F-17)."""
+        found = {
+            xid: tuple(finding for finding in each.warnings if finding.rule == UNRESOLVED)
+            for xid, each in self.definitions.items()
+        }
+        return {xid: findings for xid, findings in found.items() if findings}
 
     def _over_events(self, outlines: Iterable[Outline]) -> DefinitionIndex:
         """Definitions that demand a type wait until an event of it comes."""

@@ -7,6 +7,7 @@ label of that schema's Version holds. Nothing in a message says that there is on
 
 from __future__ import annotations
 
+import gzip
 import re
 import zlib
 from collections.abc import Callable
@@ -116,8 +117,7 @@ class Unreadable(Exception):
 
 def unpacked(message: Message) -> Message:
     """The message with its content encoding undone. Raises ``Unreadable``."""
-    body = message.body
-    names = [name for part in message.content_encoding.split(",") if (name := part.strip().lower()) not in _IDENTITY]
+    body, names = message.body, _encodings(message)
     if not names or not body:
         return message
     if len(names) > _MAX_LAYERS:
@@ -126,6 +126,25 @@ def unpacked(message: Message) -> Message:
     for name in reversed(names):
         body = unpack(name, body, MAX_DECOMPRESSED)
     return msgspec.structs.replace(message, body=body, content_encoding="")
+
+
+def packed(message: Message) -> Message:
+    """The message with its plain body encoded as its content encoding says. Raises ``Unreadable``."""
+    body = message.body
+    for name in _encodings(message) if body else ():
+        writer = _WRITERS.get(name)
+        if writer is None:
+            text = f"no encoder for content encoding {name[:50]!r}; there are: {', '.join(_WRITERS)}"
+            raise Unreadable(Reason.UNSUPPORTED_FORMAT, text)
+        body = writer(body or b"")
+    return msgspec.structs.replace(message, body=body)
+
+
+def _encodings(message: Message) -> list[str]:
+    """What was done to the body, in this order."""
+    if not message.content_encoding:
+        return []
+    return [name for part in message.content_encoding.split(",") if (name := part.strip().lower()) not in _IDENTITY]
 
 
 def check_text(message: Message) -> None:
@@ -191,6 +210,9 @@ _READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {
     "br": partial(_by_arrow, "brotli"),
     "zstd": partial(_by_arrow, "zstd"),
 }
+
+_gzip: Final = partial(gzip.compress, mtime=0)  # the same bytes whenever it is done
+_WRITERS: Final[dict[str, Callable[[bytes], bytes]]] = {"gzip": _gzip, "x-gzip": _gzip, "deflate": zlib.compress}
 
 
 # Label of a schema Version: the number that a schema registry of Confluent's kind gave it.

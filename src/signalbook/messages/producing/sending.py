@@ -17,6 +17,7 @@ from signalbook.messages.eventformats import EventError
 from signalbook.messages.matching.contract import Contract
 from signalbook.messages.matching.outcome import Accepted, Outcome, Rejected
 from signalbook.messages.message import Message, Reason
+from signalbook.messages.payloads.content import Unreadable, packed
 from signalbook.messages.producing.building import Outbound, OutboundError
 from signalbook.messages.producing.values import Valuation, by_path, clash, option_values, undeclared
 from signalbook.values import JSON, Finding, JSONObject
@@ -160,11 +161,13 @@ def _error(xid: str, path: str, rule: str, message: str) -> OutboundError:
 
 
 def carry(binding: Binding, message: Message, values: Mapping[str, Any], xid: str) -> Message:
-    """The message with these values. Raises ``OutboundError``."""
+    """The message with these values, its body encoded as they say. Raises ``OutboundError``."""
     try:
-        return binding.carrying(message, values)
+        return packed(binding.carrying(message, values))
     except Uncarriable as error:
         raise OutboundError(xid, error.findings) from None
+    except Unreadable as error:
+        raise OutboundError(xid, [error.finding]) from None
 
 
 def from_cloudevent(

@@ -236,7 +236,8 @@ def _replay_on(
         landed_at=now(),
     )
     batch = land(attempt, session, show, worthwhile=lambda processed: not job.dry_run and bool(processed.removed))
-    return Replay(report=batch.report(), replayed=batch.replayed, changed=batch.changed, dry_run=job.dry_run)
+    report = replace(batch.report(), doubts=snapshot.doubts)
+    return Replay(report=report, replayed=batch.replayed, changed=batch.changed, dry_run=job.dry_run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

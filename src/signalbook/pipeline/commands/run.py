@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -39,8 +40,10 @@ _COMPLETED: Final = "an earlier run of this batch had processed it all and died 
 Open = Callable[[SparkSession], Intake]
 
 
-def run(job: Job, progress: ShowProgress = lambda _: None) -> Report:
+def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str], None] = lambda _: None) -> Report:
     """Do ``job`` as one batch and report what became of its input; ``progress`` is called several times a second.
+
+    ``notify`` is called before a message is read, with each doubt about the definitions.
 
     Raises ``PipelineError`` (or another ``SignalbookError``, for definitions that cannot be read) with nothing of the
     batch committed, unless the text says otherwise. A run that was killed is completed, or done from the start, by the
@@ -60,6 +63,8 @@ def run(job: Job, progress: ShowProgress = lambda _: None) -> Report:
         check_reachable(journal, job.table_format)
         progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups).check(job.policy)
+        for doubt in snapshot.doubts:
+            notify(doubt)
         progress(Progress(stage="spark"))
         with open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
             attempt = Attempt(
@@ -73,7 +78,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None) -> Report:
                 landed_at=now(),
                 max_message_bytes=job.max_message_bytes,
             )
-            return land(attempt, session, progress).report()
+            return replace(land(attempt, session, progress).report(), doubts=snapshot.doubts)
 
 
 def check(policy: Policy) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -262,14 +263,14 @@ class MicroBatches:
             stream=self._stream.name,
             offsets=end_offsets(self._checkpoint, number),
             intake=Intake(source=job.input_format, origin=origin, records=records),
-            snapshot=self._definitions.current(),
+            snapshot=(snapshot := self._definitions.current()),
             table_format=job.table_format,
             partition=job.partition,
             policy=job.policy,
             landed_at=now(),
             max_message_bytes=job.max_message_bytes,
         )
-        return land(attempt, session, self._show).report()
+        return replace(land(attempt, session, self._show).report(), doubts=snapshot.doubts)
 
 
 def _start(

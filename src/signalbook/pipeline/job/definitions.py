@@ -30,8 +30,9 @@ class _ChangeMarker(Protocol):
 class Definitions:
     """The last good state of the definitions of ``registry``, kept in the file ``kept`` for when that is out of reach.
 
-    ``notify`` is called, once each, with what cannot be followed and that it can again. Raises as ``Snapshot.load`` and
-    ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if nothing is kept.
+    ``notify`` is called, once each, with what is doubtful, what cannot be followed, and that it can again. Raises as
+    ``Snapshot.load`` and ``Snapshot.check`` do, and for a registry that does not answer what ``Client`` raises, if
+    nothing is kept.
     """
 
     def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, notify: Notify) -> None:
@@ -44,6 +45,7 @@ class Definitions:
         self._clue = _stamps(Path(registry)) if self._client is None else _feed(self._client)
         self._seen: object = None
         self._said = ""
+        self._doubts: tuple[str, ...] = ()
         self._snapshot = self._first()
 
     def close(self) -> None:
@@ -77,7 +79,7 @@ class Definitions:
             if not (down and self._kept.exists()):
                 raise
             self._say(f"the definitions kept from before are in force: {error}")
-            snapshot = Snapshot.from_json(self._kept.read_bytes()).check(self._policy)
+            snapshot = self._checked(Snapshot.from_json(self._kept.read_bytes()))
         else:
             self._seen = seen
         return snapshot
@@ -92,12 +94,20 @@ class Definitions:
             return None
 
     def _read(self) -> Snapshot:
-        snapshot = Snapshot.load(self._registry, self._groups).check(self._policy)
+        snapshot = self._checked(Snapshot.load(self._registry, self._groups))
         # checked before it is kept: a stream that restarts without its registry must not start from what cannot be used
         fresh = self._kept.with_suffix(".new")
         fresh.write_bytes(snapshot.to_json())
         fresh.replace(self._kept)
         return snapshot
+
+    def _checked(self, snapshot: Snapshot) -> Snapshot:
+        checked = snapshot.check(self._policy)
+        for doubt in checked.doubts:
+            if doubt not in self._doubts:
+                self._notify(doubt)
+        self._doubts = checked.doubts
+        return checked
 
     def _say(self, words: str) -> None:
         if words != self._said:

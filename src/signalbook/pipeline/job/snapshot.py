@@ -204,13 +204,15 @@ class Snapshot:
 
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
     ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
-    ``outlines`` are those of all the selected ones, if they have been found sound.
+    ``outlines`` are those of all the selected ones, if they have been found sound, and ``doubts`` what is to be said of
+    them to people all the same: the bases that are not there.
     """
 
     messages: Mapping[str, JSONObject]
     schemas: Mapping[str, JSONObject]
     selected: tuple[str, ...]
     outlines: tuple[Outline, ...] = field(default=(), compare=False)
+    doubts: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     @uncollected()
@@ -339,7 +341,8 @@ class Snapshot:
             more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
             raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
         # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
-        return replace(self, outlines=compiled.outlines)
+        doubts = (f"{xid}: {found.message}" for xid, findings in compiled.incomplete.items() for found in findings)
+        return replace(self, outlines=compiled.outlines, doubts=tuple(doubts))
 
 
 class _Shipped(msgspec.Struct):

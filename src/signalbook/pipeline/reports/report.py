@@ -238,7 +238,8 @@ def decode(text: bytes, type: type[_T]) -> _T:
 class Report:
     """The outcome of one batch. ``seconds`` run from reading the input to the last commit, without Spark's start.
 
-    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed.
+    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed, ``doubts`` are about the
+    definitions.
     """
 
     batch: str
@@ -248,6 +249,7 @@ class Report:
     written: int = 0
     finished: datetime | None = None
     note: str = ""
+    doubts: tuple[str, ...] = ()
 
     @property
     def landed(self) -> int:
@@ -290,6 +292,7 @@ class Report:
             "reasons": dict(sorted(tally.reasons.items())),
             "violations": [violation.to_json() for violation in tally.violations.top()],
             **({"note": self.note} if self.note else {}),
+            **({"doubts": list(self.doubts)} if self.doubts else {}),
         }
 
     def _lag(self) -> JSONObject:
