@@ -112,7 +112,7 @@ def test_every_path_is_explained() -> None:
     async def routes() -> set[str]:
         application = build(settings.Settings(db="sqlite://"))
         async with application.router.lifespan_context(application):  # which closes the store behind it
-            return {getattr(route, "path", "") for route in application.routes}
+            return {getattr(route, "path", "").replace(":any}", "}") for route in application.routes}
 
     page = text("docs/api.md")
     for path in (*asyncio.run(routes()), *(f"/{name}" for name in NAMES)):

@@ -61,6 +61,10 @@ def test_two_files_as_json(cli: Cli) -> None:
         ("a.proto", 'syntax = "proto3";', "Protobuf/3"),
         ("a.AVSC", "{}", "Avro/1.12.0"),
         ("a.xsd", "<x/>", "XSD/1.1"),
+        ("a.json", '{"type": "object", "properties": {}}', "JsonSchema/draft/2020-12"),
+        ("a.json", '{"type": "array", "items": {}, "definitions": {}}', "JsonSchema/draft-07"),
+        ("a.json", '{"$schema": "https://x.example/own", "type": "object", "properties": {}}', ""),
+        ("a.json", '{"type": "object"}', ""),
         ("a.json", "{}", ""),
         ("a.txt", "nothing", ""),
         ("a.json", "[1]", ""),
@@ -303,3 +307,14 @@ def test_against_what_is_not_there(cli: Cli, server: str, shop: Path, source: st
     git("init", "-q")
     ran = cli("check", source, "--against", against.format(server=server))
     assert (ran.code, told in ran.err) == (1, True), ran.err
+
+
+def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
+    """Issue 11, 5.1: and that is said."""
+    cli("import", shop)
+    ran = cli("check", "new.avsc", "--against", "/schemagroups/check/schemas/free")
+    assert (ran.code, 'Version "2" was compared with nothing: it has no rule' in ran.out) == (0, True)
+    ran = cli(
+        "check", "new.avsc", "--against", "/schemagroups/check/schemas/free", "--compatibility", "full", "--strict"
+    )
+    assert (ran.code, "compared with nothing" in ran.out) == (1, False)

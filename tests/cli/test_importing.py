@@ -376,3 +376,15 @@ def test_our_own_document_strictly(cli: Cli, sample_file: Callable[[str], Path])
     assert ran.code == 1
     assert f"{place}: the schema document is empty [empty]" in ran.err
     assert f"{place}#schemauri: renamed to schemaurl [I-7]" in ran.err
+
+
+@pytest.mark.parametrize("where", ["db", "server"])
+def test_strict_takes_no_finding(cli: Cli, server: str, where: str) -> None:
+    """Issue 11, 5.1: of what is all new, too; nothing of it stays."""
+    target = ("--server", server) if where == "server" else ("--db", "sqlite:///r.db")
+    write("book.json", {"endpoints": {"strict": {"usage": ["producer", "consumer"]}}})
+    ran = cli("import", "book.json", "--strict", *target)
+    assert (ran.code, "/endpoints/strict#usage" in ran.err) == (1, True)
+    assert cli("get", "/endpoints/strict", *target).code == 1
+    write("book.json", {"endpoints": {"strict": {"usage": ["producer"]}}})
+    assert cli("import", "book.json", "--strict", *target).code == 0

@@ -405,6 +405,21 @@ def test_the_file_goes_when_all_is_back(calm: InProcess, tmp_path: Path) -> None
     assert not before.exists()
 
 
+def test_interrupted_while_the_types_are_added(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is put back although there was no run yet."""
+    before = everything(calm)
+
+    def interrupted(session: ConformanceSession, modelsource: JSON) -> str:
+        monkeypatch.undo()
+        assert not session._refused(modelsource)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ConformanceSession, "_refused", interrupted)
+    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, pytest.raises(KeyboardInterrupt):
+        ConformanceSession(wire, EVERYTHING).__enter__()
+    assert everything(calm) == before
+
+
 def test_types_that_a_server_refuses() -> None:
     """Versions by semver are none of its modes, singles it does not take: the others are added, with the reasons."""
     offered = {**MUTABLE, "versionmodes": ["manual", "createdat"]}
@@ -468,6 +483,31 @@ def test_an_interrupted_run_has_results(calm: InProcess) -> None:
         done, left = run_all_cases(session, cases, shown=interrupted)
     assert (done.outcome, left.outcome, left.reason) == (CaseOutcome.PASSED, CaseOutcome.SKIPPED, INTERRUPTED)
     assert session.unrestored == []
+
+
+@pytest.mark.parametrize(
+    ("case", "answer"),
+    [
+        ("entities-empty-name", {"type": "x#invalid_attribute", "title": 5, "args": ["name"]}),
+        ("http-post-to-groups", [{}, {}]),
+        ("entities-registry-attributes", {"self": {}, "epoch": []}),
+    ],
+)
+def test_answers_of_an_odd_shape(case: str, answer: JSON) -> None:
+    """They fail the case and not the run."""
+    first = iter([{"groups": {"gs": {"singular": "g"}}}, {}, {"available": ["entities"]}])
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        body = next(first, answer)
+        return httpx.Response(400 if body is answer and "empty" in case else 200, json=body)
+
+    transport = httpx.MockTransport(handle)
+    with (
+        Wire(ROOT, timeout=30, headers={}, transport=transport) as wire,
+        ConformanceSession(wire, Options(writes=True)) as session,
+    ):
+        result = session.run(CASES[case])
+    assert (result.outcome, result.level) == (CaseOutcome.FAILED, Level.MUST)
 
 
 def other_error(told: Exchanged) -> None:

@@ -360,7 +360,7 @@ def routes(kernel: Kernel) -> list[Route]:
     if kernel.settings.strict_openapi not in ("off", "on"):
         raise SettingError(f"strict_openapi is off or on, not {kernel.settings.strict_openapi!r}")
     api = SchemaRegistryAPI(kernel)
-    return [Route(MOUNT, api), Route(f"{MOUNT}/{{path:path}}", api)]
+    return [Route(MOUNT, api), Route(f"{MOUNT}/{{path:any}}", api)]
 
 
 class SchemaRegistryAPI(CncfAPI[SchemaRequest]):

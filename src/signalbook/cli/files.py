@@ -28,6 +28,10 @@ _DIALECTS: Final = {
 }
 
 
+_KEYWORDS: Final = frozenset({"properties", "additionalProperties", "required", "items", "$defs", "definitions"})
+"""Of an object with one of these, and a type, little else can be meant than a JSON Schema."""
+
+
 class NotWritten(SignalbookError):
     """A file could not be written; what was there before still is."""
 
@@ -128,6 +132,9 @@ def guess_format(name: str, content: bytes) -> str:
     if document.get("type") in ("record", "enum", "fixed") and "name" in document:
         return "Avro/1.12.0"
     stated = document.get("$schema")
+    if stated is None and document.get("type") in ("object", "array") and document.keys() & _KEYWORDS:
+        # What validators take for granted where no dialect is named.
+        return "JsonSchema/draft-07" if "definitions" in document else "JsonSchema/draft/2020-12"
     if str(stated).startswith("https://json-structure.org/meta/"):
         return "JsonStructure/draft-04"
     return _DIALECTS.get(str(stated).rstrip("#").rpartition("json-schema.org/")[2], "")

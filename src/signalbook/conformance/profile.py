@@ -62,13 +62,18 @@ class ServerProfile:
     without: Mapping[str, str] = field(default_factory=dict)
     may_lock_out: bool = False
 
+    @property
+    def _available(self) -> JSONObject:
+        value = self.capabilities.get("available")
+        return value if isinstance(value, dict) else {}
+
     def lacks(self, case: Case) -> str:
         """Why ``case`` cannot be run here, ``""`` if it can."""
         reasons = (*(self.lacking(need) for need in sorted(case.needs)), self._read_only(case), self.cast(case).reason)
         return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
     def _read_only(self, case: Case) -> str:
-        writes = not case.reads and "entities" in self.capabilities.get("available", {})
+        writes = not case.reads and "entities" in self._available
         return self.lacking("mutable:entities") if writes else ""
 
     def cast(self, case: Case) -> Cast:
@@ -96,7 +101,7 @@ class ServerProfile:
             case "pagination" | "shortself":
                 return "" if self.capabilities.get(kind) is True else _SWITCHED[kind]
             case "api":
-                known = {key.lower() for key in self.capabilities.get("available", {})}
+                known = {key.lower() for key in self._available}
                 return "" if name in known else f"{name} is not available"
             case "mutable" if name == "capabilities" and not self.may_lock_out:
                 return "changes capabilities (--allow-lockout)"
@@ -129,7 +134,7 @@ class ServerProfile:
 
     def mutable(self, name: str) -> bool:
         """Whether a part of the registry can be changed (R116)."""
-        entry = self.capabilities.get("available", {}).get(name, {})
+        entry = self._available.get(name)
         return bool(isinstance(entry, dict) and entry.get("mutable"))
 
 

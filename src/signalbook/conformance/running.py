@@ -26,6 +26,7 @@ _ROOT: Final = re.compile(r"https?://[A-Za-z0-9._~:/%-]+")
 """What a server may call its root; cases have it in patterns, so nothing in it may mean more than itself."""
 _SCRATCH: Final = "kitmodels"
 """The Group type with which cases about the model do as they like."""
+_UNFORESEEN: Final = (TypeError, AttributeError, ValueError, LookupError, RecursionError)
 INTERRUPTED: Final = "the run was interrupted"
 
 
@@ -115,7 +116,12 @@ class ConformanceSession:
         )
         self._save(capabilities)
         if options.configures:
-            self._profile = self._with_kit(self._profile)
+            try:
+                self._profile = self._with_kit(self._profile)
+            except BaseException:
+                # Nobody else would put the model back: a context that was not entered is not left.
+                self.__exit__()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -287,6 +293,10 @@ class ConformanceSession:
                 self._probe(case)
                 lost = Mismatch(path="", expected="an answer", actual=str(error))
                 return CaseResult(case=case, outcome=CaseOutcome.FAILED, mismatches=(lost,))
+            except _UNFORESEEN as error:
+                # A map where there should be a text, say: whatever a server sends, the other cases have their results.
+                odd = Mismatch(path="", expected="an answer of the right shape", actual=repr(error))
+                return CaseResult(case=case, outcome=CaseOutcome.FAILED, mismatches=(odd,))
             # Advice is given in the first case that it is true of, and not again in each that follows.
             mismatches = [
                 item for item in found if not item.advice or self._advised.setdefault(item.advice, case.id) == case.id

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
 from openapi_spec_validator import validate
+from starlette.applications import Starlette
+from starlette.routing import Route
 from tests.api.conftest import MODEL
 from tests.api.xregistry.test_matrix import CELLS
 
+from signalbook.api.app import create_app
+from signalbook.api.messagecatalog import first_draft, v01
+from signalbook.api.messagecatalog.catalog import FIRST, V01
 from signalbook.api.openapi.document import describe
+from signalbook.api.schemaregistry import MOUNT, ROUTES
 from signalbook.engine.config.capabilities import FLAGS
+from signalbook.engine.engine import Engine
 from signalbook.model import builtin, compile_model
+from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Store
 
 if TYPE_CHECKING:
-    from tests.api.conftest import Client
+    from tests.api.conftest import Client, Serve
 
 F1, N1 = "/dirs/d1/files/f1", "/dirs/d1/notes/n1"
 IDS = {"d1": "{groupid}", "f1": "{resourceid}", "n1": "{resourceid}", "1": "{versionid}"}
@@ -31,6 +40,12 @@ def store() -> Iterator[Store]:
     opened.close()
 
 
+@pytest.fixture
+def app(store: Store) -> Starlette:
+    settings = Settings(db="sqlite://")
+    return create_app(Engine(store, settings=settings), settings, direct=True, close=lambda: None)
+
+
 def template(path: str) -> str:
     steps = [step.removesuffix("$details") for step in path.split("/")]
     named = "/".join(IDS.get(step, step) for step in steps)
@@ -39,7 +54,9 @@ def template(path: str) -> str:
 
 @pytest.mark.parametrize("model", [builtin("default"), builtin("empty"), MODEL], ids=["default", "empty", "files"])
 def test_it_is_valid(model: Any) -> None:
-    validate(describe(compile_model(model), FLAGS, paged=True, base_url="http://r.example"))
+    available = {name: {"mutable": True} for name in ("entities", "capabilities", "modelsource", "model", "export")}
+    capabilities = {"flags": list(FLAGS), "pagination": True, "available": available}
+    validate(describe(compile_model(model), capabilities, base_url="http://r.example"))
 
 
 def test_it_has_every_method_at_every_path(client: Client) -> None:
@@ -48,12 +65,45 @@ def test_it_has_every_method_at_every_path(client: Client) -> None:
     wanted = {
         template(path): {method.lower() for method in cells} - {"options", "head"} for path, cells in CELLS.items()
     }
-    del wanted["/.well-known/xregistry"]  # at the root of the host, which need not be the registry's
-    wanted |= {"/pipelines": {"get"}, "/pipelines/{name}": {"get", "delete"}}
-    wanted |= {"/pipelines/{name}/reports": {"get", "post"}, "/pipelines/{name}/reports/{number}": {"get"}}
-    wanted |= {"/subscriptions": {"get", "post"}, "/subscriptions/{id}": {"get", "put", "delete"}}
-    found = {path: set(item) - {"parameters"} for path, item in described.items()}
+    found = {path: set(item) - {"parameters", "servers"} for path, item in described.items() if path in wanted}
     assert found == wanted
+    host = described["/.well-known/xregistry"]["servers"]
+    assert host == [{"url": "http://r.example"}], "at the root of the host, which need not be the registry's"
+
+
+def test_it_has_every_route_of_the_server(store: Store, serve: Serve, app: Starlette) -> None:
+    """What is served is described, with the methods that OPTIONS names, and nothing else is (R134)."""
+    client = serve(store, model="default")
+    described = client.get("/openapi.json").json()["paths"]
+    routes = {route.path.replace(":any}", "}").rstrip("/") for route in app.routes if isinstance(route, Route)}
+    mounts = {MOUNT: ROUTES, FIRST: first_draft.ROUTES, V01: v01.ROUTES}
+    for mount, templates in mounts.items():
+        routes -= {mount, f"{mount}/{{path}}"}
+        routes |= {mount + template for template in templates}
+    blank = {re.sub(r"{\w+}", "{}", path) for path in described}
+    assert {re.sub(r"{\w+}", "{}", route) for route in routes} - blank == set()
+    for path, item in described.items():
+        options = client.send("OPTIONS", re.sub(r"{\w+}", "1", path))
+        allowed = {method.lower() for method in options.headers["Allow"].split(", ")}
+        assert set(item) - {"parameters", "servers"} == allowed - {"options", "head"}, path
+
+
+def test_drafts_are_described_where_the_model_has_what_they_need(client: Client) -> None:
+    described = client.get("/openapi.json").json()["paths"]
+    assert [path for path in described if path.startswith("/compat") and "/subscriptions" not in path] == []
+
+
+def test_a_registry_that_takes_no_writes_has_none(store: Store, serve: Serve) -> None:
+    """R116, R117, C-37."""
+    client = serve(store, model="default")
+    available = client.get("/capabilities").json()["available"]
+    del available["export"]
+    client.send("PATCH", "/capabilities", json={"available": available | {"entities": {"mutable": False}}})
+    described = client.get("/openapi.json").json()["paths"]
+    assert "/export" not in described
+    assert set(described["/capabilities"]) == {"get", "put", "patch"}
+    for path in ("/", "/schemagroups/{groupid}", "/compat/schemaregistry/v0.2/schemagroups/{group}"):
+        assert set(described[path]) == {"parameters", "get"}
 
 
 def test_it_follows_the_model_and_the_capabilities(client: Client) -> None:

@@ -30,6 +30,12 @@ PATHS = [
 ]
 
 
+def test_a_line_break_is_part_of_a_path(filled: Schemas) -> None:
+    """A-53: the path is still this API's."""
+    for path in ("/schemagroups/a%0Ab", "/schemagroups/a%0A", "/%0A"):
+        assert filled.send("GET", path).headers["Content-Type"] == "application/problem+json"
+
+
 def test_methods(filled: Schemas) -> None:
     """A-22: versions are read and deleted, never changed."""
     for path, methods in PATHS:

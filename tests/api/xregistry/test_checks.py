@@ -192,3 +192,31 @@ def test_references_by_url(filled: Client, place: str) -> None:
     told = [finding["path"] for finding in verdict["findings"]]
     unknown = ["/schemagroups/g/schemas/line/versions/2#compatibilityvalidated"]
     assert told == (unknown if place == "http://other.example" else [])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent"),
+    [
+        ("PUT", S, {"json": MORE, "headers": {"xRegistry-format": AVRO}}),
+        ("PUT", f"{S}/versions/1", {"json": MORE, "headers": {"xRegistry-format": AVRO}}),
+        ("PUT", f"{S}/versions/1$details", {"json": {"schema": MORE, "format": AVRO}}),
+        ("PATCH", f"{S}$details", {"json": {"schema": MORE}}),
+        ("POST", f"{S}/versions", {"json": {"1": {"schema": MORE, "format": AVRO}}}),
+        ("POST", "/", {"json": {"schemagroups": {"g": {"schemas": {"s": {"schema": MORE, "format": AVRO}}}}}}),
+        ("PATCH", "/", {"json": {"schemagroups": {"g": {"schemas": {"s": {"schema": MORE}}}}}}),
+    ],
+)
+def test_a_document_that_replaces_another(
+    filled: Client, store: Store, serve: Serve, caplog: pytest.LogCaptureFixture, method: str, path: str, sent: Any
+) -> None:
+    """Issue 11, 5.1: a check says so, the write is logged; with the setting both are refused."""
+    (found,) = checked(filled, method, path, **sent)["findings"]
+    assert (found["path"], found["rule"], found["severity"]) == (f"{S}/versions/1#R.b", "default_missing", "warning")
+    strict = serve(store, incompatible_changes="reject")
+    (error,) = checked(strict, method, path, **sent)["errors"]
+    answer = strict.send(method, path, **sent)
+    assert (answer.status_code, error["args"]) == (400, {"compat": "backward"})
+    assert answer.json()["type"] == error["type"]
+    assert error["type"].endswith("#compatibility_violation")
+    assert filled.send(method, path, **sent).status_code == 200
+    assert [row for row in caplog.messages if f"{S}/versions/1#R.b" in row]

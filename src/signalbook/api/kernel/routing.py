@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -35,6 +36,15 @@ from signalbook.settings import Settings
 
 LARGE_BODY: Final = 1 << 18
 """Bytes of a body whose write has a transaction of its own: nobody shall wait for it."""
+
+
+class AnyPath(PathConvertor):
+    """All that follows in a path, ``{path:any}``: line breaks too, which ``{path:path}`` stops at."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("any", AnyPath())
 
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]
 T = TypeVar("T")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from signalbook.api.kernel.errors import PROBLEM_TYPE
 from signalbook.errors import CATALOGUE
 from signalbook.model import Attribute, AttributeSet
 from signalbook.values import JSON, JSONObject
@@ -52,9 +53,14 @@ _HEADERS: Final = {
 }
 _ERRORS: Final = {
     400: "The request is wrong; nothing has changed.",
+    403: "It may not be done here, whoever asks.",
     404: "There is no such entity or path.",
+    405: "The path does not take the method, or the registry takes no writes.",
     406: "The response would be too large.",
+    409: "It contradicts what is there; nothing has changed.",
+    410: "What comes next is kept no longer.",
     412: "A condition of the request does not hold; nothing has changed.",
+    415: "A body of this media type is not understood.",
     503: "The server is busy; try again.",
 }
 
@@ -213,6 +219,11 @@ def error_responses(*statuses: int) -> JSONObject:
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
 
 
+def problem_responses(*statuses: int) -> JSONObject:
+    """The same as problem documents (RFC9457), where it is not xRegistry that is spoken."""
+    return {str(status): {"$ref": f"#/components/responses/{status}.problem"} for status in statuses}
+
+
 def header(name: str) -> JSONObject:
     """A header of the components."""
     return {"$ref": f"#/components/headers/{name}"}
@@ -220,16 +231,23 @@ def header(name: str) -> JSONObject:
 
 def components(schemas: JSONObject, flags: Iterable[str]) -> JSONObject:
     """Everything that is referred to."""
+    failures = {str(status): _failure(text, JSON_BODY, "Error") for status, text in _ERRORS.items()}
+    problems = {f"{status}.problem": _failure(text, PROBLEM_TYPE, "Problem") for status, text in _ERRORS.items()}
     return {
-        "schemas": {**schemas, "Error": _error()},
-        "responses": {str(status): _failure(text) for status, text in _ERRORS.items()},
+        "schemas": {**schemas, "Error": _error(), "Problem": _problem()},
+        "responses": failures | problems,
         "headers": {name: {"description": text, "schema": TEXT} for name, text in _HEADERS.items()},
         "parameters": {name: query(name, PARAMETERS[name]) for name in flags},
     }
 
 
-def _failure(description: str) -> JSONObject:
-    return {"description": description, "content": {JSON_BODY: {"schema": reference("Error")}}}
+def _failure(description: str, media: str, schema: str) -> JSONObject:
+    return {"description": description, "content": {media: {"schema": reference(schema)}}}
+
+
+def _problem() -> JSONObject:
+    members = {"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "detail": TEXT, "instance": TEXT}
+    return {"type": "object", "required": ["type", "title"], "properties": members}
 
 
 def _error() -> JSONObject:

@@ -27,8 +27,16 @@ from signalbook.api.openapi.components import (
     shown_schema,
     written_schema,
 )
-from signalbook.api.openapi.extensions import pipeline_paths, pipeline_schemas, subscription_paths, subscription_schemas
-from signalbook.api.xregistry.requests import NAMES
+from signalbook.api.openapi.drafts import draft_paths, draft_schemas
+from signalbook.api.openapi.extensions import (
+    pipeline_paths,
+    pipeline_schemas,
+    service_paths,
+    service_schemas,
+    subscription_paths,
+    subscription_schemas,
+)
+from signalbook.api.xregistry.requests import ALWAYS_THERE, NAMES
 from signalbook.engine.write.commands import METHODS, Method
 from signalbook.model import SPECVERSION, AttributeSet, Model, ResourceType
 from signalbook.values import JSONObject
@@ -47,7 +55,7 @@ _OWNERS: Final = (Kind.REGISTRY, Kind.GROUP)
 _OF_ONE_RESOURCE: Final = (Kind.RESOURCE, Kind.META, Kind.VERSIONS, Kind.VERSION)
 _SHOWING: Final = ("inline", "doc", "binary", "filter", "specversion")
 _READ_ERRORS: Final = (400, 404, 406, 503)
-_WRITE_ERRORS: Final = (400, 404, 406, 412, 503)
+_WRITE_ERRORS: Final = (400, 404, 406, 409, 412, 503)
 _UNSETTABLE: Final = ("contenttype", "meta", "versions")
 
 
@@ -65,36 +73,49 @@ class PathItem:
     schema: str
     flags: tuple[str, ...]
     paged: bool
+    mutable: bool
     nested: tuple[tuple[str, str], ...] = ()
     document: ResourceType | None = None
 
     @property
     def methods(self) -> tuple[Method, ...]:
         """Writes that are allowed here."""
-        methods = METHODS[self.kind]
+        methods = METHODS[self.kind] if self.mutable else ()
         return methods if self.document is None else tuple(m for m in methods if m is not Method.PATCH)
 
 
-def describe(model: Model, flags: tuple[str, ...], *, paged: bool, base_url: str) -> JSONObject:
-    """The API below ``base_url`` in OpenAPI 3.1, with the ``flags`` that are switched on and, if ``paged``, pages.
+def describe(model: Model, capabilities: JSONObject, *, base_url: str) -> JSONObject:
+    """The API below ``base_url`` in OpenAPI 3.1, as far as the ``capabilities`` switch it on and let it write.
 
     What is in the result is shared: not to be changed.
     """
     info = {"title": "Signalbook", "version": __version__, "description": _DESCRIPTION}
-    return {"openapi": "3.1.0", "info": info, "servers": [{"url": base_url}], **_described(model, flags, paged)}
+    host = "/".join(base_url.split("/")[:3])
+    available = tuple((name, bool(row.get("mutable"))) for name, row in capabilities["available"].items())
+    described = _described(model, tuple(capabilities["flags"]), capabilities["pagination"], available, host)
+    return {"openapi": "3.1.0", "info": info, "servers": [{"url": base_url}], **described}
 
 
 @lru_cache(maxsize=2)
-def _described(model: Model, flags: tuple[str, ...], paged: bool) -> JSONObject:
+def _described(
+    model: Model, flags: tuple[str, ...], paged: bool, available: tuple[tuple[str, bool], ...], host: str
+) -> JSONObject:
     flags = tuple(name for name in PARAMETERS if name in flags)
-    paths = {item.path: operations(item) for item in _path_items(model, flags, paged=paged)}
-    beside = {f"/{name}": _plain(name, methods) for name, methods in NAMES.items()}
-    found = components({**dict(_schemas(model)), **subscription_schemas(), **pipeline_schemas()}, flags)
-    return {"paths": {**paths, **beside, **subscription_paths(), **pipeline_paths()}, "components": found}
+    there = dict(available)
+    mutable = there.get("entities", False)
+    paths = {item.path: operations(item) for item in _path_items(model, flags, paged=paged, mutable=mutable)}
+    beside = {
+        f"/{name}": _plain(name, [method for method in methods if method == "GET" or there[name]])
+        for name, methods in NAMES.items()
+        if name in there or name in ALWAYS_THERE
+    }
+    schemas = dict(_schemas(model)) | service_schemas() | subscription_schemas() | pipeline_schemas() | draft_schemas()
+    others = service_paths(host) | subscription_paths() | pipeline_paths() | draft_paths(model, mutable=mutable)
+    return {"paths": {**paths, **beside, **others}, "components": components(schemas, flags)}
 
 
-def _path_items(model: Model, flags: tuple[str, ...], *, paged: bool) -> Iterator[PathItem]:
-    item = partial(PathItem, flags=flags, paged=paged)
+def _path_items(model: Model, flags: tuple[str, ...], *, paged: bool, mutable: bool) -> Iterator[PathItem]:
+    item = partial(PathItem, flags=flags, paged=paged, mutable=mutable)
     groups = tuple((plural, plural) for plural in model.groups)
     yield item(path="/", kind=Kind.REGISTRY, tag=_REGISTRY, schema=_REGISTRY, nested=groups)
     for plural, group in model.groups.items():

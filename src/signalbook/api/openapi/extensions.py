@@ -1,4 +1,4 @@
-"""The paths beside the registry, the same whatever the model: subscriptions (D-28 to D-32) and pipelines."""
+"""The paths beside the registry, whatever the model: changes, checks, subscriptions (D-28 to D-32), pipelines."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from signalbook.api.openapi.components import (
     condition,
     error_responses,
     identifier,
+    problem_responses,
     query,
     reference,
     response,
 )
+from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
 from signalbook.events.subscriptions.documents import LONGEST, MOST_TYPES, OLD_TYPE
 from signalbook.events.subscriptions.subscription import CREDENTIAL_TYPES, SECRET_MEMBERS
+from signalbook.formats.compatibility import RULES
 from signalbook.pipeline_reports import BatchReport
 from signalbook.values import JSONObject, dump_json, parse_json
 
@@ -43,25 +46,140 @@ _PUBLISHED: Final = {
 }
 """Names in the document, where those of the classes are others."""
 _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
+_BATCH: Final = "application/cloudevents-batch+json"
+_VERDICT, _EVENT = "Verdict", "Event"
+_WRITES: Final = ("put", "patch", "post", "delete")
+_RULE: Final[JSONObject] = {
+    "description": "Check by this rule, whatever that of a Resource is.",
+    "schema": {"type": "string", "enum": list(RULES)},
+}
+_POSITION: Final[JSONObject] = {"type": "integer", "minimum": 0, "maximum": _FARTHEST}
+_POSITIONS: Final = (
+    query("after", {"description": "The id of the last event that is known.", "schema": _POSITION}),
+    {"name": "Last-Event-ID", "in": "header", "description": "The same.", "schema": _POSITION},
+    query("limit", {"description": "The most events on a page.", "schema": {"type": "integer", "maximum": 10_000}}),
+    query("source", {"description": "The API whose events are wanted, by its URL or path.", "schema": TEXT}),
+    query(
+        "filter", {"description": "CloudEvents SQL, or a filter in JSON.", "schema": {"type": "array", "items": TEXT}}
+    ),
+)
 _CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
+_PAGES: Final = [query("limit", LIMIT), query("cursor", _CURSOR)]
+_SUBSCRIPTION: Final[JSONObject] = {"name": "id", "in": "path", "required": True, "schema": TEXT}
+_KEY: Final[JSONObject] = {"description": "From the request for consent.", "schema": TEXT}
+
+
+def service_paths(host: str) -> JSONObject:
+    """Changes, checks, health; discovery at the root of the ``host``. OPTIONS and HEAD go without saying."""
+    kept = {"304": response("The client has it already.", "ETag"), **error_responses(400, 503)}
+    registries: JSONObject = {"type": "array", "items": {"type": "string", "minLength": 1}}
+    answer = {"parameters": [query("compatibility", _RULE)], "requestBody": {"content": {"*/*": {}}}}
+    verdict = {"200": response("What the write would do.", json=reference(_VERDICT)), **error_responses(400, 503)}
+    path = {"name": "path", "in": "path", "required": True, "description": "That of the write.", "schema": TEXT}
+    return {
+        "/events": {
+            "get": {
+                **_head("events", "getEvents"),
+                "parameters": [*_POSITIONS, condition(IF_NONE_MATCH)],
+                "responses": {"200": _feed(), **kept, **error_responses(410)},
+            }
+        },
+        "/check": {method: {**_head("check", f"{method}Check"), **answer, "responses": verdict} for method in _WRITES},
+        "/check/{path}": {
+            "parameters": [path],
+            **{m: {**_head("check", f"{m}CheckOf"), **answer, "responses": verdict} for m in _WRITES},
+        },
+        "/health/live": {"get": {**_head("health", "getLive"), "responses": {"200": _state("The process answers.")}}},
+        "/health/ready": {
+            "get": {
+                **_head("health", "getReady"),
+                "responses": {"200": _state("The store can be read."), "503": _state("It cannot.")},
+            }
+        },
+        "/notifications": {"post": _notify()},
+        "/.well-known/xregistry": {
+            "servers": [{"url": host}],
+            "get": {
+                **_head("registry", "getRegistries"),
+                "parameters": [condition(IF_NONE_MATCH)],
+                "responses": {
+                    "200": response("The registries of this host.", "ETag", json=_complete({"registries": registries})),
+                    **kept,
+                },
+            },
+        },
+    }
+
+
+def service_schemas() -> JSONObject:
+    """What the paths refer to."""
+    objects: JSONObject = {"type": "array", "items": {"type": "object"}}
+    verdict = {"accepted": {"type": "boolean"}, "changes": objects, "errors": objects, "findings": objects}
+    return {_VERDICT: _complete(verdict), _EVENT: _event()}
+
+
+def _head(tag: str, id: str) -> JSONObject:
+    return {"operationId": id, "tags": [tag]}
+
+
+def _feed() -> JSONObject:
+    events = {"schema": {"type": "array", "items": reference(_EVENT)}}
+    streamed = {"schema": TEXT}
+    content = {_BATCH: events, "text/event-stream": streamed}
+    return response("Changes, oldest first, or a stream of them.", "ETag", content=content)
+
+
+def _event() -> JSONObject:
+    names = ("specversion", "id", "source", "type")
+    members: JSONObject = {name: {"type": "string", "minLength": 1} for name in names}
+    return {"type": "object", "properties": members, "required": list(names)}
+
+
+def _state(text: str) -> JSONObject:
+    return response(text, json={"type": "object", "properties": {"status": TEXT}, "required": ["status"]})
+
+
+def _notify() -> JSONObject:
+    """Where events come in, in each of the three content modes."""
+    event = {"schema": reference(_EVENT)}
+    batch = {"schema": {"type": "array", "items": reference(_EVENT)}}
+    return {
+        **_head("events", "notify"),
+        "parameters": [{"name": f"ce-{name}", "in": "header", "schema": TEXT} for name in _event()["required"]],
+        "requestBody": {"content": {"application/cloudevents+json": event, _BATCH: batch, "*/*": {}}},
+        "responses": {"204": response("Known now."), **problem_responses(400, 403, 415, 503)},
+    }
 
 
 def subscription_paths() -> JSONObject:
-    """``/subscriptions`` and ``/subscriptions/{id}``; OPTIONS and HEAD go without saying."""
+    """Subscriptions at the root and at the drafts' mounts, and consent; OPTIONS and HEAD go without saying."""
+    agreed = {"200": response("Events are delivered from now on.", content={"text/plain": {"schema": TEXT}})}
+    found = {path: item for mount in ("", *API_PATHS) for path, item in _subscriptions_below(mount).items()}
+    consent = {
+        "parameters": [_SUBSCRIPTION, query("key", _KEY)],
+        "get": _operation(_TAG, "consent", agreed, 400, 404),
+        "post": _operation(_TAG, "consentByPost", agreed, 400, 404),
+    }
+    return found | {"/subscriptions/{id}/consent": consent}
+
+
+def _subscriptions_below(mount: str) -> JSONObject:
     taken = {"required": True, "content": _either(reference(_INPUT))}
     shown = response("As it is now.", "ETag", content=_either(reference(_SHOWN)))
-    made = response("Created.", "ETag", "Location", content=_either(reference(_SHOWN)))
-    operation = partial(_operation, _TAG)
+    made = {"201": response("Created.", "ETag", "Location", content=_either(reference(_SHOWN)))}
     conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
+    where = "_".join(mount.split("/")[2:])
+
+    def operation(name: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+        return _operation(_TAG, "_".join(filter(None, (name, where))), responses, *failures, **more)
+
     return {
-        "/subscriptions": {
-            "get": operation(
-                "getSubscriptions", _list("A page of them.", _SHOWN), 400, parameters=[query("limit", LIMIT)]
-            ),
-            "post": operation("createSubscription", {"201": made}, 400, requestBody=taken),
+        f"{mount}/subscriptions": {
+            "get": operation("getSubscriptions", _list("A page of them.", _SHOWN), 400, parameters=_PAGES),
+            "post": operation("createSubscription", made, 400, requestBody=taken),
         },
-        "/subscriptions/{id}": {
-            "parameters": [{"name": "id", "in": "path", "required": True, "schema": TEXT}],
+        f"{mount}/subscriptions/{{id}}": {
+            "parameters": [_SUBSCRIPTION],
             "get": operation("getSubscription", {"200": shown}, 404),
             "put": operation(
                 "updateSubscription", {"200": shown}, 400, 404, 412, parameters=conditions, requestBody=taken
@@ -137,7 +255,6 @@ def _filter() -> JSONObject:
 
 def pipeline_paths() -> JSONObject:
     """``/pipelines`` and what is beneath it; OPTIONS and HEAD go without saying."""
-    pages = [query("limit", LIMIT), query("cursor", _CURSOR)]
     name, filed = identifier("name"), reference(_FILED)
     body = {"required": True, "content": {JSON_BODY: {"schema": reference(_REPORT)}}}
     added = {
@@ -146,7 +263,7 @@ def pipeline_paths() -> JSONObject:
     }
     operation = partial(_operation, _PIPELINES)
     return {
-        "/pipelines": {"get": operation("getPipelines", _list("A page of them.", _PIPELINE), 400, parameters=pages)},
+        "/pipelines": {"get": operation("getPipelines", _list("A page of them.", _PIPELINE), 400, parameters=_PAGES)},
         "/pipelines/{name}": {
             "parameters": [name],
             "get": operation("getPipeline", _one("With its newest report.", _PIPELINE), 404),
@@ -154,7 +271,7 @@ def pipeline_paths() -> JSONObject:
         },
         "/pipelines/{name}/reports": {
             "parameters": [name],
-            "get": operation("getReports", _list("The newest first.", _KEPT), 400, 404, parameters=pages),
+            "get": operation("getReports", _list("The newest first.", _KEPT), 400, 404, parameters=_PAGES),
             "post": operation("addReport", added, 400, requestBody=body),
         },
         "/pipelines/{name}/reports/{number}": {

@@ -71,7 +71,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """What has a path of its own: the check of writes, and discovery."""
         check = CheckEndpoint(self)
         discovery = PathEndpoint({"GET": revalidated(_registries)}, self.kernel.settings, subject=DISCOVERY)
-        return [Route(CHECK, check), Route(f"{CHECK}/{{path:path}}", check), *discovery.routes(DISCOVERY)]
+        return [Route(CHECK, check), Route(f"{CHECK}/{{path:any}}", check), *discovery.routes(DISCOVERY)]
 
     def request(self, scope: Scope, body: bytes) -> RegistryRequest:
         return read_request(scope, body, self.kernel.settings)
@@ -207,8 +207,7 @@ def _named(view: View, request: RegistryRequest) -> JSONObject:
         case "capabilitiesoffered":
             return capabilities.offered()
         case "openapi.json":
-            flags, paged = tuple(view.capabilities["flags"]), view.capabilities["pagination"]
-            return describe(view.model, flags, paged=paged, base_url=request.base_url)
+            return describe(view.model, view.capabilities, base_url=request.base_url)
         case _:
             return {"registries": [request.base_url]}
 

@@ -1,0 +1,174 @@
+"""The APIs of the CNCF drafts, path by path as they are routed (A-33 to A-46, B-17 to B-24, C-27 to C-38)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from signalbook.api.cncf import CncfRoute
+from signalbook.api.messagecatalog import first_draft, v01
+from signalbook.api.messagecatalog.catalog import CATALOG, DEFINITIONS, FIRST, GROUP, LOOKUP, V01
+from signalbook.api.openapi.components import (
+    IF_MATCH,
+    IF_NONE_MATCH,
+    JSON_BODY,
+    LIMIT,
+    TEXT,
+    condition,
+    problem_responses,
+    query,
+    reference,
+    response,
+)
+from signalbook.api.schemaregistry import MOUNT, ROUTES
+from signalbook.model import Model
+from signalbook.values import JSONObject
+
+_NAMES: Final = ("group", "name", "version")
+"""What stands in a path for its ids, in their order."""
+_IDS: Final[JSONObject] = {"type": "array", "uniqueItems": True, "items": {"type": "string", "minLength": 1}}
+_NUMBERS: Final[JSONObject] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
+_GROUP: Final = "Draft.Group"
+_DEFINITION: Final = "Draft.Definition"
+_ADDED: Final[JSONObject] = {"type": "object", "properties": {"id": TEXT}, "required": ["id"]}
+_URI: Final[JSONObject] = {"description": "The URI of a version.", "required": True, "schema": TEXT}
+_FILTER: Final[JSONObject] = {"description": "NAME=VALUE or NAME.", "schema": {"type": "array", "items": TEXT}}
+_CURSOR: Final[JSONObject] = {"description": "From the link to another page.", "schema": TEXT}
+_WHOLE: Final[JSONObject] = {"description": "With all definitions, if there is a value.", "schema": TEXT}
+_VERSION_HEADERS: Final = {MOUNT: "Schema-", FIRST: first_draft.PREFIX}
+_SENT: Final = ("Description", "Format", "Id", "Authority")
+_TOLD: Final = ("Id", "Id-Location", "Version")
+_TAGS: Final = {MOUNT: "Schema Registry 0.2", FIRST: "Message Catalog, first draft", V01: "Message Catalog 0.1"}
+_ROUTES: Final[Mapping[str, Mapping[str, CncfRoute[Any, Any]]]] = {
+    MOUNT: ROUTES,
+    FIRST: first_draft.ROUTES,
+    V01: v01.ROUTES,
+}
+
+
+def draft_paths(model: Model, *, mutable: bool) -> JSONObject:
+    """All paths of those that the ``model`` has something for; OPTIONS and HEAD go without saying."""
+    return {
+        f"{mount}{_path(template)}": _item(mount, template, route.writes if mutable else ())
+        for mount, routes in _ROUTES.items()
+        if _is_served(mount, model)
+        for template, route in routes.items()
+    }
+
+
+def _is_served(mount: str, model: Model) -> bool:
+    group, name = ("schemagroups", "schemas") if mount == MOUNT else ("messagegroups", "messages")
+    found = model.groups[group].resources.get(name) if group in model.groups else None
+    return found is not None and (found.hasdocument or mount != MOUNT)
+
+
+def draft_schemas() -> JSONObject:
+    """What the paths refer to; their groups and definitions may have more than the common members."""
+    time: JSONObject = {"type": "string", "format": "date-time"}
+    common: JSONObject = {
+        "id": {"type": "string", "minLength": 1},
+        "format": {"type": "string", "minLength": 1},
+        "createdtimeutc": time,
+        "updatedtimeutc": time,
+    }
+    version: JSONObject = {"version": {"type": "integer", "minimum": 1}, "definition": {"type": "object"}}
+    required = ["id", "createdtimeutc", "updatedtimeutc"]
+    return {
+        _GROUP: {"type": "object", "properties": common, "required": required},
+        _DEFINITION: {"type": "object", "properties": common | version, "required": [*required, "format", *version]},
+    }
+
+
+def _path(template: str) -> str:
+    for name in _NAMES:
+        template = template.replace("{}", f"{{{name}}}", 1)
+    return template
+
+
+def _item(mount: str, template: str, writes: Iterable[str]) -> JSONObject:
+    ids = _NAMES[: template.count("{}")]
+    item: JSONObject = {"parameters": [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in ids]}
+    conditions = [condition(IF_MATCH), condition(IF_NONE_MATCH)]
+    item["get"] = {
+        **_named(mount, template, "get"),
+        "parameters": [*_asked(mount, template), condition(IF_NONE_MATCH)],
+        "responses": {
+            "200": _shown(mount, template),
+            "304": response("The client has it already.", "ETag"),
+            **problem_responses(400, 404, 406, 503),
+        },
+    }
+    for method in writes:
+        item[method.lower()] = {
+            **_named(mount, template, method.lower()),
+            "parameters": [*_beside(mount, method), *conditions],
+            **_taken(mount, method),
+            "responses": {
+                **_written(mount, template, method),
+                **problem_responses(400, 403, 404, 405, 406, 409, 412, 503),
+            },
+        }
+    return item
+
+
+def _named(mount: str, template: str, method: str) -> JSONObject:
+    words = [mount.removeprefix("/compat"), *_path(template).split("/")]
+    parts = "_".join(word.strip("{}/").replace("/", "_") for word in words if word)
+    return {"operationId": f"{method}_{parts}", "tags": [_TAGS[mount]]}
+
+
+def _asked(mount: str, template: str) -> Iterator[JSONObject]:
+    if template in ("/schema", LOOKUP):
+        yield query("uri", _URI)
+    elif mount == V01 and template in (CATALOG, DEFINITIONS):
+        yield from (query("filter", _FILTER), query("limit", LIMIT), query("cursor", _CURSOR))
+    elif mount == V01 and template == GROUP:
+        yield query("definitions", _WHOLE)
+
+
+def _shown(mount: str, template: str) -> JSONObject:
+    """What GET shows: a document as it was sent, except in 0.1 of the catalog, which has everything in JSON."""
+    depth = template.count("{}")
+    listed = template.rpartition("/")[2] != "{}" and "uri" not in [each["name"] for each in _asked(mount, template)]
+    if depth == 1 and not listed:
+        return response("The group.", "ETag", json=reference(_GROUP))
+    if mount == V01:
+        one = reference(_GROUP if depth == 0 and listed else _DEFINITION)
+        return response("As it is now.", "ETag", json={"type": "array", "items": one} if listed else one)
+    if listed:
+        return response("What there is.", "ETag", json=_NUMBERS if depth == 2 else _IDS)
+    return _with_headers(mount, response("The document as it was sent.", "ETag", "Location", content={"*/*": {}}))
+
+
+def _with_headers(mount: str, shown: JSONObject) -> JSONObject:
+    added = {f"{_VERSION_HEADERS[mount]}{name}": {"schema": TEXT} for name in _TOLD}
+    return {**shown, "headers": shown["headers"] | added}
+
+
+def _beside(mount: str, method: str) -> Iterable[JSONObject]:
+    """What a document may have beside it (A-47)."""
+    if method != "POST" or mount == V01:
+        return ()
+    prefix = _VERSION_HEADERS[mount]
+    headers = [{"name": f"{prefix}{name}", "in": "header", "schema": TEXT} for name in _SENT]
+    return [*headers, *(query(name.lower(), {"schema": TEXT}) for name in _SENT)]
+
+
+def _taken(mount: str, method: str) -> JSONObject:
+    if method == "DELETE":
+        return {}
+    document = method == "POST" and mount != V01
+    content: JSONObject = {"*/*": {}} if document else {JSON_BODY: {"schema": {"type": "object"}}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _written(mount: str, template: str, method: str) -> JSONObject:
+    if method == "DELETE":
+        return {"204": response("It is gone.")}
+    if method == "POST" and mount != V01:
+        return {"200": _with_headers(mount, response("The version that has it.", "Location", json=_ADDED))}
+    if method == "POST" and template == DEFINITIONS:
+        return {"200": response("What is stored of it.", "Location", json={"type": "object", "required": ["id"]})}
+    group = reference(_GROUP)
+    made = {"201": response("Created.", "Location", json=group)}
+    return made if method == "POST" else {"200": response("As it is now.", json=group), **made}
