@@ -159,7 +159,7 @@ def test_no_uri_is_claimed_twice(filled: Registry, claim: JSONObject, holder: st
     for method, path in (("PUT", "/schemagroups/g/schemas/evil/versions/1"), ("PATCH", f"{S}/versions/3")):
         body = {"format": "Own/1", **({"authority": None} if method == "PATCH" else {}), **claim}
         command = Command(method=Method(method), target=Xid.parse(path), body=body, base_url=ROOT)
-        with pytest.raises(UriTaken, match=f'is the URI of "{holder}"') as caught:
+        with pytest.raises(UriTaken, match=f'is that of "{holder}"') as caught:
             filled.do(command)
         assert (caught.value.status, caught.value.subject) == (409, path)
 

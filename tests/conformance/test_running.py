@@ -405,6 +405,21 @@ def test_the_file_goes_when_all_is_back(calm: InProcess, tmp_path: Path) -> None
     assert not before.exists()
 
 
+def test_interrupted_while_the_types_are_added(calm: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is put back although there was no run yet."""
+    before = everything(calm)
+
+    def interrupted(session: ConformanceSession, modelsource: JSON) -> str:
+        monkeypatch.undo()
+        assert not session._refused(modelsource)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ConformanceSession, "_refused", interrupted)
+    with Wire(ROOT, timeout=300, headers={}, transport=calm) as wire, pytest.raises(KeyboardInterrupt):
+        ConformanceSession(wire, EVERYTHING).__enter__()
+    assert everything(calm) == before
+
+
 def test_types_that_a_server_refuses() -> None:
     """Versions by semver are none of its modes, singles it does not take: the others are added, with the reasons."""
     offered = {**MUTABLE, "versionmodes": ["manual", "createdat"]}

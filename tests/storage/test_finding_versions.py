@@ -6,10 +6,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, Store
 from signalbook.storage.entities import EntityStatements
+from signalbook.storage.postgres import Postgres
 from signalbook.storage.sqlite import SQLite
 from signalbook.values import digest, now
 from signalbook.xid import Xid
@@ -38,7 +40,7 @@ def filled(store: Store) -> Store:
 
 @pytest.mark.parametrize(
     ("uris", "limit", "keys"),
-    [("a", 9, [10, 13]), ("a", 1, [10]), ("b", 9, [12]), ("c", 9, []), ("cba", 9, [10, 12, 13]), ("", 9, [])],
+    [("a", 9, [10, 13]), ("a", 1, [10]), ("b", 9, [12]), ("c", 9, []), ("cba", 9, [10, 13, 12]), ("", 9, [])],
 )
 def test_who_has_a_uri(filled: Store, uris: str, limit: int, keys: list[int]) -> None:
     """A-54"""
@@ -60,6 +62,28 @@ def test_who_has_a_document(filled: Store, parent: int, document: str, limit: in
     """A-45"""
     with filled.read() as reader:
         assert [row.key for row in reader.entities.holders(parent, document, limit)] == keys
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+def test_postgres_goes_by_index_too(postgres_database: str, mode: str) -> None:
+    """A-21: whether it knows the URIs when it plans, or not"""
+    store = open_store(postgres_database)
+    stamp = now()
+    with store.write() as writer:
+        rows = [
+            Row(key=n, parent=1, xid=VERSIONS / str(n), epoch=1, createdat=stamp, modifiedat=stamp, uri=f"u{n}")
+            for n in range(2, 5000)
+        ]
+        writer.entities.insert(rows)
+    store.close()
+    dialect = Postgres(make_url(postgres_database), timeout=9)
+    sql = EntityStatements(dialect).named.replace("%(uris)s", "$1").replace("%(limit)s", "$2")
+    with closing(dialect.connect()) as connection:
+        connection.execute(f"ANALYZE entities; SET plan_cache_mode = {mode}; PREPARE named AS {sql}")
+        found = connection.execute("EXPLAIN EXECUTE named (ARRAY['u7', 'u9'], 9)").fetchall()
+    plan = "\n".join(str(each[0]) for each in found)
+    assert "entities_by_uri" in plan
+    assert "Seq Scan" not in plan
 
 
 def test_last_numbers(store: Store) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -96,9 +97,7 @@ def run(
         before=before,
     )
     wire = Wire(url, timeout=timeout, headers=dict(map(_header, header or ())))
-    # A stop from outside ends as Ctrl-C does: with everything put back and a report.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with wire, ConformanceSession(wire, options) as session:
+    with _stoppable(), wire, ConformanceSession(wire, options) as session:
         results = run_all(session, cases, shown=_track)
     summary = Summary(url=wire.url, results=results, known=expected, unrestored=session.unrestored)
     _report(summary)
@@ -114,6 +113,16 @@ def run(
         raise typer.Exit(130)
     if not summary.conforms or summary.unrestored:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """A stop from outside ends as Ctrl-C does: with everything put back and a report."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _file_before(beside: Path | None) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, Protocol
 from urllib.parse import unquote
 
@@ -125,7 +126,8 @@ def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:
     composed = _composed_of(view.reader, [uri], bases.groups).get(uri)
     if composed is not None:
         return composed
-    named = [row.xid for row in view.reader.named(bases.digests(uri), _SAME_URI)]
+    rows = view.reader.named(bases.digests(uri), _SAME_URI)
+    named = [row.xid for row in sorted(rows, key=attrgetter("key"))]
     return next((xid for xid in named if api_path(xid) is not None), next(iter(named), None))
 
 

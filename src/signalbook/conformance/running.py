@@ -116,7 +116,12 @@ class ConformanceSession:
         )
         self._save(capabilities)
         if options.configures:
-            self._profile = self._with_kit(self._profile)
+            try:
+                self._profile = self._with_kit(self._profile)
+            except BaseException:
+                # Nobody else would put the model back: a context that was not entered is not left.
+                self.__exit__()
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:

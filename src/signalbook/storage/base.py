@@ -277,7 +277,7 @@ class Reader(Protocol):
         """Those Versions among ``keys`` that a sibling, which is not, has as its ancestor."""
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
-        """Up to ``limit`` Versions with one of these ``uris``, those stored first."""
+        """Up to ``limit`` Versions with one of these ``uris``: by these, then those stored first."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""

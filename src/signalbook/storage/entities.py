@@ -131,7 +131,9 @@ class EntityStatements:
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
         self.refers = self._text(select(exists().where(_E.xref > literal_column("''"))))
         first = rows.order_by(_E.key)
-        self.named = self._dialect.page(first.where(dialect.member(_E.uri, "uris")))
+        # In the order of the index: by key alone, PostgreSQL may well walk through all entities.
+        named = rows.where(dialect.member(_E.uri, "uris"), _E.uri.is_not(None))
+        self.named = self._dialect.page(named.order_by(_E.uri, _E.key))
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
         self.holders = self._dialect.page(first.where(*held))
         self._member_statements()

@@ -13,6 +13,7 @@ from signalbook.messages.payloads.content import (
     Unreadable,
     implied_content_type,
     is_implied,
+    packed,
     same_content_type,
     unpacked,
 )
@@ -88,8 +89,8 @@ GZIP = gzip.compress(b"text", mtime=0)
 
 
 def arrow(codec: str, content: bytes = b"text") -> bytes:
-    packed: bytes = pa.Codec(codec).compress(content, asbytes=True)
-    return packed
+    found: bytes = pa.Codec(codec).compress(content, asbytes=True)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,18 @@ def test_members_end_anywhere_in_what_zlib_is_given(monkeypatch: pytest.MonkeyPa
 def test_members_of_nothing_take_no_more_time_than_their_bytes() -> None:
     """What zlib hands back behind each member is copied: of a whole body each time, that would be minutes here."""
     assert unpacked(Message(body=gzip.compress(b"", mtime=0) * 200_000, content_encoding="gzip")).body == b""
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "x-gzip", "deflate", "Deflate, gzip", "identity", ""])
+def test_what_is_packed_can_be_unpacked(encoding: str) -> None:
+    """K-40, K-52: the same bytes whenever it is done."""
+    message = Message(body=b"text", content_encoding=encoding)
+    assert packed(message) == packed(message)
+    assert unpacked(packed(message)).body == b"text"
+    assert (packed(message).body == b"text") == (encoding in ("", "identity"))
+    assert packed(Message(body=None, content_encoding=encoding)).body is None
+
+
+def test_encodings_that_are_not_written() -> None:
+    with pytest.raises(Unreadable, match="no encoder for content encoding 'br'; there are: gzip"):
+        packed(Message(body=b"text", content_encoding="br"))

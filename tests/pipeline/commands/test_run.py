@@ -66,6 +66,18 @@ def rows(output: Path, table: str) -> list[dict[str, Any]]:
     return [row for path in sorted(folder.rglob("*.parquet")) for row in pq.ParquetFile(path).read().to_pylist()]
 
 
+def test_what_is_doubtful_about_definitions_is_said(job: Callable[..., Job], definitions: Path, parcels: Any) -> None:
+    """F-17: a base that is not there, before a message is read and in the report; what was found counts."""
+    document = parcels.catalogue()
+    gone = "/messagegroups/parcels/messages/base/versions/9"
+    document["messagegroups"]["parcels"]["messages"]["parcel.accepted"]["basemessage"] = gone
+    definitions.write_text(json.dumps(document))
+    said: list[str] = []
+    report = run(job(), notify=said.append)
+    assert said == report.to_json()["doubts"] == [f"{ACCEPTED}: there is no base message {gone}"]
+    assert report.tally.landed[ACCEPTED] == 28
+
+
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
 def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> None:
     report = run(job(table_format=table_format))

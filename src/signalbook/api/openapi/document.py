@@ -55,7 +55,7 @@ _OWNERS: Final = (Kind.REGISTRY, Kind.GROUP)
 _OF_ONE_RESOURCE: Final = (Kind.RESOURCE, Kind.META, Kind.VERSIONS, Kind.VERSION)
 _SHOWING: Final = ("inline", "doc", "binary", "filter", "specversion")
 _READ_ERRORS: Final = (400, 404, 406, 503)
-_WRITE_ERRORS: Final = (400, 404, 406, 412, 503)
+_WRITE_ERRORS: Final = (400, 404, 406, 409, 412, 503)
 _UNSETTABLE: Final = ("contenttype", "meta", "versions")
 
 

@@ -273,7 +273,7 @@ class UriTaken(RegistryError):
     """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API."""
 
     def __init__(self, xid: Xid, uri: str, holder: Xid) -> None:
-        detail = f'"{uri}" is the URI of "{holder}": no two Versions have the same, and none has the path of another'
+        detail = f'the URI "{uri}" is that of "{holder}" and of no other: leave it out, or give one of its own'
         super().__init__("invalid_attribute", subject=str(xid), name="globaluri", error_detail=detail)
 
     @property
