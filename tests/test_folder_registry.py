@@ -187,8 +187,8 @@ def test_a_fault_names_the_file_and_changes_nothing(folder: ServedFolder) -> Non
     folder.write("a.json", {"messagegroups": {"m": {}}})
     folder.watch.load()
     before = (folder.get(), folder.changes())
-    folder.write("bad.json", {"messagegroups": {"n": {"messages": {"one": {"nonsense": 1}}}}})
-    with pytest.raises(DocumentError, match=r"nonsense(.|\n)*in .*bad\.json"):
+    folder.write("bad.json", {"messagegroups": {"n": {"messages": {"one": {"envelope": 1}}}}})
+    with pytest.raises(DocumentError, match=r"envelope(.|\n)*in .*bad\.json"):
         folder.watch.load()
     assert (folder.get(), folder.changes()) == before
 

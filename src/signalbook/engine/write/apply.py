@@ -301,12 +301,14 @@ def _change(copy: WorkingCopy, action: Action, changed: Collection[str] = ()) ->
 
 def _recorded(copy: WorkingCopy) -> datetime | None:
     """What the drafts show as the time of the last change: a Version's is that of its creation, a Resource's that of
-    its latest Version."""
+    its latest Version. Of a stored one that is its default Version, as a rule: others need not be loaded."""
     if isinstance(copy, VersionCopy):
         return copy.createdat
     if isinstance(copy, ResourceCopy):
-        numbered = {number: version for version in copy.versions.values() if (number := version_number(version.id))}
-        return numbered[max(numbered)].modifiedat if numbered else None
+        latest = copy.versions.get(copy.defaultversionid or "")
+        if copy.before is None:
+            latest = max(copy.versions.values(), key=lambda version: version_number(version.id) or 0, default=None)
+        return None if latest is None else latest.modifiedat
     return copy.modifiedat
 
 
