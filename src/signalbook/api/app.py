@@ -171,20 +171,24 @@ class CommonHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        link = _link(base_url(scope, self._settings))
+        added, lines = _added(base_url(scope, self._settings))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_CORS, link]
+                message["headers"] = [*message["headers"], *added]
+                if "head" in message:
+                    message["head"] += lines
             await send(message)
 
         await self._app(scope, receive, complete)
 
 
 @lru_cache(maxsize=128)
-def _link(root: str) -> tuple[bytes, bytes]:
+def _added(root: str) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
+    """The headers, and the lines that they are."""
     # The rel parameter comes first: clients read no further.
-    return b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace")
+    headers = (*_CORS, (b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace")))
+    return headers, b"".join(b"%s: %s\r\n" % header for header in headers)
 
 
 class CopiesRefused:

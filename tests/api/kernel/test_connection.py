@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import socket
 import threading
 import time
@@ -107,6 +108,41 @@ def test_what_is_no_request(port: int, request_: bytes) -> None:
     assert statuses(received) == [400]
     assert b"Connection: close" in received or b"connection: close" in received
     assert b'core/spec.md#bad_request","title":"this is no HTTP/1.1 request' in received
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "length", "body"),
+    [
+        (b"GET /health/live HTTP/1.1", 200, True, b'{"status":"ok"}\n'),
+        (b"GET /health/live HTTP/1.0", 200, True, b'{"status":"ok"}\n'),
+        (b"HEAD /health/live HTTP/1.1", 200, True, b""),
+        (b"GET /capabilities HTTP/1.1\r\nIf-None-Match: *", 304, False, b""),
+        (b"DELETE /schemagroups HTTP/1.1", 204, False, b""),
+    ],
+    ids=["GET", "HTTP/1.0", "HEAD", "304", "204"],
+)
+def test_a_response(port: int, request_: bytes, status: int, length: bool, body: bytes) -> None:
+    """Status, the headers of the response, those of all responses and of the server, each once, and the body."""
+    received = exchange(port, request_ + b"\r\nHost: r.example\r\nConnection: close\r\n\r\n")
+    head, _, rest = received.partition(b"\r\n\r\n")
+    first, *lines = head.split(b"\r\n")
+    names = [line.partition(b": ")[0] for line in lines]
+    assert first.startswith(b"HTTP/1.1 %d " % status)
+    assert (rest, b"content-length" in names) == (body, length)
+    assert {b"date", b"connection", b"link", b"access-control-allow-origin"} <= {*names}
+    assert len(names) == len({*names})
+
+
+def test_a_client_that_does_not_read_is_waited_for(port: int) -> None:
+    """Of a thousand large responses that were asked for at once only a few are made before somebody reads them."""
+    asked = b"GET /openapi.json HTTP/1.1\r\nHost: r.example\r\n\r\n"
+    size = len(exchange(port, last(asked)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
+        client.sendall(asked * 1000)
+        assert statuses(exchange(port, last(LIVE))) == [200, 200]
+        grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert grown < 100 * size
 
 
 def test_a_request_is_answered_before_what_follows_is_refused(port: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.kernel.responses import OCTETS, decode, encode, media_type
+from signalbook.api.kernel.responses import OCTETS, Response, decode, encode, media_type
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,9 @@ def test_no_header_breaks_the_decoder(value: str) -> None:
 def test_content_types(stored: str | None, shown: str | None) -> None:
     """A-49, R160, R317: verbatim, as far as a header can say it."""
     assert media_type(stored) == shown
+
+
+@pytest.mark.parametrize("value", ["a\nSet-Cookie: b", "a\rb", "a\0", "\x7f"])
+def test_a_header_is_one_line(value: str) -> None:
+    with pytest.raises(ValueError, match="control characters"):
+        _ = Response(headers=(("X", value),)).head

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from http import HTTPStatus
 from typing import Final, Protocol
 
 import msgspec
@@ -26,6 +27,7 @@ UNTRUSTED: Final[tuple[Header, ...]] = (
     ("Content-Security-Policy", "sandbox; default-src 'none'"),
 )
 _MEDIA_TYPE: Final = re.compile(r"[\x20-\x7e]+", re.ASCII)
+_BROKEN: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _UNSAFE: Final = re.compile(r"[^!#$&-~]")
 _LAID_OUT_BYTES: Final = 1 << 20
 """The largest body that is indented: it is done on the event loop, in some milliseconds, while others wait."""
@@ -54,6 +56,17 @@ class Response:
         return headers
 
     @cached_property
+    def head(self) -> bytes:
+        """Status line and headers as they go out, for a server that takes them so: made once for many requests.
+
+        Raises ``ValueError`` where a header would be more than one line.
+        """
+        lines = [b"%s: %s\r\n" % header for header in self.wire_headers]
+        if any(_BROKEN.search(line, 0, len(line) - 2) for line in lines):
+            raise ValueError("a header with control characters")
+        return b"".join((status_line(self.status), *lines))
+
+    @cached_property
     def unmodified(self) -> Response:
         """What a client gets that has this response already (RFC9110 15.4.5)."""
         return Response(status=304, headers=tuple(header for header in self.headers if header[0] in _OF_THE_UNMODIFIED))
@@ -61,7 +74,8 @@ class Response:
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  see Sendable
         """Send it; to HEAD without its body (RFC9110 9.3.2)."""
         body = b"" if scope["method"] == "HEAD" else self.body
-        await send({"type": "http.response.start", "status": self.status, "headers": self.wire_headers})
+        start = {"type": "http.response.start", "status": self.status, "headers": self.wire_headers}
+        await send({**start, "head": self.head, "length": 0 if self.status in _BODILESS else len(self.body)})
         await send({"type": "http.response.body", "body": body})
 
 
@@ -70,6 +84,12 @@ class Sendable(Protocol):
 
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it to the client."""
+
+
+@lru_cache
+def status_line(status: int) -> bytes:
+    """The first line of a response."""
+    return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode("ascii")
 
 
 def options_response(methods: Iterable[str]) -> Response:
