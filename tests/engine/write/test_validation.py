@@ -175,15 +175,16 @@ def resource(links: dict[str, str], *, rule: str = "full", stored: str = "") -> 
     stamp = now()
     xid = Xid.parse(F1)
     versions = {}
+    known = {name.rstrip("!"): name.endswith("!") for name in stored.split()}
     for name, ancestor in links.items():
         attributes: JSONObject = {"format": AVRO}
         version = VersionCopy(
             xid=xid / "versions" / name, createdat=stamp, modifiedat=stamp, ancestorid=ancestor, attributes=attributes
         )
-        if name in stored.replace("!", "").split():
+        if name in known:
             version.attributes = {"format": AVRO, "compatibilityvalidated": True}
             version.before = version.row(1, 1)
-            version.document = "changed" if f"{name}!" in stored.split() else None
+            version.document = "changed" if known[name] else None
         versions[name] = version
     before = Row(
         key=1, parent=0, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp, attributes={"compatibility": rule}
