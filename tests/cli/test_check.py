@@ -286,6 +286,43 @@ def test_against_a_git_revision(cli: Cli, shop: Path) -> None:
         assert (ran.code, REPLACED in ran.out) == (1, True), ran.err
 
 
+def test_in_a_hook_of_a_linked_worktree(cli: Cli, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """git tells such a hook its repository by GIT_DIR, for which every folder is the topmost one."""
+    git("init", "-q")
+    git("add", "shop")
+    git("commit", "-qm", "first")
+    (shop / "order.avsc").write_text(json.dumps(NEW))
+    monkeypatch.setenv("GIT_DIR", str(Path(".git").resolve()))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(Path(".git/index").resolve()))
+    ran = cli("check", shop / "order.avsc", "--against", "git:HEAD", "--strict")
+    assert (ran.code, "order.avsc#Order.total" in ran.out) == (1, True)
+
+
+def test_what_git_has_reaches_no_further_than_its_folder(cli: Cli, shop: Path) -> None:
+    (shop / "out.avsc").symlink_to("/etc/passwd")
+    git("init", "-q")
+    git("add", "shop")
+    git("commit", "-qm", "first")
+    (shop / "out.avsc").unlink()
+    ran = cli("check", shop, "--against", "git:HEAD")
+    assert ran.code == 1
+    assert "shop as it was (HEAD):" in ran.err
+    assert "fault" not in ran.err
+
+
+def test_the_format_of_what_git_has_is_kept(cli: Cli) -> None:
+    """As between files of one kind: a schema need not say again what it is."""
+    git("init", "-q")
+    rules = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    draft = "http://json-schema.org/draft-04/schema#"
+    Path("a.json").write_text(json.dumps({"$schema": draft, **rules}))
+    git("add", "a.json")
+    git("commit", "-qm", "first")
+    Path("a.json").write_text(json.dumps({**rules, "id": 5}))
+    found = cli("check", "a.json", "--against", "git:HEAD")
+    assert found.code == cli("check", "a.json", "--against", "git:HEAD", "--format", "JsonSchema/draft-04").code == 1
+
+
 @pytest.mark.parametrize(
     ("source", "against", "told"),
     [

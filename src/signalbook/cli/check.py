@@ -220,7 +220,8 @@ def _follow(source: str, against: str, questions: _Questions) -> CheckedSource:
             raise SignalbookError(f"{source} and {against} (--against) are not both schemas, or both documents")
     if documents:
         return _documents_after(source, against, questions)
-    return _schema_after(source, _read_schema(against, questions.format), questions)
+    same_kind = Path(source).suffix == Path(against).suffix
+    return _schema_after(source, _read_schema(against, questions.format), questions, same_kind=same_kind)
 
 
 def _has_documents(source: str) -> bool:
@@ -230,8 +231,7 @@ def _has_documents(source: str) -> bool:
     return source.partition("?")[0].endswith(NAMED) or Path(source).is_dir()
 
 
-def _schema_after(source: str, earlier: SchemaFile, questions: _Questions) -> CheckedSource:
-    same_kind = Path(source).suffix == Path(earlier.name).suffix
+def _schema_after(source: str, earlier: SchemaFile, questions: _Questions, *, same_kind: bool) -> CheckedSource:
     later = _read_schema(source, questions.format or (earlier.format if same_kind else ""))
     return CheckedSource(name=source, verdict=compare(later, earlier, questions.rule or "backward"))
 
@@ -245,7 +245,8 @@ def _schema_since(source: str, revision: str, questions: _Questions) -> CheckedS
         note = Finding(path=source, rule="not_compared", message=message, severity="info")
         return CheckedSource(name=source, verdict=Verdict(findings=(note,)))
     stated = questions.format or guess_format(source, content)
-    return _schema_after(source, SchemaFile(name=f"{source} ({revision})", content=content, stated=stated), questions)
+    earlier = SchemaFile(name=f"{source} ({revision})", content=content, stated=stated)
+    return _schema_after(source, earlier, questions, same_kind=True)
 
 
 def _documents_since(source: str, revision: str, questions: _Questions) -> CheckedSource:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from signalbook.documents import DocumentError
 from signalbook.errors import SignalbookError
+
+_OF_A_HOOK: Final = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"})
 
 
 def file_at(path: Path, revision: str) -> bytes | None:
@@ -29,8 +33,12 @@ def copy_at(path: Path, revision: str) -> Iterator[Path | None]:
         return
     folder, name = _place(path)
     with tempfile.TemporaryDirectory(prefix="signalbook-") as copy:
-        with tarfile.open(fileobj=io.BytesIO(_git(folder, "archive", "--format=tar", commit, "--", "."))) as archive:
-            archive.extractall(copy, filter="data")
+        content = _git(folder, "archive", "--format=tar", commit, "--", ".")
+        try:
+            with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+                archive.extractall(copy, filter="data")
+        except tarfile.TarError as error:
+            raise SignalbookError(f"{path} as it was ({revision}): {error}") from None
         yield Path(copy, name)
 
 
@@ -59,8 +67,11 @@ def _commit(path: Path, revision: str) -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> bytes:
+    # In a hook git says which repository and folder it is about: all else would be looked for there, and not be found.
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOOK}
+    command = ["git", "-C", str(folder), *arguments]
     try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)  # noqa: S603, S607
+        done = subprocess.run(command, capture_output=True, check=False, env=environment)  # noqa: S603
     except FileNotFoundError:
         raise SignalbookError("--against git:... needs git, which is not installed") from None
     if done.returncode:

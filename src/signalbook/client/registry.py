@@ -124,11 +124,8 @@ class ReadableRegistry(Protocol):
 class Registry(ReadableRegistry, Protocol):
     """A registry to read from and to write to."""
 
-    def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
-        """As ``ReadableRegistry``; without ``binary``, documents as JSON or text where they are that.
-
-        The Registry itself comes with its capabilities, and alone.
-        """
+    def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
+        """As ``ReadableRegistry``; the Registry itself comes with its capabilities, and alone."""
 
     def get(self, xid: Xid, **flags: Unpack[ReadFlags]) -> JSONObject:
         """An entity as the API shows it. Raises ``NotFound`` or ``RegistryError`` if it is not there."""

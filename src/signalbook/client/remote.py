@@ -62,9 +62,9 @@ class RemoteRegistry:
     def modelsource(self) -> JSONObject:
         return self._client.modelsource()
 
-    def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
+    def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
         try:
-            return self._client.get(xid, **_flags(xid.kind, deep=deep, binary=binary))
+            return self._client.get(xid, **_flags(xid.kind, deep=deep))
         except NotFound:
             return None
         except ClientError as error:
@@ -104,15 +104,20 @@ class RemoteRegistry:
         self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
     ) -> tuple[bool, tuple[Finding, ...]]:
         """As the protocol says. The server is asked first: responses to writes tell no findings."""
+        findings = self._review(target, body, ignore, strict=strict).findings
+        return self.patch(target, body, ignore=ignore), findings
+
+    def _review(self, target: Xid, body: JSONObject, ignore: Sequence[str], *, strict: bool) -> Verdict:
+        """What the server would say to a PATCH, nothing if it has no API for that. Raises ``Refusal`` if ``strict``."""
         try:
             verdict = self._client.check("PATCH", target, body, ignore=["epoch", *ignore])
         except NotFound:
             if strict:
                 raise Refusal("this server does not check writes (/check), which a strict import needs") from None
-            verdict = Verdict()
+            return Verdict()
         if strict and verdict.accepted:
             refuse_doubts(verdict)
-        return self.patch(target, body, ignore=ignore), verdict.findings
+        return verdict
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         own = {name: value for name, value in attributes.items() if name != "contenttype"}
@@ -188,17 +193,19 @@ class _Trial(RemoteRegistry):
     _asked = False
 
     def patch(self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = ()) -> bool:
+        return self.patch_reviewed(target, body, ignore=ignore)[0]
+
+    def patch_reviewed(
+        self, target: Xid, body: JSONObject, *, ignore: Sequence[str] = (), strict: bool = False
+    ) -> tuple[bool, tuple[Finding, ...]]:
         """As the protocol says. Of several writes only the first can be judged: the server forgets each."""
         asked, self._asked = self._asked, True
         if asked:
-            return False
-        try:
-            verdict = self._client.check("PATCH", target, body, ignore=["epoch", *ignore])
-        except NotFound:
-            return False  # a server without that API
+            return False, ()
+        verdict = self._review(target, body, ignore, strict=strict)
         for error in verdict.errors:
             raise _refusal(Refused(int(error.get("status", HTTPStatus.BAD_REQUEST)), error))
-        return False
+        return False, verdict.findings
 
     def add_version(self, resource: Xid, content: bytes, attributes: JSONObject) -> Xid:
         """None is added that could be named. Raises ``NotImplementedError``: ask ``checking`` instead."""
@@ -225,9 +232,9 @@ class RemoteChecks:
             return ""
 
 
-def _flags(kind: Kind, *, deep: bool, binary: bool = True) -> ReadFlags:
+def _flags(kind: Kind, *, deep: bool) -> ReadFlags:
     """A Version always comes with its document."""
-    flags: ReadFlags = {"doc": True, "binary": binary}
+    flags: ReadFlags = {"doc": True, "binary": True}
     if kind is Kind.REGISTRY:
         flags["inline"] = ["capabilities"]
     elif deep or kind is Kind.VERSION:

@@ -194,7 +194,7 @@ class ConformanceSession:
 
     def _refused(self, modelsource: JSONObject) -> str:
         response = self._send(Step(method="PUT", target="/modelsource", json=modelsource), {}).response
-        return "" if response.status == 200 else _told(response)
+        return "" if response.status == 200 else _refusal_text(response)
 
     @contextmanager
     def _place(self, case: Case, cast: Cast) -> Iterator[Variables]:
@@ -232,10 +232,11 @@ class ConformanceSession:
                 self._given_up = f"after {case.id} the model could not be put back: {refused}"
 
     def _delete(self, target: str) -> None:
+        self._left[target] = "the server did not answer"
         response = self._send(Step(method="DELETE", target=target), {}).response
-        self._left.pop(target, None)
+        del self._left[target]
         if response.status != 404 and not 200 <= response.status < 300:
-            self._left[target] = _told(response)
+            self._left[target] = _refusal_text(response)
 
     def _capabilities_lost(self) -> str:
         """Put the capabilities back; what went wrong if they are not what they were."""
@@ -245,7 +246,7 @@ class ConformanceSession:
         response = self._send(Step(method="PUT", target="/capabilities", json=before), {}).response
         if response.status == 200 and self._get("/capabilities") == before:
             return ""
-        return _told(response) if response.status != 200 else "the server says it did, and shows others"
+        return _refusal_text(response) if response.status != 200 else "the server says it did, and shows others"
 
     def _restore(self) -> None:
         """Everything as it was; each part on its own, so that one that fails does not keep back another."""
@@ -394,7 +395,7 @@ def _risk(case: Case) -> int:
     return 2 if any("available" in repr(step.json) for step in case.steps) else 1
 
 
-def _told(response: WireResponse) -> str:
+def _refusal_text(response: WireResponse) -> str:
     """What a server says of a request it refused."""
     body = response.json()
     return f"{response.status} {body.get('title', '')}".strip() if isinstance(body, dict) else str(response.status)

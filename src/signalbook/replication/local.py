@@ -74,8 +74,8 @@ class LocalRegistry:
         with self._reading() as view:
             return view.modelsource()
 
-    def find(self, xid: Xid, *, deep: bool, binary: bool = True) -> JSONObject | None:
-        options = self._options(xid.kind, deep=deep, binary=binary)
+    def find(self, xid: Xid, *, deep: bool) -> JSONObject | None:
+        options = self._options(xid.kind, deep=deep)
         with self._reading() as view:
             if xid == ROOT:
                 return {**view.entity(ROOT, ViewOptions(doc=True)), "capabilities": view.capabilities}
@@ -225,11 +225,11 @@ class LocalRegistry:
         except RegistryError as error:
             raise Refusal(str(error), subject=error.subject, faults=error.faults) from None
 
-    def _options(self, kind: Kind, *, deep: bool, binary: bool = True) -> ViewOptions:
+    def _options(self, kind: Kind, *, deep: bool) -> ViewOptions:
         """A Version always comes with its document."""
         whole = deep or kind is Kind.VERSION
         shown = ALL if whole else _META if kind is Kind.RESOURCE else NOTHING
-        return ViewOptions(doc=True, binary=binary, inline=shown, max_bytes=self.max_bytes)
+        return ViewOptions(doc=True, binary=True, inline=shown, max_bytes=self.max_bytes)
 
 
 class _Undone(Exception):
