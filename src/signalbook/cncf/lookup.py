@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Protocol
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from signalbook.cncf.ids import (
     MOUNTS,
@@ -26,7 +26,7 @@ from signalbook.cncf.ids import (
     version_number,
 )
 from signalbook.errors import RegistryError
-from signalbook.uris import normal_uri
+from signalbook.uris import is_uri, normal_uri
 from signalbook.values import JSON, JSONObject, digest
 from signalbook.xid import Kind, Xid, XidError
 
@@ -96,22 +96,32 @@ class UriBases:
     def at(self, uri: str) -> Xid | None:
         """The Version whose URL in an API or in the registry is ``uri``, whether it exists or not.
 
-        A relative one is a path in a draft's API. A slash at the end makes no difference there.
+        A relative one is a path in a draft's API, or in the registry, or from the root of the host. A slash at the end
+        makes no difference there.
         """
-        for key in lookup_keys(uri, self.urls):
+        text = normal_uri(uri if is_uri(uri) else f"/{uri.removeprefix('/')}")
+        for key in (*lookup_keys(uri, self.urls), *self._below_mounts(text)):
             xid = XIDS[self.groups](f"/{key.strip('/')}")
             if xid is not None and xid.kind is Kind.VERSION:
                 return xid
-        return self._in_registry(normal_uri(uri))
+        return self._in_registry(text)
+
+    def _below_mounts(self, path: str) -> Iterator[str]:
+        """What of a path, which begins at the root of the registry or of the host, comes behind an API's."""
+        for start in {*MOUNTS[self.groups], *(urlsplit(url).path for url in self.urls)}:
+            if path.startswith(f"{start}/"):
+                yield path.removeprefix(start)
 
     def _in_registry(self, uri: str) -> Xid | None:
         root = normal_uri(self.root)
-        try:
-            xid = Xid.parse(unquote(uri.removeprefix(root).removesuffix("/")))
-        except XidError:
-            return None
-        right = xid.kind is Kind.VERSION and xid.group_type == self.groups
-        return xid if root and uri.startswith(f"{root}/") and right else None
+        for start in {root, urlsplit(root).path, ""} if uri.startswith("/") else {root} - {""}:
+            try:
+                xid = Xid.parse(unquote(uri.removeprefix(start).removesuffix("/")))
+            except XidError:
+                continue
+            if uri.startswith(f"{start}/") and xid.kind is Kind.VERSION and xid.group_type == self.groups:
+                return xid
+        return None
 
 
 def find_by_uri(view: RegistryView, uri: str, bases: UriBases) -> Xid | None:

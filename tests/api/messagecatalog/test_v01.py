@@ -352,7 +352,14 @@ def test_a_versions_path_is_its_own(group: Client) -> None:
     """B-5, C-36: in either catalog, before the definition is there and after"""
     path = "/messagecatalog/g/messagedefinitions/future/versions/1"
     for before in (True, False):
-        for claim in (path, f"http://r.example{MOUNT}{path}", f"http://r.example/compat/messagecatalog/v0{path}"):
+        first_draft = f"/compat/messagecatalog/v0{path}"
+        for claim in (
+            path,
+            f"http://r.example{MOUNT}{path}",
+            f"http://r.example{first_draft}",
+            MOUNT + path,
+            first_draft,
+        ):
             refused = post(group, event("evil"), "evil", versionuri=claim)
             assert (refused.status_code, "future" in refused.json()["detail"]) == (409, True)
             first = f"/compat/messagecatalog/v0/messagecatalog/g/messagedefinitions/evil?id={quote(claim, safe='')}"

@@ -102,13 +102,17 @@ def test_a_versions_path_is_its_own(filled: Schemas) -> None:
             f"{FUTURE}/",
             FUTURE.replace("f", "%66"),
             f"http://R.EXAMPLE:80{FUTURE}",
+            f"/compat/schemaregistry/v0.2{FUTURE}",
+            f"compat/schemaregistry/v0.2{FUTURE}",
         ):
             refused = filled.post("g/evil", TEXT, f"?id={quote(claim, safe='')}")
             assert (refused.status_code, refused.headers["Content-Type"]) == (409, "application/problem+json")
             assert FUTURE in refused.json()["detail"]
         if before:
             assert filled.post("g/future", LONG).status_code == 200
-    assert filled.lookup(f"{BASE}{FUTURE}").content == LONG
+    for uri in (f"{BASE}{FUTURE}", f"/compat/schemaregistry/v0.2{FUTURE}", FUTURE):
+        assert filled.lookup(uri).content == LONG
+    assert filled.post("g/evil", TEXT, f"?id={FUTURE[:-1]}named").status_code == 409  # nor those of xRegistry alone
     assert filled.get("/schemagroups/g/schemas/evil").status_code == 404
     assert filled.post("g/future", TEXT, f"?id={FUTURE[:-1]}2").status_code == 200  # one's own path may be said
 
