@@ -87,12 +87,16 @@ def test_what_cannot_be_done(cli: Cli, server: str, target: str, options: tuple[
     assert told in ran.err
 
 
-@pytest.mark.parametrize("scope", ["/schemagroups/nope", "/schemagroups/a/schemas/nope", "/nope"])
-def test_a_scope_that_is_not_there(cli: Cli, database: str, server: str, scope: str) -> None:
-    """Nothing to copy is no success where something was named."""
-    ran = cli("replicate", server, database, "--scope", scope)
-    assert (ran.code, ran.out) == (1, "")
-    assert f"{server} has no {scope} (--scope)" in ran.err
+@pytest.mark.parametrize(
+    "scope", ["/schemagroups/nope", "/schemagroups/a/schemas/nope", "/schemagroups/a/nope/x", "/nope"]
+)
+def test_a_scope_that_is_not_there(cli: Cli, database: str, server: str, target: str, scope: str) -> None:
+    """Nothing to copy is no success where something was named, and nothing around it is copied."""
+    for there in (database, target):
+        ran = cli("replicate", server, there, "--scope", scope)
+        assert (ran.code, ran.out) == (1, "")
+        assert f"{server} has no {scope} (--scope)" in ran.err
+    assert cli("get", "/schemagroups", "--db", target, "--json").out.strip() == "{}"
 
 
 def test_a_part_named_in_the_url(cli: Cli, server: str, target: str) -> None:

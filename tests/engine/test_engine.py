@@ -239,6 +239,28 @@ def test_what_entities_refer_to_takes_as_few(store: Store) -> None:
     assert few == many
 
 
+def test_replaced_documents_are_loaded_together(store: Store) -> None:
+    """However many Resources of a request get other documents: those they replace are compared with them."""
+    counted = Counting(store)
+    engine = Engine(counted, settings=Settings())
+
+    def schema(name: str, field: str) -> JSONObject:
+        # Pairs that were compared once, on whichever store, are known.
+        fields = [{"name": f"{field}{id(store)}", "type": "int", "default": 0}]
+        document = {"type": "record", "name": name, "fields": fields}
+        return {"versions": {"1": {"format": "Avro/1.12.0", "contenttype": "application/json", "schema": document}}}
+
+    def send(number: int, field: str) -> int:
+        counted.calls.clear()
+        rule = {"meta": {"compatibility": "backward"}}
+        schemas = {f"s{i}": {**schema(f"s{i}", field), **rule} for i in range(number)}
+        do(engine, Command(method=Method.PATCH, target=ROOT, body={"schemagroups": {"g": {"schemas": schemas}}}))
+        return counted.calls["documents"]
+
+    send(20, "a")
+    assert send(3, "b") == send(20, "c") == 1
+
+
 EVENTS: JSONObject = {"messagegroups": {"events": {"envelope": "CloudEvents/1.0"}}}
 DRAFT7 = "JsonSchema/draft-07"
 CLOSED: JSONObject = {"type": "object", "additionalProperties": False}

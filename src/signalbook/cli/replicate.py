@@ -85,6 +85,10 @@ def run(
             raise typer.BadParameter(f"{where}: a URL names a whole registry; for a part of it give --scope {part}")
     wanted = Scope.parse(scope, rename or ())
     with _source(source, from_dialect) as ours, _target(target, to_dialect, source) as theirs:
+        # What was deleted at the source may still be at the target, and is deleted there: then something is done.
+        gone = None if _exists(ours, wanted.xid) else SignalbookError(f"{source} has no {wanted.xid} (--scope)")
+        if gone is not None and not _may_have(theirs, wanted.there(wanted.xid)):
+            raise gone
         between = link(ours, theirs, wanted, reached=source if _is_remote(source) else "", authorities=authority or ())
         if model:
             _extend_model(ours, theirs)
@@ -94,18 +98,34 @@ def run(
         )
         with _shown(report):
             _work(work, follow=follow, every=every)
-        # What was deleted at the source may still be at the target, and is deleted there: then something was done.
-        if not report.moved and not _exists(ours, wanted.xid):
-            raise SignalbookError(f"{source} has no {wanted.xid} (--scope)")
+        if gone is not None and not report.moved:
+            raise gone
     _print_report(report, as_json=as_json)
     return 1 if report.refused else 0
 
 
-def _exists(source: ReadableRegistry, xid: Xid) -> bool:
+def _exists(registry: ReadableRegistry, xid: Xid) -> bool:
     """Whether there is something at ``xid``, or may be: of a collection, its type."""
-    if xid.kind is Kind.GROUPS:
-        return xid.group_type in source.model().get("groups", {})
-    return xid.kind not in (Kind.GROUP, Kind.RESOURCE) or source.find(xid, deep=False) is not None
+    groups = registry.model().get("groups", {}) if xid.kind in (Kind.GROUPS, Kind.RESOURCES) else {}
+    match xid.kind:
+        case Kind.GROUPS:
+            return xid.group_type in groups
+        case Kind.RESOURCES:
+            known = groups.get(xid.group_type, {}).get("resources", {})
+            return xid.resource_type in known and _exists(registry, Xid(xid.parts[:2]))
+        case Kind.GROUP | Kind.RESOURCE:
+            return registry.find(xid, deep=False) is not None
+        case _:
+            return True
+
+
+def _may_have(target: CopyTarget, xid: Xid | None) -> bool:
+    """Whether there may be a copy at ``xid``; a draft's API is not asked."""
+    from signalbook.replication.cncf.registry import CncfApi
+
+    if isinstance(target, CncfApi):
+        return True
+    return xid is not None and xid.kind in (Kind.GROUP, Kind.RESOURCE) and target.find(xid, deep=False) is not None
 
 
 def _work(work: Replication, *, follow: bool, every: float | None) -> None:

@@ -118,7 +118,7 @@ def compare_versions(
 
 
 def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType]], context: Context) -> Steps[None]:
-    """Have what ``compare_versions`` looks at first of each of these Resources, and what is referred to there.
+    """Have what ``compare_versions`` and ``check_replaced`` look at first of each Resource, and what these refer to.
 
     One by one they would ask for it themselves: that would be queries for each of them.
     """
@@ -128,6 +128,7 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
         if rule and len(names) < MAX_LOADED:
             found = pending(resource, rule, changed_schemas(resource, kind, context))
             names += _documents(islice(found, _LOADED_AT_ONCE), rule)
+            names += _documents(islice(_replaced(resource, rule, context), _LOADED_AT_ONCE), rule)
     names = names[:MAX_LOADED]
     context.documents.forget()
     yield from _load_documents(names, context)
@@ -204,6 +205,17 @@ def _is_other_schema(version: VersionCopy, *, assumed: bool) -> bool:
 def _is_replaced(version: VersionCopy, before: Row) -> bool:
     """Whether a stored Version gets another document or format."""
     return before.document != version.document or before.attributes.get("format") != version.attributes.get("format")
+
+
+def _replaced(resource: ResourceCopy, rule: str, context: Context) -> Iterator[tuple[VersionCopy, list[VersionCopy]]]:
+    """Stored Versions whose documents are replaced, each with what it was, if that is to be compared and can be."""
+    if context.incompatible_changes == "off":
+        return
+    for version in resource.versions.values():
+        if version.before is not None and _is_replaced(version, version.before):
+            earlier = VersionCopy.of(version.before)
+            if _obstacle(earlier, rule, context) is None:
+                yield version, [earlier]
 
 
 def _parent(version: VersionCopy, versions: VersionsById) -> VersionCopy | None:
@@ -322,7 +334,9 @@ def _violations(
     try:
         return violations(rule, *texts), None
     except (SchemaError, LookupError) as error:
-        return [], f'Versions "{version.id}" and "{ancestor.id}" cannot be compared: {error}'
+        same = version.id == ancestor.id
+        both = f'two documents of Version "{version.id}"' if same else f'Versions "{version.id}" and "{ancestor.id}"'
+        return [], f"{both} cannot be compared: {error}"
 
 
 def _pair(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
@@ -418,28 +432,23 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
     rule = _rule_in_force(resource, type, context)
     if not rule:
         _note_nothing_compared(resource, type, context)
-    if not rule or context.incompatible_changes == "off":
         return
     rejects = context.incompatible_changes == "reject"
     comparisons = Comparisons()
-    for version in resource.versions.values():
-        if version.before is None or not _is_replaced(version, version.before):
-            continue
-        earlier = VersionCopy.of(version.before)
-        if _obstacle(earlier, rule, context) is not None:
-            continue
-        reason = _obstacle(version, rule, context)
-        if reason is None:
-            yield from _load_documents((version.document, earlier.document), context)
-            reason = yield from _compare(version, earlier, rule, context, comparisons, "the document it replaces")
-        if reason is not None and rejects:
-            raise _unknown(resource, earlier, rule, reason)
-        if reason is not None:
-            context.findings.append(
-                Finding(
-                    path=str(version.xid), rule="not_compared", message=f"{_REPLACED}: {reason}", severity="warning"
+    for some in batches(_replaced(resource, rule, context), _LOADED_AT_ONCE):
+        context.documents.forget()
+        yield from _load_documents(_documents(some, rule), context)
+        for version, (earlier,) in some:
+            reason = _obstacle(version, rule, context)
+            if reason is None:
+                reason = yield from _compare(version, earlier, rule, context, comparisons, "the document it replaces")
+            if reason is not None and rejects:
+                raise _unknown(resource, earlier, rule, reason)
+            if reason is not None:
+                message = f"{_REPLACED}: {reason}"
+                context.findings.append(
+                    Finding(path=str(version.xid), rule="not_compared", message=message, severity="warning")
                 )
-            )
     if comparisons.broken and rejects:
         detail = f"Versions whose new document does not fit behind the one it replaces: {', '.join(comparisons.broken)}"
         raise comparisons.error(resource, rule, detail)
