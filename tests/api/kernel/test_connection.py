@@ -194,3 +194,24 @@ def test_clients_that_do_not_go_on(port: int, monkeypatch: pytest.MonkeyPatch, s
     monkeypatch.setattr(connection, "IDLE_SECONDS", 0.05)
     monkeypatch.setattr(uvicorn.Config, "timeout_keep_alive", 0.05, raising=False)
     assert statuses(exchange(port, sent)) == [200] * sent.startswith(LIVE[:16])
+
+
+def test_a_client_that_sends_the_rest_too_late(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a body that nobody reads: the connection is idle then, like any other."""
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 2)
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
+        client.sendall(b"GET /health/live HTTP/1.1\r\nHost: r.example\r\nContent-Length: 5\r\n\r\n")
+        assert statuses(client.recv(1 << 16)) == [200]
+        client.sendall(b"12345")
+        assert client.recv(1) == b""
+
+
+def test_no_answer_goes_into_another(port: int) -> None:
+    """What cannot be read of a request behind an answer that has no end."""
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)) as client:
+        client.sendall(b"GET /events HTTP/1.1\r\nHost: r.example\r\nAccept: text/event-stream\r\n\r\n")
+        received = client.recv(1 << 16)
+        client.sendall(b"PUT /schemagroups/g HTTP/1.1\r\nHost: r.example\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n")
+        received += b"".join(iter(lambda: client.recv(1 << 16), b""))
+    assert statuses(received) == [200]
+    assert b"bad_request" not in received.partition(b"\r\n\r\n")[2]

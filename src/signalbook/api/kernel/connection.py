@@ -90,6 +90,9 @@ class HTTPConnection(HttpToolsProtocol):
         self._progress()
         if not (self.parser.should_upgrade() and self._framing()):
             super().on_message_complete()
+        # Its answer was there before all of it was: now the next request is waited for.
+        if self.cycle.response_complete:
+            self._expect_more()
 
     def on_response_complete(self) -> None:
         """Go on with the next request."""
@@ -106,7 +109,7 @@ class HTTPConnection(HttpToolsProtocol):
                 cycle.keep_alive = False
                 self.flow.pause_reading()
                 return
-            if cycle.response_started:
+            if cycle.response_started or self.pipeline:  # in the midst of an answer, this one's or an earlier one's
                 self.transport.close()
                 return
         response = error_response(RegistryError("bad_request", subject="/", error_detail=msg), "/")

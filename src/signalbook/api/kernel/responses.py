@@ -74,8 +74,15 @@ class Response:
     async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  see Sendable
         """Send it; to HEAD without its body (RFC9110 9.3.2)."""
         body = b"" if scope["method"] == "HEAD" else self.body
-        start = {"type": "http.response.start", "status": self.status, "headers": self.wire_headers}
-        await send({**start, "head": self.head, "length": 0 if self.status in _BODILESS else len(self.body)})
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status,
+                "headers": self.wire_headers,
+                "head": self.head,
+                "length": 0 if self.status in _BODILESS else len(self.body),
+            }
+        )
         await send({"type": "http.response.body", "body": body})
 
 
