@@ -92,13 +92,15 @@ def describe(model: Model, capabilities: JSONObject, *, base_url: str) -> JSONOb
     info = {"title": "Signalbook", "version": __version__, "description": _DESCRIPTION}
     host = "/".join(base_url.split("/")[:3])
     available = tuple((name, bool(row.get("mutable"))) for name, row in capabilities["available"].items())
-    described = _described(model, tuple(capabilities["flags"]), capabilities["pagination"], available, host)
-    return {"openapi": "3.1.0", "info": info, "servers": [{"url": base_url}], **described}
+    described = _described(model, tuple(capabilities["flags"]), capabilities["pagination"], available)
+    # Apart from what is remembered: a client says as which host it knows the server.
+    paths = {**described["paths"], **service_paths(host)}
+    return {"openapi": "3.1.0", "info": info, "servers": [{"url": base_url}], **described, "paths": paths}
 
 
 @lru_cache(maxsize=2)
 def _described(
-    model: Model, flags: tuple[str, ...], paged: bool, available: tuple[tuple[str, bool], ...], host: str
+    model: Model, flags: tuple[str, ...], paged: bool, available: tuple[tuple[str, bool], ...]
 ) -> JSONObject:
     flags = tuple(name for name in PARAMETERS if name in flags)
     there = dict(available)
@@ -110,7 +112,7 @@ def _described(
         if name in there or name in ALWAYS_THERE
     }
     schemas = dict(_schemas(model)) | service_schemas() | subscription_schemas() | pipeline_schemas() | draft_schemas()
-    others = service_paths(host) | subscription_paths() | pipeline_paths() | draft_paths(model, mutable=mutable)
+    others = subscription_paths() | pipeline_paths() | draft_paths(model, mutable=mutable)
     return {"paths": {**paths, **beside, **others}, "components": components(schemas, flags)}
 
 
