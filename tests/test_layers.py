@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"brokers", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
-ALL |= {"fetching", "pipeline_reports", "folder_registry", "replication"}
+ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication"}
 
 # package -> packages it may import (itself is always allowed)
 DEPENDENCIES: dict[str, set[str]] = {
@@ -31,15 +31,19 @@ DEPENDENCIES: dict[str, set[str]] = {
     "formats": L0,
     "messages": L0 | {"formats"},
     "storage": L0,
-    "engine": L0 | L1 | {"storage"},
+    "access": L0 | {"fetching", "storage"},
+    "engine": L0 | L1 | {"access", "storage"},
     "pipeline_reports": L0 | {"formats", "storage"},
-    "events": L0 | L1 | {"fetching", "storage", "engine"},
-    "replication": L0 | L1 | {"fetching", "storage", "engine", "events", "client"},
-    "api": {"__init__"} | L0 | L1 | {"fetching", "pipeline_reports", "storage", "engine", "events", "replication"},
+    "events": L0 | L1 | {"access", "fetching", "storage", "engine"},
+    "replication": L0 | L1 | {"access", "fetching", "storage", "engine", "events", "client"},
+    "api": {"__init__", "pipeline_reports", "replication"}
+    | L0
+    | L1
+    | {"access", "fetching", "storage", "engine", "events"},
     "client": {"__init__"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
-    "folder_registry": L0 | L1 | {"storage", "engine"},
+    "folder_registry": L0 | L1 | {"access", "storage", "engine"},
     "server": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
     "cli": ALL | {"conformance", "demo"},

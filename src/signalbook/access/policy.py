@@ -1,0 +1,224 @@
+"""The policy: rules that say who may do what on which xids, read from a document and held ready for decisions.
+
+A rule covers what its patterns name and all beneath. A rule that denies wins over all that allow, and what no rule
+allows is denied. Decisions depend on rules and xids alone, never on what is stored, so nobody learns what exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from signalbook.access.actions import ACTIONS, NOTHING, ROLES, Action
+from signalbook.access.decisions import Access, RuleTree
+from signalbook.access.identity import ANYONE, Identity
+from signalbook.errors import SignalbookError
+from signalbook.values import JSON, Finding, JSONObject, fingerprint
+from signalbook.xid import Xid
+
+MAX_RULES: Final = 100_000
+MAX_FAULTS: Final = 100
+_MOST_LISTED: Final = 1000
+"""Members of one list of a rule."""
+_DEPTH: Final = 4
+_KINDS: Final = ("subject", "group", "token")
+_LONGEST: Final = 512
+"""Characters of a principal, and of what is said about a rule."""
+_PATTERN: Final = re.compile(r"/|(/[A-Za-z0-9_*][A-Za-z0-9._~:@*-]{0,127})+", re.ASCII)
+_MEMBERS: Final = frozenset({"who", "role", "allow", "deny", "on", "description"})
+_REMEMBERED: Final = 1024
+"""Sets of rules, each of which is what some identities have in common."""
+
+
+class InvalidPolicy(SignalbookError):
+    """A document that is no policy; ``faults`` are all that was found wrong, with paths."""
+
+    def __init__(self, faults: Iterable[Finding]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("the policy cannot be used:\n" + "\n".join(f"  {fault}" for fault in self.faults))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """``who`` may do what ``allow`` says, or must not do what ``deny`` says, on what the patterns ``on`` name."""
+
+    who: frozenset[str]
+    on: tuple[str, ...] = ("/",)
+    allow: Action = NOTHING
+    deny: Action = NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Whether something is allowed, and the numbers of the rules, from 0, that allow or deny it."""
+
+    allowed: bool
+    allowing: tuple[int, ...]
+    denying: tuple[int, ...]
+
+
+class Policy:
+    """Rules, indexed by whom they are about. ``revision`` is another one for another policy."""
+
+    def __init__(self, rules: Iterable[Rule], *, revision: str) -> None:
+        self.rules = tuple(rules)
+        self.revision = revision
+        self._about: dict[str, list[int]] = {}
+        for number, rule in enumerate(self.rules):
+            for principal in rule.who:
+                self._about.setdefault(principal, []).append(number)
+        # Identities with the same rules share their tree, which is what takes time to make.
+        self._tree: Callable[[tuple[int, ...]], RuleTree] = lru_cache(maxsize=_REMEMBERED)(self._make_tree)
+        self.access: Callable[[Identity], Access] = lru_cache(maxsize=_REMEMBERED)(self._access)
+        """What an identity may do."""
+
+    def _access(self, identity: Identity) -> Access:
+        numbers = self._numbers(identity)
+        scopes = None if identity.scopes is None else _actions(identity.scopes)
+        return Access(identity, self._tree(numbers), scopes=scopes, key=(self.revision, numbers, scopes))
+
+    def explain(self, identity: Identity, action: Action, xid: Xid) -> Explanation:
+        """Whether ``identity`` may do that, and why."""
+        allowing, denying = [], []
+        for number in self._numbers(identity):
+            allow, deny, below = RuleTree((self.rules[number],)).decide(xid.parts)[:3]
+            if allow & action or (action is Action.READ and below & action):
+                allowing.append(number)
+            if deny & action:
+                denying.append(number)
+        allowed = self.access(identity).may(action, xid)
+        return Explanation(allowed=allowed, allowing=tuple(allowing), denying=tuple(denying))
+
+    @property
+    def administrators(self) -> frozenset[str]:
+        """Those principals, but anyone, that some rule lets administer and no rule about them or anyone does not."""
+        allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER and "/" in rule.on for who in rule.who}
+        denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER and "/" in rule.on for who in rule.who}
+        return frozenset() if ANYONE in denied else frozenset(allowed - denied - {ANYONE})
+
+    def _numbers(self, identity: Identity) -> tuple[int, ...]:
+        return tuple(sorted({n for who in identity.principals for n in self._about.get(who, ())}))
+
+    def _make_tree(self, numbers: tuple[int, ...]) -> RuleTree:
+        return RuleTree(self.rules[number] for number in numbers)
+
+
+def read_policy(document: JSON) -> Policy:
+    """The policy in a JSON document: an object with the list ``rules``. Raises ``InvalidPolicy``.
+
+    A rule is an object. ``who`` is a list of ``subject:NAME``, ``group:NAME``, ``token:ID`` and ``anyone``; one of
+    ``role``, ``allow`` and ``deny`` names a role or lists actions; ``on`` is a list of patterns, and ``/``, everything,
+    without it; ``description`` is for people.
+    """
+    reader = _PolicyReader()
+    rules = tuple(reader.rules(document))
+    if reader.faults:
+        raise InvalidPolicy(reader.faults[:MAX_FAULTS])
+    return Policy(rules, revision=fingerprint(document))
+
+
+def _actions(names: Iterable[str]) -> Action:
+    found = NOTHING
+    for name in names:
+        found |= ACTIONS[name]
+    return found
+
+
+class _PolicyReader:
+    """Reads a document and collects what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.faults: list[Finding] = []
+
+    def rules(self, document: JSON) -> Iterator[Rule]:
+        """The rules that can be read."""
+        if not isinstance(document, dict):
+            self._wrong("", "type", 'a policy is a JSON object with the list "rules"')
+            return
+        self._check_names(document, "", frozenset({"rules"}))
+        rules = document.get("rules")
+        if not isinstance(rules, list):
+            self._wrong("/rules", "required" if rules is None else "type", "it is the list of rules")
+            return
+        if len(rules) > MAX_RULES:
+            self._wrong("/rules", "maxItems", f"there are at most {MAX_RULES} rules")
+            return
+        for number, rule in enumerate(rules):
+            if len(self.faults) > MAX_FAULTS:
+                return
+            path = f"/rules/{number}"
+            if isinstance(rule, dict):
+                yield self._rule(rule, path)
+            else:
+                self._wrong(path, "type", "a rule is a JSON object")
+
+    def _rule(self, rule: JSONObject, path: str) -> Rule:
+        self._check_names(rule, path, _MEMBERS)
+        description = rule.get("description", "")
+        if not isinstance(description, str) or len(description) > _LONGEST:
+            self._wrong(f"{path}/description", "type", f"it is a text of at most {_LONGEST} characters")
+        who = frozenset(self._who(rule, f"{path}/who"))
+        on = tuple(self._on(rule, f"{path}/on")) if "on" in rule else ("/",)
+        given = [name for name in ("role", "allow", "deny") if name in rule]
+        if len(given) != 1:
+            self._wrong(path, "required", 'a rule has one of "role", "allow" and "deny"')
+            return Rule(who=who, on=on)
+        found = self._role(rule["role"], path) if given == ["role"] else self._listed(rule, given[0], path)
+        return Rule(who=who, on=on, deny=found) if given == ["deny"] else Rule(who=who, on=on, allow=found)
+
+    def _role(self, role: JSON, path: str) -> Action:
+        if isinstance(role, str) and role in ROLES:
+            return ROLES[role]
+        self._wrong(f"{path}/role", "enum", f"it is one of {', '.join(ROLES)}")
+        return NOTHING
+
+    def _listed(self, rule: JSONObject, name: str, path: str) -> Action:
+        actions = NOTHING
+        for place, action in self._texts(rule, name, f"{path}/{name}"):
+            if action in ACTIONS:
+                actions |= ACTIONS[action]
+            else:
+                self._wrong(place, "enum", f"it is one of {', '.join(ACTIONS)}")
+        return actions
+
+    def _who(self, rule: JSONObject, path: str) -> Iterator[str]:
+        for place, text in self._texts(rule, "who", path):
+            kind, separator, name = text.partition(":")
+            if text == ANYONE or (kind in _KINDS and separator and 0 < len(name) <= _LONGEST):
+                yield text
+            else:
+                self._wrong(place, "value", f'it is "{ANYONE}", "subject:NAME", "group:NAME" or "token:ID"')
+
+    def _on(self, rule: JSONObject, path: str) -> Iterator[str]:
+        for place, text in self._texts(rule, "on", path):
+            pattern = text.removesuffix("/") if len(text) > 1 and not text.endswith("//") else text
+            if not _PATTERN.fullmatch(pattern):
+                self._wrong(place, "value", "it is a path such as /schemagroups/payments*/schemas, or / for everything")
+            elif pattern.count("/") > _DEPTH:
+                self._wrong(place, "value", "rules end at Resources: a Version has the rights of its Resource")
+            else:
+                yield pattern
+
+    def _texts(self, rule: JSONObject, name: str, path: str) -> Iterator[tuple[str, str]]:
+        """The texts of a list, each with its path."""
+        listed = rule.get(name)
+        if not isinstance(listed, list) or not listed or len(listed) > _MOST_LISTED:
+            fault = "required" if listed is None else "type"
+            self._wrong(path, fault, f"it is a list of 1 to {_MOST_LISTED} texts")
+            return
+        for number, text in enumerate(listed):
+            if isinstance(text, str):
+                yield f"{path}/{number}", text
+            else:
+                self._wrong(f"{path}/{number}", "type", "it is a text")
+
+    def _check_names(self, given: JSONObject, path: str, known: frozenset[str]) -> None:
+        for name in given:
+            if name not in known:
+                self._wrong(f"{path}/{name[:_LONGEST]}", "unknown", f"there are only {', '.join(sorted(known))}")
+
+    def _wrong(self, path: str, rule: str, message: str) -> None:
+        self.faults.append(Finding(path=path, rule=rule, message=message))

@@ -1,0 +1,180 @@
+"""Policies: reading them, and decisions by them."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.access.actions import ACTIONS, ROLES, WRITES, Action
+from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.policy import InvalidPolicy, Policy, read_policy
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT, Xid
+
+PAT = Identity(subject="pat", groups=frozenset({"payments"}))
+
+
+def policy(*rules: JSONObject) -> Policy:
+    return read_policy({"rules": list(rules)})
+
+
+def xid(text: str) -> Xid:
+    return Xid.parse(text)
+
+
+def test_nothing_is_allowed_without_a_rule() -> None:
+    access = policy().access(PAT)
+    assert not any(access.may(action, ROOT) for action in Action)
+    assert not access.readable(xid("/schemagroups/g"))
+
+
+def test_a_rule_covers_what_is_beneath_and_names_are_compared_without_case() -> None:
+    access = policy({"who": ["group:payments"], "role": "owner", "on": ["/schemagroups/pay*"]}).access(PAT)
+    assert access.may(Action.UPDATE, xid("/schemagroups/Pay.1/schemas/s/versions/1"))
+    assert access.may(Action.DELETE, xid("/schemagroups/pay.1"))
+    assert not access.readable(xid("/schemagroups/other"))
+    assert not access.may(Action.ADMINISTER, ROOT)
+
+
+def test_deny_wins_and_hides_what_is_beneath() -> None:
+    rules: list[JSONObject] = [
+        {"who": ["anyone"], "role": "writer"},
+        {"who": ["subject:pat"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret*"]},
+    ]
+    pat, others = policy(*rules).access(PAT), policy(*rules).access(ANONYMOUS)
+    secret = xid("/schemagroups/g/schemas/secret-1/versions/1")
+    assert others.readable(secret)
+    assert others.reads_everything
+    assert not pat.readable(secret)
+    # Writing needs reading: the outcome of a write would tell what is there.
+    assert not pat.may(Action.UPDATE, secret)
+    assert not pat.reads_everything
+    assert not pat.everything_below(Action.UPDATE, xid("/schemagroups/g"))
+
+
+def test_what_something_readable_is_in_is_readable_too() -> None:
+    access = policy({"who": ["anyone"], "allow": ["read"], "on": ["/schemagroups/g/schemas/s"]}).access(ANONYMOUS)
+    assert access.readable(ROOT)
+    assert access.readable(xid("/schemagroups/g"))
+    assert access.may(Action.LIST, xid("/schemagroups"))
+    assert not access.readable(xid("/schemagroups/h"))
+    assert not access.readable(xid("/schemagroups/g/schemas/t"))
+    assert not access.may(Action.LIST, xid("/messagegroups"))
+
+
+def test_scopes_narrow_what_a_token_may_do() -> None:
+    rules = policy({"who": ["token:t1"], "role": "administrator"})
+    narrowed = rules.access(Identity(token="t1", scopes=frozenset({"read", "list"})))
+    assert narrowed.readable(xid("/schemagroups/g"))
+    assert not narrowed.may(Action.UPDATE, xid("/schemagroups/g"))
+    assert not narrowed.somewhere(Action.ADMINISTER)
+    assert narrowed.key != rules.access(Identity(token="t1")).key
+
+
+def test_those_with_the_same_rules_have_the_same_key() -> None:
+    rules = policy({"who": ["group:payments"], "role": "reader"}, {"who": ["subject:sam"], "role": "writer"})
+    other = Identity(subject="kim", groups=frozenset({"payments", "unknown"}))
+    assert rules.access(PAT).key == rules.access(other).key
+    assert rules.access(PAT).key != rules.access(Identity(subject="sam")).key
+
+
+def test_ids_that_may_be_readable() -> None:
+    access = policy(
+        {"who": ["anyone"], "role": "reader", "on": ["/schemagroups/A", "/schemagroups/b/schemas/s"]},
+        {"who": ["anyone"], "role": "reader", "on": ["/messagegroups/m*"]},
+    ).access(ANONYMOUS)
+    assert access.readable_ids(xid("/schemagroups")) == frozenset({"a", "b"})
+    assert access.readable_ids(xid("/messagegroups")) is None
+    assert access.readable_ids(xid("/endpoints")) == frozenset()
+    assert access.readable_ids(xid("/schemagroups/a/schemas")) is None
+
+
+def test_it_explains_itself() -> None:
+    rules = policy(
+        {"who": ["anyone"], "role": "writer"},
+        {"who": ["subject:pat"], "deny": ["update"], "on": ["/schemagroups/g"]},
+        {"who": ["subject:sam"], "role": "administrator"},
+    )
+    found = rules.explain(PAT, Action.UPDATE, xid("/schemagroups/g/schemas/s"))
+    assert (found.allowed, found.allowing, found.denying) == (False, (0,), (1,))
+
+
+def test_administrators() -> None:
+    assert policy({"who": ["anyone", "subject:a"], "role": "administrator"}).administrators == {"subject:a"}
+    assert not policy({"who": ["subject:a"], "role": "administrator", "on": ["/schemagroups"]}).administrators
+
+
+@pytest.mark.parametrize(
+    ("document", "paths"),
+    [
+        ([], [""]),
+        ({}, ["/rules"]),
+        ({"rules": {}, "x": 1}, ["/x", "/rules"]),
+        ({"rules": [1]}, ["/rules/0"]),
+        ({"rules": [{"role": "reader"}]}, ["/rules/0/who"]),
+        (
+            {"rules": [{"who": ["all", "group:", 3], "role": "boss"}]},
+            ["/rules/0/who/0", "/rules/0/who/1", "/rules/0/who/2", "/rules/0/role"],
+        ),
+        ({"rules": [{"who": ["anyone"], "role": "reader", "deny": ["read"]}]}, ["/rules/0"]),
+        ({"rules": [{"who": ["anyone"], "allow": ["read", "fly"]}]}, ["/rules/0/allow/1"]),
+        ({"rules": [{"who": ["anyone"], "allow": []}]}, ["/rules/0/allow"]),
+        (
+            {"rules": [{"who": ["anyone"], "role": "reader", "on": ["g", "//", "/a/b/c/d/versions/1"]}]},
+            ["/rules/0/on/0", "/rules/0/on/1", "/rules/0/on/2"],
+        ),
+        (
+            {"rules": [{"who": ["anyone"], "role": "reader", "color": 1, "description": 2}]},
+            ["/rules/0/color", "/rules/0/description"],
+        ),
+    ],
+)
+def test_every_fault_has_its_path(document: JSON, paths: list[str]) -> None:
+    with pytest.raises(InvalidPolicy) as raised:
+        read_policy(document)
+    assert [fault.path for fault in raised.value.faults] == paths
+
+
+NAMES = st.sampled_from(["a", "ab", "B", "abc"])
+PATTERNS = st.lists(st.sampled_from(["a", "ab", "b", "*", "a*", "*b", "a*c"]), max_size=4)
+RULES = st.lists(
+    st.tuples(
+        st.sampled_from(["anyone", "subject:pat", "group:payments", "subject:sam"]),
+        st.one_of(
+            st.sampled_from([*ROLES]).map(lambda role: {"role": role}),
+            st.sampled_from([*ACTIONS]).map(lambda action: {"allow": [action]}),
+            st.sampled_from([*ACTIONS]).map(lambda action: {"deny": [action]}),
+        ),
+        PATTERNS.map(lambda parts: "/" + "/".join(parts)),
+    ),
+    max_size=8,
+)
+
+
+@given(rules=RULES, parts=st.lists(NAMES, max_size=4), action=st.sampled_from(list(Action)))
+def test_decisions_are_those_of_reading_the_rules_one_by_one(
+    rules: list[tuple[str, JSONObject, str]], parts: list[str], action: Action
+) -> None:
+    access = policy(*({"who": [who], **what, "on": [on]} for who, what, on in rules)).access(PAT)
+
+    def says(which: str, action: Action, *, beneath: bool = False) -> bool:
+        for who, what, on in rules:
+            pattern = [part for part in on.split("/") if part]
+            named = {*what.get(which, ())} | {a.word for a in ROLES.get(what.get("role", ""), ()) if which == "allow"}
+            above = len(pattern) <= len(parts) or beneath
+            fits = all(fnmatchcase(part.lower(), glob) for part, glob in zip(parts, pattern, strict=False))
+            if who != "subject:sam" and action.word in named and above and fits:
+                return True
+        return False
+
+    readable = says("allow", Action.READ, beneath=True) and not says("deny", Action.READ)
+    expected = says("allow", action) and not says("deny", action) and (readable or not action & WRITES)
+    if action is Action.READ:
+        expected = readable
+    if action is not Action.LIST:
+        assert access.may(action, Xid(tuple(parts))) == expected
+    everything = all(says("allow", a) and not says("deny", a, beneath=True) for a in (action, Action.READ))
+    assert access.everything_below(action, Xid(tuple(parts))) == everything
