@@ -85,7 +85,7 @@ def read_request(document: JSON, now: datetime) -> TokenRequest:
         faults.append(_fault("/subject", "value", f"it is a text of 1 to {MAX_TEXT} printable characters"))
     if not _are_texts(groups):
         faults.append(_fault("/groups", "value", f"they are a list of at most {MAX_GROUPS} texts"))
-    if scopes is not None and not (isinstance(scopes, list) and scopes and all(scope in ACTIONS for scope in scopes)):
+    if scopes is not None and not (isinstance(scopes, list) and scopes and set(map(str, scopes)) <= ACTIONS.keys()):
         faults.append(_fault("/scopes", "value", f"they are some of {', '.join(ACTIONS)}"))
     if document.get("note", "") != "" and not _is_text(document["note"]):
         faults.append(_fault("/note", "value", f"it is a text of at most {MAX_TEXT} printable characters"))
