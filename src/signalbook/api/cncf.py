@@ -129,12 +129,12 @@ class CncfRequest(Generic[P]):
         """The JSON in the body. Raises ``missing_body``, ``parsing_data``."""
         if not self.body:
             raise RegistryError("missing_body", subject=self.path.text)
-        if isinstance(self._decoded, RegistryError):
-            raise self._decoded
-        return self._decoded
+        if isinstance(self._json_or_error, RegistryError):
+            raise self._json_or_error
+        return self._json_or_error
 
     @cached_property
-    def _decoded(self) -> JSON | RegistryError:
+    def _json_or_error(self) -> JSON | RegistryError:
         settings = self.settings
         try:
             return json_body(
@@ -146,7 +146,7 @@ class CncfRequest(Generic[P]):
     def prepare(self) -> None:
         """Decode the body now. Whether it has to be JSON depends on what is in the registry."""
         if self.body:
-            _ = self._decoded
+            _ = self._json_or_error
 
     def wrong(self, detail: str) -> RegistryError:
         """The error for a request that says something it must not."""

@@ -27,7 +27,13 @@ OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings:
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """A whole registry behind such connections."""
-    config = uvicorn.Config(build(Settings(db="sqlite://")), port=0, http=HTTPConnection, ws="none", log_config=None)
+    config = uvicorn.Config(
+        build(Settings(db="sqlite://", allow_hosts=("r.example",))),
+        port=0,
+        http=HTTPConnection,
+        ws="none",
+        log_config=None,
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
