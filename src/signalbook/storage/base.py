@@ -158,6 +158,9 @@ GONE: Final = "gone"
 """The sink said that it is gone for good (HTTP 410): nothing is tried until the subscription is updated."""
 
 
+DELIVERY_STATES: Final = (ACTIVE, RETRYING, SUSPENDED, GONE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryState:
     """How far the deliveries to a subscription are, as ``GET`` of it shows.
@@ -425,6 +428,12 @@ class SubscriptionReader(Protocol):
 
     def least_position(self) -> int | None:
         """The least position of all deliveries: what is behind it is still needed."""
+
+    def states(self) -> dict[str, tuple[int, int]]:
+        """How many deliveries are in each state, and the least position of those; a state that none is in is left out.
+
+        That of an active one is written seldom: it says where a restart begins to read.
+        """
 
     def consent(self, id: str) -> StoredConsent | None:
         """What the web hook of one agreed to, or None."""
