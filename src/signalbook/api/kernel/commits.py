@@ -108,11 +108,10 @@ class Commits(Generic[Batch]):
         except BaseException as error:
             for write in done:
                 write.result, write.error = None, error
-        _finish(done)
-        # Counted when nobody waits for it any more.
         metrics.COMMIT.observe(perf_counter() - began)
         metrics.WRITE_BATCH.observe(len(done))
         metrics.WRITE_QUEUE.set(self._queue.qsize())
+        _finish(done)
 
     def _waiting(self) -> Iterator[_Write[Batch]]:
         """What came meanwhile, as far as it may share the transaction; the first that may not is next."""
