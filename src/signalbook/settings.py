@@ -37,6 +37,14 @@ class Settings:
         "sqlite:///signalbook.db", "Database URL: sqlite:///FILE or postgresql://user:password@host/name."
     )
     base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
+    allow_hosts: tuple[str, ...] = _setting(
+        (),
+        "Host names that requests may be for where the server listens on loopback, beside localhost and that of "
+        "base_url.",
+    )
+    allow_origins: tuple[str, ...] = _setting(
+        (), "Origins (https://HOST or https://HOST:PORT) of web pages that may write; all pages may read."
+    )
     registry_id: str = _setting("signalbook", "The registryid given to a new registry.")
     model: str = _setting(
         "default",

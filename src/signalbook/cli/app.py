@@ -13,7 +13,19 @@ import typer
 from typer import Option
 
 from signalbook import __version__, settings
-from signalbook.cli import check, conform, export, get, importing, message, pipeline, register, replicate, subscriptions
+from signalbook.cli import (
+    backup,
+    check,
+    conform,
+    export,
+    get,
+    importing,
+    message,
+    pipeline,
+    register,
+    replicate,
+    subscriptions,
+)
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
@@ -99,6 +111,8 @@ app.command("register")(register.run)
 app.command("export")(export.run)
 app.command("get")(get.run)
 app.command("replicate")(replicate.run)
+app.command("backup")(backup.back_up)
+app.command("restore")(backup.restore)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.command("check")(check.run)

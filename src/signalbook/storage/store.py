@@ -38,16 +38,15 @@ def ensure_current(dialect: Dialect) -> None:
     database cannot be used or was written by a newer program.
     """
     try:
-        if _revision(dialect) != REVISION:
-            with _ONE_AT_A_TIME:
-                _migrate(dialect)
+        if schema_revision(dialect) != REVISION:
+            migrate(dialect)
     except dialect.errors as error:
         raise dialect.explain(error) from None
     except DBAPIError as error:
         raise dialect.explain(error.orig if isinstance(error.orig, Exception) else error) from None
 
 
-def _revision(dialect: Dialect) -> str | None:
+def schema_revision(dialect: Dialect) -> str | None:
     """The revision of the database, asked without loading Alembic; None also for whatever hinders the answer."""
     connection = dialect.connect()
     try:
@@ -58,7 +57,13 @@ def _revision(dialect: Dialect) -> str | None:
         connection.close()
 
 
-def _migrate(dialect: Dialect) -> None:
+def migrate(dialect: Dialect, revision: str = "head") -> None:
+    """Migrate the database to a ``revision`` that this program knows. Raises the driver's errors, ``StorageError``."""
+    with _ONE_AT_A_TIME:
+        _migrate(dialect, revision)
+
+
+def _migrate(dialect: Dialect, revision: str) -> None:
     from alembic import command
     from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
@@ -78,7 +83,7 @@ def _migrate(dialect: Dialect) -> None:
                 "update Signalbook, or name another database"
             )
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
         connection.commit()
 
 
@@ -300,7 +305,7 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     when closed, ``postgresql://user:password@host:port/name`` a PostgreSQL database; it takes libpq's parameters.
     ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``. Raises ``StorageError``.
     """
-    dialect = _dialect(url, timeout)
+    dialect = find_dialect(url, timeout)
     try:
         ensure_current(dialect)
     except BaseException:
@@ -309,7 +314,8 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     return SqlStore(dialect, timeout=timeout)
 
 
-def _dialect(url: str, timeout: float) -> Dialect:
+def find_dialect(url: str, timeout: float) -> Dialect:
+    """The kind of database that ``url`` names, as ``open_store`` takes it, at that place. Raises ``StorageError``."""
     try:
         parsed = make_url(url)
         make = _DIALECTS[parsed.drivername]
