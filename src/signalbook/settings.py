@@ -76,7 +76,9 @@ class Settings:
     from_folder: str = _setting(
         "", "Folder of documents to serve as a read-only registry, instead of a database.", option="from"
     )
-    reload_seconds: float = _setting(2.0, "Seconds between checks of that folder for changes; 0 checks at SIGHUP only.")
+    reload_seconds: float = _setting(
+        2.0, "Seconds between checks of that folder, and of access_file, for changes; 0 checks at SIGHUP only."
+    )
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
@@ -110,6 +112,12 @@ class Settings:
     )
     follow_authorities: tuple[str, ...] = _setting(
         (), "Authorities (URLs) that copies from followed registries may claim; empty allows any."
+    )
+    access: str = _setting(
+        "", "Who may do what: open lets everybody do everything; empty holds to the policy, if there is one."
+    )
+    access_file: str = _setting(
+        "", "JSON or YAML file that is the access policy, instead of the one stored by PUT /access."
     )
     copies: str = _setting("accept", "What to do with copies that replication writes here: accept or refuse.")
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
