@@ -11,6 +11,17 @@ class Unauthenticated(SignalbookError):
     """Credentials that are needed and missing, or that prove nothing; the message says what is wrong with them."""
 
 
+class AuthenticationUnavailable(SignalbookError):
+    """Credentials that cannot be checked at present, since their issuer does not answer."""
+
+
+class CredentialsNeeded(Unauthenticated):
+    """Nothing was presented, where not everybody may do what is asked for."""
+
+    def __init__(self, what: str = "this registry is not open to everybody") -> None:
+        super().__init__(f"{what}: send credentials")
+
+
 class Forbidden(SignalbookError):
     """``action`` on ``xid`` is not allowed to whoever asks, be there anything or not."""
 
