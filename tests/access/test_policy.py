@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from signalbook.access.actions import ACTIONS, ROLES, WRITES, Action
 from signalbook.access.identity import ANONYMOUS, Identity
-from signalbook.access.policy import MAX_FAULTS, Explanation, InvalidPolicy, Policy, read_policy
+from signalbook.access.policy import MAX_FAULTS, Explanation, InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import ROOT, Xid
 
@@ -151,7 +151,41 @@ def test_no_pattern_and_no_id_makes_a_decision_slow() -> None:
     assert not access.readable(xid("/schemagroups/x-5000"))
 
 
+def test_reasons() -> None:
+    rules = policy(
+        {"who": ["token:t", "authenticated"], "role": "reader"},
+        {"who": ["anyone"], "deny": ["delete"]},
+        {"who": ["token:t"], "role": "writer"},
+    )
+    token = Identity(token="t", scopes=frozenset({"read"}))
+    group = xid("/schemagroups/g")
+    assert [rules.explain(token, action, group).reason for action in (*[*Action][1:5], Action.ADMINISTER)] == [
+        "allowed by rules 0, 2",
+        "the scopes of the token leave it out",
+        "the scopes of the token leave it out",
+        "denied by rule 1",
+        "no rule allows to administer",
+    ]
+    assert rules.explain(ANONYMOUS, Action.UPDATE, group).reason == "no rule allows to read or to update"
+    assert rules.explain(PAT, Action.READ, group).reason == "allowed by rule 0"
+
+
+def test_somebody_by_the_names_of_rules() -> None:
+    assert identity_of(["subject:a,b:c", "group:x", "group:y", "token:t"]) == Identity(
+        subject="a,b:c", groups=frozenset({"x", "y"}), token="t"
+    )
+    assert identity_of(["anyone"]) == ANONYMOUS
+    assert [*identity_of(["authenticated"]).principals][:2] == ["anyone", "authenticated"]
+    for names in (["pat"], ["group:"], ["subject:a", "subject:b"], [""]):
+        with pytest.raises(ValueError, match=r"names nobody|several subjects"):
+            identity_of(names)
+
+
 def test_administrators() -> None:
+    assert policy({"who": ["authenticated"], "role": "administrator"}).administrators == {"authenticated"}
+    assert not policy(
+        {"who": ["subject:a"], "role": "administrator"}, {"who": ["authenticated"], "deny": ["administer"]}
+    ).administrators
     assert policy({"who": ["anyone", "subject:a"], "role": "administrator"}).administrators == {"subject:a"}
     assert not policy({"who": ["subject:a"], "role": "administrator", "on": ["/schemagroups"]}).administrators
 
