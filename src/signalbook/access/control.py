@@ -15,7 +15,14 @@ from signalbook.access.policy import InvalidPolicy, Policy, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore, SettingsReader, StorageError, Store, WriteTransaction
+from signalbook.storage.base import (
+    KeyValueStore,
+    ReadTransaction,
+    SettingsReader,
+    StorageError,
+    Store,
+    WriteTransaction,
+)
 from signalbook.values import JSON
 from signalbook.xid import ROOT
 
@@ -96,7 +103,11 @@ class AccessControl:
         if not self._open:
             return self.policy(self._store.generation())
         with self._store.read() as transaction:
-            return _stored(transaction.settings)
+            return self.stored(transaction)
+
+    def stored(self, transaction: ReadTransaction) -> Policy | None:
+        """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
+        return _stored(transaction.settings)
 
     def put(self, transaction: WriteTransaction, policy_document: JSON, *, by: Access) -> Policy:
         """Store a policy; it is in force with the commit, on all servers. ``by`` is who wants it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from signalbook.access.actions import ACTIONS, NOTHING, ROLES, WRITES, Action, words
+from signalbook.access.actions import ACTIONS, NOTHING, ROLES, WHOLE, WRITES, Action, words
 from signalbook.access.decisions import Access, Decisions, RuleTree
 from signalbook.access.identity import ANYONE, AUTHENTICATED, Identity
 from signalbook.errors import SignalbookError
@@ -79,6 +79,20 @@ class Explanation:
             return f"no rule allows to {' or to '.join(self.missing)}"
         return "the scopes of the token leave it out"
 
+    def to_json(self, policy: Policy) -> JSONObject:
+        """The form in which a server shows it, with the rules of ``policy`` themselves."""
+
+        def shown(numbers: tuple[int, ...]) -> list[JSONObject]:
+            return [{"rule": number, **policy.document["rules"][number]} for number in numbers]
+
+        return {
+            "allowed": self.allowed,
+            "reason": self.reason,
+            "allowing": shown(self.allowing),
+            "denying": shown(self.denying),
+            "missing": list(self.missing),
+        }
+
 
 def _numbered(rules: tuple[int, ...]) -> str:
     return f"{'rule' if len(rules) == 1 else 'rules'} {', '.join(map(str, rules))}"
@@ -135,8 +149,8 @@ class Policy:
     @property
     def administrators(self) -> frozenset[str]:
         """Those, but anyone, that some rule lets administer and no rule about them or about all keeps from it."""
-        allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER and "/" in rule.on for who in rule.who}
-        denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER and "/" in rule.on for who in rule.who}
+        allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER for who in rule.who}
+        denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
         return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})
 
     def rules_about(self, identity: Identity) -> list[int]:
@@ -238,6 +252,9 @@ class _PolicyReader:
             self._wrong(path, "required", 'a rule has one of "role", "allow" and "deny"')
             return Rule(who=who, on=on)
         found = self._role(rule["role"], path) if given == ["role"] else self._listed(rule, given[0], path)
+        if found & WHOLE and any(pattern != "/" for pattern in on):
+            whole = " and ".join(words(found & WHOLE))
+            self._wrong(f"{path}/on", "value", f'to {whole} is of the whole registry: leave out "on", or the action')
         return Rule(who=who, on=on, deny=found) if given == ["deny"] else Rule(who=who, on=on, allow=found)
 
     def _role(self, role: JSON, path: str) -> Action:
