@@ -89,7 +89,8 @@ def _serve_parameters() -> list[inspect.Parameter]:
 def _setting_help(name: str, default: Any) -> str:
     text = settings.help_for(name)
     if isinstance(default, tuple):
-        return f"{text} May be given again."
+        listed = f" Default: {','.join(default)}." if default else ""
+        return f"{text}{listed} May be given again."
     return text if default == "" else f"{text} Default: {default}."
 
 

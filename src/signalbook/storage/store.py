@@ -24,6 +24,7 @@ from signalbook.storage.schema import REVISION
 from signalbook.storage.settings import SettingsStatements, SqlSettingsReader, SqlSettingsWriter
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.subscriptions import SqlSubscriptionReader, SqlSubscriptionWriter, SubscriptionStatements
+from signalbook.storage.tokens import SqlTokenReader, SqlTokenWriter, TokenStatements
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -100,6 +101,7 @@ class Statements:
         self.settings = SettingsStatements(dialect)
         self.reports = ReportStatements(dialect)
         self.subscriptions = SubscriptionStatements(dialect)
+        self.tokens = TokenStatements(dialect)
 
 
 _COMPILED: Final[dict[type[Dialect], Statements]] = {}
@@ -122,7 +124,7 @@ class SqlReadTransaction:
         self.outbox = SqlOutboxReader(transaction, sql.outbox)
         self.settings = SqlSettingsReader(transaction, sql.settings)
 
-    # Requests about the registry, by far the most, have nothing to do with these two.
+    # Requests about the registry, by far the most, have nothing to do with these.
     @cached_property
     def reports(self) -> SqlReportReader:
         """Reports of pipelines."""
@@ -132,6 +134,11 @@ class SqlReadTransaction:
     def subscriptions(self) -> SqlSubscriptionReader:
         """Subscriptions and their deliveries."""
         return SqlSubscriptionReader(self._reading, self._sql.subscriptions)
+
+    @cached_property
+    def tokens(self) -> SqlTokenReader:
+        """API tokens."""
+        return SqlTokenReader(self._reading, self._sql.tokens)
 
 
 class SqlWriteTransaction:
@@ -152,6 +159,11 @@ class SqlWriteTransaction:
     def subscriptions(self) -> SqlSubscriptionWriter:
         """Subscriptions and their deliveries."""
         return SqlSubscriptionWriter(self._transaction, self._sql.subscriptions)
+
+    @cached_property
+    def tokens(self) -> SqlTokenWriter:
+        """API tokens."""
+        return SqlTokenWriter(self._transaction, self._sql.tokens)
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone."""
