@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from tests.api.test_app import Failing
 from tests.test_metrics import samples
 
@@ -58,7 +61,16 @@ def test_deliveries_by_state_and_how_far_they_are_behind(client: Client, store: 
 
 def test_while_the_database_is_away(serve: Serve) -> None:
     store = Failing(open_store("sqlite://"), StorageError("no connection"))
-    client = serve(store)
+    client = serve(store, access="open")
     store.fail()
     assert asked(client)["signalbook_database_up", ()] == 0
     store.close()
+
+
+def test_who_may_not_read_them_is_refused(serve: Serve, store: Store, tmp_path: Path) -> None:
+    policy = tmp_path / "access.json"
+    for on, status in (("/metrics", 200), ("/dirs", 401)):
+        admin = {"who": ["subject:root"], "role": "administrator"}
+        rules = [admin, {"who": ["anyone"], "allow": ["read"], "on": [on]}]
+        policy.write_text(json.dumps({"rules": rules}))
+        assert serve(store, access_file=str(policy)).get("/metrics").status_code == status

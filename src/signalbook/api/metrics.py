@@ -11,27 +11,36 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.routing import Route
 
 from signalbook import __version__, metrics
+from signalbook.access.actions import Action
+from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.storage.base import ACTIVE, DELIVERY_STATES, StorageError, Store
+from signalbook.xid import Xid
 
 PATH: Final = "/metrics"
+_XID: Final = Xid.parse(PATH)
 _SECONDS: Final = 1.0
 
 
 class MetricsAPI:
-    """``GET /metrics``: also while the database is away, which ``signalbook_database_up`` says then."""
+    """``GET /metrics``, for who may read ``/metrics``: a rule may name it, one on ``/`` has it in it.
+
+    It answers while the database is away, too, unless that has to say who may: ``signalbook_database_up`` says so then.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     def routes(self) -> list[Route]:
         """The one path."""
-        return PathEndpoint({"GET": self._get}, self._kernel.settings, subject=PATH).routes(PATH)
+        return PathEndpoint({"GET": self._get}, self._kernel, subject=PATH).routes(PATH)
 
     async def _get(self, request: HTTPRequest) -> Response:
+        if not request.scope["access"].may(Action.READ, _XID):
+            raise Forbidden(Action.READ, _XID)
         metrics.HTTP.flush()
         state = await self._kernel.workers.read(lambda: list(registry_state(self._kernel.engine.store)))
         media_type, body = metrics.exposition(request.headers.get("accept", ""), state)
