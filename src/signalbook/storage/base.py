@@ -1,7 +1,7 @@
 """The interfaces of the store; no other package sees anything else of the database.
 
-A transaction has five parts: entities, the outbox, operator settings, pipeline reports, and subscriptions with their
-deliveries. Whoever needs one of them takes that one alone.
+A transaction has six parts: entities, the outbox, operator settings, pipeline reports, subscriptions with their
+deliveries, and the audit. Whoever needs one of them takes that one alone.
 """
 
 from __future__ import annotations
@@ -208,6 +208,41 @@ class StoredConsent:
 
     sink: str
     rate: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """That ``who`` did, or was refused, one ``action`` on ``xids``; ``details`` are what else is known of it.
+
+    ``number``, 0 until it is stored, grows in commit order.
+    """
+
+    time: datetime
+    who: str
+    action: str
+    outcome: str
+    xids: tuple[str, ...] = ()
+    correlationid: str = ""
+    details: JSONObject = field(default_factory=dict)
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuery:
+    """Which entries of the audit are wanted; what is empty or None holds for all of them.
+
+    Numbers are between ``after`` and ``before``, both left out; times from ``since`` on and earlier than ``until``.
+    ``xid`` is what one of the xids begins with, in upper or lower case.
+    """
+
+    before: int | None = None
+    after: int = 0
+    who: str = ""
+    action: str = ""
+    outcome: str = ""
+    xid: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 class Reader(Protocol):
@@ -449,6 +484,23 @@ class SubscriptionWriter(SubscriptionReader, Protocol):
         """Store what the web hook of one agreed to."""
 
 
+class AuditReader(Protocol):
+    """The audit: who did what, and what was refused to whom; no part of the registry."""
+
+    def entries(self, query: AuditQuery, limit: int) -> list[AuditEntry]:
+        """Up to ``limit`` entries, the newest first."""
+
+
+class AuditWriter(AuditReader, Protocol):
+    """The audit in a write transaction. Nothing in it is ever changed."""
+
+    def append(self, entries: Sequence[AuditEntry]) -> None:
+        """Add entries; they get their numbers at the commit, and are not seen before."""
+
+    def prune(self, before: datetime, limit: int) -> int:
+        """Remove up to ``limit`` of the oldest entries, those made before then; returns how many."""
+
+
 class ReadTransaction(Protocol):
     """A consistent view of the store at one instant, that of its first call. For one thread at a time.
 
@@ -470,6 +522,9 @@ class ReadTransaction(Protocol):
     @property
     def subscriptions(self) -> SubscriptionReader: ...
 
+    @property
+    def audit(self) -> AuditReader: ...
+
 
 class WriteTransaction(ReadTransaction, Protocol):
     """A read-write transaction: sees its own writes; all or nothing."""
@@ -488,6 +543,9 @@ class WriteTransaction(ReadTransaction, Protocol):
 
     @property
     def subscriptions(self) -> SubscriptionWriter: ...
+
+    @property
+    def audit(self) -> AuditWriter: ...
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
@@ -519,8 +577,8 @@ class Store(Protocol):
 
     def generation(self) -> Hashable:
         """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
-        so is what was read of the registry after it was returned. Settings stored by key, reports and subscriptions
-        are no part of it and leave it as it is."""
+        so is what was read of the registry after it was returned. Settings stored by key, reports, subscriptions
+        and the audit are no part of it and leave it as it is."""
 
     def close(self) -> None:
         """Give back every connection."""

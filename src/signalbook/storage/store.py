@@ -15,6 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
+from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
 from signalbook.storage.base import StorageBusy, StorageError, Store
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityStatements, SqlEntityReader, SqlEntityWriter
@@ -95,6 +96,7 @@ class Statements:
         self.settings = SettingsStatements(dialect)
         self.reports = ReportStatements(dialect)
         self.subscriptions = SubscriptionStatements(dialect)
+        self.audit = AuditStatements(dialect)
 
 
 _COMPILED: Final[dict[type[Dialect], Statements]] = {}
@@ -117,7 +119,7 @@ class SqlReadTransaction:
         self.outbox = SqlOutboxReader(transaction, sql.outbox)
         self.settings = SqlSettingsReader(transaction, sql.settings)
 
-    # Requests about the registry, by far the most, have nothing to do with these two.
+    # Requests about the registry, by far the most, have nothing to do with these.
     @cached_property
     def reports(self) -> SqlReportReader:
         """Reports of pipelines."""
@@ -127,6 +129,11 @@ class SqlReadTransaction:
     def subscriptions(self) -> SqlSubscriptionReader:
         """Subscriptions and their deliveries."""
         return SqlSubscriptionReader(self._reading, self._sql.subscriptions)
+
+    @cached_property
+    def audit(self) -> SqlAuditReader:
+        """The audit."""
+        return SqlAuditReader(self._reading, self._sql.audit)
 
 
 class SqlWriteTransaction:
@@ -148,6 +155,11 @@ class SqlWriteTransaction:
         """Subscriptions and their deliveries."""
         return SqlSubscriptionWriter(self._transaction, self._sql.subscriptions)
 
+    @cached_property
+    def audit(self) -> SqlAuditWriter:
+        """The audit."""
+        return SqlAuditWriter(self._transaction, self._sql.audit)
+
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone."""
         return self._transaction.savepoint()
@@ -157,6 +169,8 @@ class SqlWriteTransaction:
         self._transaction.check()
         self.entities.finish()
         self.outbox.finish()
+        if self._transaction.pending.audit:
+            self.audit.finish()
 
 
 class SqlStore:
