@@ -51,7 +51,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_setting_has_its_row(field: object) -> None:
     name = str(getattr(field, "name", ""))
     default = getattr(settings.Settings(), name)
-    shown = f"`{default}`" if default not in ("", ()) else ""
+    default = ",".join(default) if isinstance(default, tuple) else default
+    shown = f"`{default}`" if default != "" else ""
     names = f"| `{name}` | `{settings.option_for(name)}` | `SIGNALBOOK_{name.upper()}`"
     row = f"{names} | {shown} | {settings.help_for(name)} |"
     assert row in text("docs/settings.md").splitlines()

@@ -21,6 +21,7 @@ from uvicorn.supervisors import Multiprocess
 
 from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
+from signalbook.api.kernel.origins import Origins
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -216,6 +217,7 @@ def _check_settings(settings: Settings) -> None:
     if not 0 <= settings.event_retention <= _CENTURY:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
+    Origins(settings)
     sink_policy(settings)
     peers(settings)
     if settings.copies not in _COPIES:

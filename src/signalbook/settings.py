@@ -37,6 +37,14 @@ class Settings:
         "sqlite:///signalbook.db", "Database URL: sqlite:///FILE or postgresql://user:password@host/name."
     )
     base_url: str = _setting("", "Public URL of the registry root; empty takes scheme and host of each request.")
+    allow_hosts: tuple[str, ...] = _setting(
+        (),
+        "Host names that requests may be for where the server listens on loopback, beside localhost and that of "
+        "base_url.",
+    )
+    allow_origins: tuple[str, ...] = _setting(
+        (), "Origins (https://HOST or https://HOST:PORT) of web pages that may write; all pages may read."
+    )
     registry_id: str = _setting("signalbook", "The registryid given to a new registry.")
     model: str = _setting(
         "default",
@@ -68,7 +76,9 @@ class Settings:
     from_folder: str = _setting(
         "", "Folder of documents to serve as a read-only registry, instead of a database.", option="from"
     )
-    reload_seconds: float = _setting(2.0, "Seconds between checks of that folder for changes; 0 checks at SIGHUP only.")
+    reload_seconds: float = _setting(
+        2.0, "Seconds between checks of that folder, and of access_file, for changes; 0 checks at SIGHUP only."
+    )
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
@@ -103,6 +113,12 @@ class Settings:
     follow_authorities: tuple[str, ...] = _setting(
         (), "Authorities (URLs) that copies from followed registries may claim; empty allows any."
     )
+    access: str = _setting(
+        "", "Who may do what: open lets everybody do everything; empty holds to the policy, if there is one."
+    )
+    access_file: str = _setting(
+        "", "JSON or YAML file that is the access policy, instead of the one stored by PUT /access."
+    )
     copies: str = _setting("accept", "What to do with copies that replication writes here: accept or refuse.")
     audit: str = _setting(
         "auto", "Whether writes are recorded in the audit: on, off, or auto, which is on where access is configured."
@@ -124,7 +140,29 @@ class Settings:
     )
     limit_logins: int = _setting(
         20,
-        "Failed logins of an address or name before each one costs a wait, twice as long as the last; 0 is no limit.",
+        "Failed logins from an address, or of a name, before each one costs a wait that doubles; 0 is no limit.",
+    )
+    oidc_issuers: tuple[str, ...] = _setting(
+        (), "Issuers (URLs, exactly as they call themselves) whose JWTs are taken as bearer tokens."
+    )
+    oidc_audience: tuple[str, ...] = _setting((), "Audiences of which a JWT has to name one: what the issuer calls us.")
+    oidc_algorithms: tuple[str, ...] = _setting(
+        ("RS256", "ES256", "PS256", "EdDSA"), "Algorithms that a JWT may be signed with."
+    )
+    oidc_subject_claim: str = _setting("sub", "Claim of a JWT that names the subject; dots lead into objects.")
+    oidc_groups_claim: str = _setting("groups", "Claim of a JWT that lists groups; dots lead into objects.")
+    oidc_leeway: float = _setting(30.0, "Seconds by which the clock of an issuer may differ.")
+    oidc_client_id: str = _setting("", "Client id with which signalbook login asks an issuer for tokens.")
+    oidc_scope: str = _setting("openid offline_access", "Scope that signalbook login asks for.")
+    trusted_proxies: tuple[str, ...] = _setting(
+        (), "Addresses and networks (CIDR) of proxies that may name the user of a request."
+    )
+    proxy_user_header: str = _setting("", "Header in which a trusted proxy names the user.")
+    proxy_groups_header: str = _setting("", "Header in which a trusted proxy lists the user's groups, with commas.")
+    tls_cert: str = _setting("", "File of the server's certificate and those above it (PEM): serves HTTPS.")
+    tls_key: str = _setting("", "File of that certificate's key (PEM), if it is not in the same file.")
+    tls_client_ca: str = _setting(
+        "", "File of certificates (PEM) that vouch for clients: a client with one of theirs is who it names."
     )
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
 

@@ -90,7 +90,8 @@ def run(store: Store) -> Callable[[Body], None]:
     """Run a listener's story against an application over each database."""
 
     async def tell(body: Body) -> None:
-        app = create_app(Engine(store, settings=Settings(model="empty")), Settings(), direct=False, close=lambda: None)
+        settings = Settings(model="empty", allow_hosts=("r.example",))
+        app = create_app(Engine(store, settings=settings), settings, direct=False, close=lambda: None)
         async with app.router.lifespan_context(app):
             reader = Reader(app)
             await reader.http.put("/modelsource", json=MODEL)

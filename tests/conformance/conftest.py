@@ -53,7 +53,7 @@ class InProcess(httpx.BaseTransport):
 @contextmanager
 def serving(db: str, *, model: str = "default") -> Iterator[InProcess]:
     """A server with its default model, or another."""
-    app = build(Settings(db=db, registry_id="conformance", model=model))
+    app = build(Settings(db=db, registry_id="conformance", model=model, allow_hosts=("registry.example",)))
     transport, lifespan = InProcess(app), app.router.lifespan_context(app)
     transport.wait_for(lifespan.__aenter__())
     try:

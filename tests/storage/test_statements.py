@@ -22,11 +22,12 @@ HOT = (
     "counts",
     "documents",
     "named_by_rows",
-    "named_by_trees",
+    "leaving",
+    "beneath",
     "config",
     "config_epoch",
 )
-WRITES = ("update", "lost_members", "lost_parents", "drop_members", "delete_trees", "sweep")
+WRITES = ("update", "drop_members", "delete", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "after"), 0

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
+from signalbook.api.kernel.origins import READS, Origins
 from signalbook.api.kernel.requests import HTTPRequest, base_url
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
@@ -36,13 +37,12 @@ from signalbook.storage.base import StorageError
 from signalbook.values import JSONObject
 
 _EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
-_CORS: Final = [
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-allow-headers", b"*"),
+_CORS: Final = (
+    # The wildcard does not stand for Authorization.
+    (b"access-control-allow-headers", b"*, Authorization"),
     (b"access-control-expose-headers", _EXPOSED.encode("ascii")),
-]
+)
 _COPY_HEADERS: Final = frozenset({HEADER.lower().encode("ascii"), b"schema-authority"})
-_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _LIVE: Final = "/health/live"
 _READY: Final = "/health/ready"
 
@@ -160,18 +160,26 @@ def _first(path: str) -> str:
 
 
 class CommonHeaders:
-    """Adds to every response, errors too, what lets a browser read it (R315) and the way to the root (R137)."""
+    """Adds to every response, errors too, what lets a browser read it (R315) and the way to the root (R137).
+
+    Requests that a browser must not make for a page are refused here.
+    """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
         self._settings = settings
+        self._origins = Origins(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; complete the headers of the response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        added, lines = _added(base_url(scope, self._settings))
+        refusal = self._origins.refusal(scope)
+        if refusal is not None:
+            await refusal.send(scope, receive, send)
+            return
+        added, lines = _added(base_url(scope, self._settings), self._origins.readable_by(scope))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -184,10 +192,13 @@ class CommonHeaders:
 
 
 @lru_cache(maxsize=128)
-def _added(root: str) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
+def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
     """The headers, and the lines that they are."""
+    cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else ()
+    varying = () if readers == b"*" else ((b"vary", b"Origin"),)
     # The rel parameter comes first: clients read no further.
-    headers = (*_CORS, (b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace")))
+    link = (b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace"))
+    headers = (*cors, *varying, link)
     return headers, b"".join(b"%s: %s\r\n" % header for header in headers)
 
 
@@ -203,7 +214,7 @@ class CopiesRefused:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         # Only writes: whoever copies from here may send the same headers with reads.
-        if scope["type"] == "http" and scope["method"] not in _READING and _copies(scope):
+        if scope["type"] == "http" and scope["method"] not in READS and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")
             await problem_response(refused, scope["path"]).send(scope, receive, send)
         else:

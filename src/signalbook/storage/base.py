@@ -1,7 +1,7 @@
 """The interfaces of the store; no other package sees anything else of the database.
 
-A transaction has six parts: entities, the outbox, operator settings, pipeline reports, subscriptions with their
-deliveries, and the audit. Whoever needs one of them takes that one alone.
+A transaction has seven parts: entities, the outbox, operator settings, pipeline reports, subscriptions with their
+deliveries, API tokens, and the audit. Whoever needs one of them takes that one alone.
 """
 
 from __future__ import annotations
@@ -243,6 +243,23 @@ class AuditQuery:
     xid: str = ""
     since: datetime | None = None
     until: datetime | None = None
+
+
+class StoredToken:
+    """An API token: who it acts as, in which ``groups``, and to which actions it is narrowed; None is to none.
+
+    ``hash`` is what its secret is known by. ``used`` is when it was, to a minute or so.
+    """
+
+    id: str
+    hash: str
+    subject: str
+    groups: tuple[str, ...] = ()
+    scopes: tuple[str, ...] | None = None
+    note: str = ""
+    created: datetime
+    expires: datetime | None = None
+    used: datetime | None = None
 
 
 class Reader(Protocol):
@@ -501,6 +518,32 @@ class AuditWriter(AuditReader, Protocol):
         """Remove up to ``limit`` of the oldest entries, those made before then; returns how many."""
 
 
+class TokenReader(Protocol):
+    """API tokens; no part of the registry."""
+
+    def get(self, id: str) -> StoredToken | None:
+        """One of them, or None."""
+
+    def page(self, after: str, limit: int) -> list[StoredToken]:
+        """Up to ``limit`` of them by id, behind the id ``after``."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+
+class TokenWriter(TokenReader, Protocol):
+    """API tokens in a write transaction. To add and to remove one changes ``Store.generation``."""
+
+    def add(self, token: StoredToken) -> None:
+        """Add one."""
+
+    def remove(self, id: str) -> bool:
+        """Remove one; whether there was one."""
+
+    def put_used(self, id: str, time: datetime) -> None:
+        """Store when one was used, if it is still there."""
+
+
 class ReadTransaction(Protocol):
     """A consistent view of the store at one instant, that of its first call. For one thread at a time.
 
@@ -524,6 +567,7 @@ class ReadTransaction(Protocol):
 
     @property
     def audit(self) -> AuditReader: ...
+    def tokens(self) -> TokenReader: ...
 
 
 class WriteTransaction(ReadTransaction, Protocol):
@@ -546,6 +590,7 @@ class WriteTransaction(ReadTransaction, Protocol):
 
     @property
     def audit(self) -> AuditWriter: ...
+    def tokens(self) -> TokenWriter: ...
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
@@ -577,8 +622,8 @@ class Store(Protocol):
 
     def generation(self) -> Hashable:
         """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
-        so is what was read of the registry after it was returned. Settings stored by key, reports, subscriptions
-        and the audit are no part of it and leave it as it is."""
+        so is what was read of the registry after it was returned. Tokens that are
+        made or revoked count, too; settings stored by key, reports, subscriptions and the audit leave it as it is."""
 
     def close(self) -> None:
         """Give back every connection."""

@@ -47,6 +47,8 @@ from signalbook.xid import Kind, Xid
 
 _SUSPECTS: Final = 10_000
 """Documents looked at one by one after they lost a name; beyond that all documents are."""
+_KEYS: Final = 10_000
+"""Keys in one statement."""
 _REMEMBERED: Final = 2_000
 """Rows: some for each write of a batch. What meets more of them at once hardly meets them again."""
 
@@ -129,7 +131,8 @@ class EntityStatements:
         self.selections = SelectionStatements(dialect)
         self.versions = VersionStatements(dialect)
         self.referrers = self._text(rows.where(dialect.member(_E.xref, "xrefs")).order_by(_E.xid))
-        self.refers = self._text(select(exists().where(_E.xref > literal_column("''"))))
+        # In the order of the index: where few rows refer to others, PostgreSQL would look for one among all of them.
+        self.refers = dialect.page(select(_E.xref).where(_E.xref.is_not(None)).order_by(_E.xref))
         first = rows.order_by(_E.key)
         # In the order of the index: by key alone, PostgreSQL may well walk through all entities.
         named = rows.where(dialect.member(_E.uri, "uris"), _E.uri.is_not(None))
@@ -175,12 +178,7 @@ class EntityStatements:
         self.last_numbers = self._text(select(c.name, c.value).where(self._dialect.member(c.name, "names")))
         self.insert = self._text(self._dialect.insert(ENTITIES).on_conflict_do_nothing())
         self.update = self._text(update(ENTITIES).where(_E.key == bindparam("key")).values(changeable))
-        self.delete_trees = self._text(delete(ENTITIES).where(_E.key.in_(select(self._trees()))))
-
-    def _trees(self) -> Any:
-        """Keys of the entities with ``keys`` and of all beneath them."""
-        top = select(_E.key).where(self._dialect.member(_E.key, "keys")).cte("trees", recursive=True)
-        return top.union_all(select(_E.key).join(top, _E.parent == top.c.key))
+        self.delete = self._text(delete(ENTITIES).where(self._dialect.member(_E.key, "keys")))
 
     def _member_statements(self) -> None:
         m = MEMBERS.c
@@ -189,12 +187,10 @@ class EntityStatements:
         add = self._dialect.insert(MEMBERS)
         add = add.on_conflict_do_update(index_elements=[m.parent, m.type], set_={"count": m.count + add.excluded.count})
         self.add_members = self._text(add)
-        trees = select(self._trees())
-        lost = select(_E.parent, _E.type, func.count()).where(_E.key.in_(trees), _E.parent.not_in(trees))
-        self.lost_members = self._text(lost.group_by(_E.parent, _E.type))
-        self.drop_members = self._text(delete(MEMBERS).where(m.parent.in_(trees)))
-        among = self._dialect.member(_E.key, "parents")
-        self.lost_parents = self._text(select(_E.key).where(among, _E.key.in_(trees)))
+        self.drop_members = self._text(delete(MEMBERS).where(of_parents))
+        leaving = select(_E.key, _E.parent, _E.type, _E.document)
+        self.leaving = self._text(leaving.where(self._dialect.member(_E.key, "keys")))
+        self.beneath = self._text(leaving.where(self._dialect.member(_E.parent, "keys")))
 
     def _document_statements(self) -> None:
         d = DOCUMENTS.c
@@ -203,7 +199,6 @@ class EntityStatements:
         self.documents = self._text(select(d.digest, d.content).where(self._dialect.member(d.digest, "digests")))
         self.put_document = self._text(self._dialect.insert(DOCUMENTS).on_conflict_do_nothing())
         self.named_by_rows = self._text(named.where(self._dialect.member(_E.key, "keys")))
-        self.named_by_trees = self._dialect.page(named.where(_E.key.in_(select(self._trees()))))
         self.sweep = self._text(delete(DOCUMENTS).where(self._dialect.member(d.digest, "digests"), unnamed))
         self.sweep_all = self._text(delete(DOCUMENTS).where(unnamed))
 
@@ -399,7 +394,7 @@ class SqlEntityWriter(SqlEntityReader):
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``; most registries have no reference at all."""
         if self._refers is None:
-            self._refers = bool(self._writing.rows(self._sql.refers, {})[0][0])
+            self._refers = bool(self._writing.rows(self._sql.refers, {"limit": 1}))
         return super().referrers(targets) if self._refers else []
 
     def documents(self, digests: Collection[str]) -> dict[str, bytes]:
@@ -462,28 +457,41 @@ class SqlEntityWriter(SqlEntityReader):
         """Remove these rows and all beneath them."""
         if not keys:
             return
-        self._writing.pending.touched = True
-        among = {"keys": self._writing.array(keys)}
-        # One more than would be looked at one by one is enough to know that it will be all of them.
-        documents = self._writing.rows(self._sql.named_by_trees, {**among, "limit": _SUSPECTS + 1})
-        self._writing.pending.suspects.update(digest for (digest,) in documents)
-        self._drop_members(among)
-        self._writing.run(self._sql.delete_trees, among)
+        part = self._writing.pending
+        part.touched = True
+        gone: set[int] = set()
+        lost: dict[int, dict[str, int]] = {}
+        # Level by level: a recursive query has no plan that is right for one row and for a million.
+        level = self._leaving(self._sql.leaving, keys, lost)
+        while level:
+            gone |= level
+            level = self._leaving(self._sql.beneath, level, lost)
+        self._drop_members(gone, lost)
+        for some in _in_parts(gone):
+            self._writing.run(self._sql.delete, {"keys": self._writing.array(some)})
         self._writing.forget_reads()
 
-    def _drop_members(self, among: Mapping[str, object]) -> None:
-        """Count what is about to go: out of collections that stay, and with collections that go too."""
+    def _leaving(self, sql: str, keys: Collection[int], lost: dict[int, dict[str, int]]) -> set[int]:
+        """Keys of rows that are about to go; they are counted as ``lost``, their documents are suspects."""
+        found = set()
+        suspects = self._writing.pending.suspects
+        for some in _in_parts(keys):
+            for key, parent, plural, document in self._writing.rows(sql, {"keys": self._writing.array(some)}):
+                found.add(key)
+                add_counts(lost.setdefault(parent, {}), {plural: 1})
+                # One more than would be looked at one by one is enough to know that it will be all of them.
+                if document is not None and len(suspects) <= _SUSPECTS:
+                    suspects.add(document)
+        return found
+
+    def _drop_members(self, gone: set[int], lost: Mapping[int, Mapping[str, int]]) -> None:
+        """Count what goes: out of collections that stay, and with collections that go too."""
         part = self._writing.pending
-        for parent, plural, lost in self._writing.rows(self._sql.lost_members, among):
-            add_counts(part.members.setdefault(parent, {}), {plural: lost}, -1)
-        self._writing.run(self._sql.drop_members, among)
-        parents = {parent for layer in self._writing.layers for parent in layer.members}
-        gone = (
-            self._writing.rows(self._sql.lost_parents, {**among, "parents": self._writing.array(parents)})
-            if parents
-            else ()
-        )
-        for (parent,) in gone:
+        for parent in lost.keys() - gone:
+            add_counts(part.members.setdefault(parent, {}), lost[parent], -1)
+        for some in _in_parts(lost.keys() & gone):
+            self._writing.run(self._sql.drop_members, {"parents": self._writing.array(some)})
+        for parent in {parent for layer in self._writing.layers for parent in layer.members.keys() & gone}:
             for gained in [dict(layer.members.get(parent, {})) for layer in self._writing.layers]:
                 add_counts(part.members.setdefault(parent, {}), gained, -1)
 
@@ -515,6 +523,12 @@ class SqlEntityWriter(SqlEntityReader):
             self._writing.run(self._sql.sweep_all, {})
         elif pending.suspects:
             self._writing.run(self._sql.sweep, {"digests": self._writing.array(pending.suspects)})
+
+
+def _in_parts(keys: Collection[int]) -> Iterator[list[int]]:
+    """``keys``, some thousands at once: as many as a statement takes well."""
+    ordered = sorted(keys)
+    return (ordered[start : start + _KEYS] for start in range(0, len(ordered), _KEYS))
 
 
 def _counter(resource: Xid) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
@@ -91,6 +91,19 @@ class Postgres(Dialect):
             cursor.execute(sql, parameters)
             while records := cursor.fetchmany(BATCH):
                 yield from records
+
+    def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
+        """By COPY, which leaves the sequences behind the keys alone."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        with cast(psycopg.Connection, connection).cursor() as cursor:
+            with cursor.copy(f'COPY "{table}" ({names}) FROM STDIN'.encode()) as copy:
+                for row in rows:
+                    copy.write_row(row)
+            identity = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attidentity <> ''"
+            for (column,) in cursor.execute(identity, (table,)).fetchall():
+                last = f'SELECT max("{column}") AS last FROM "{table}"'  # noqa: S608
+                move = f"SELECT setval(pg_get_serial_sequence(%s, %s), last) FROM ({last}) AS x WHERE last > 0"  # noqa: S608
+                cursor.execute(move.encode(), (table, column))
 
     def lost(self, error: Exception) -> bool:
         """Whether the server hung up: no answer at all, or one that says that it is going down."""

@@ -178,6 +178,21 @@ CONSENTS: Final = Table(
     Column("rate", BigInteger),
 )
 
+# Of a token's secret there is a hash alone. ``used`` is written now and then, and by whichever server it was used at.
+TOKENS: Final = Table(
+    "tokens",
+    TABLES,
+    Column("id", _BY_CODE_POINT, primary_key=True),
+    Column("hash", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("groups", Text, nullable=False),
+    Column("scopes", Text),
+    Column("note", Text, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger),
+    Column("used", BigInteger),
+)
+
 # The last storage key given out, and other numbers. Rows rather than sequences, so that a rolled back write leaves no
 # trace.
 COUNTERS: Final = Table(

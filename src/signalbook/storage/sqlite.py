@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -137,6 +137,11 @@ class SQLite(Dialect):
                 yield from records
         finally:
             cursor.close()
+
+    def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
+        """Insert them; keys of ``AUTOINCREMENT`` go on behind the largest by themselves."""
+        names, places = ", ".join(f'"{name}"' for name in columns), ", ".join("?" for _ in columns)
+        connection.cursor().executemany(f'INSERT INTO "{table}" ({names}) VALUES ({places})', rows)  # noqa: S608
 
     def lost(self, error: Exception) -> bool:  # noqa: ARG002
         """Never: a file does not hang up."""

@@ -25,6 +25,7 @@ from signalbook.storage.schema import REVISION
 from signalbook.storage.settings import SettingsStatements, SqlSettingsReader, SqlSettingsWriter
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.subscriptions import SqlSubscriptionReader, SqlSubscriptionWriter, SubscriptionStatements
+from signalbook.storage.tokens import SqlTokenReader, SqlTokenWriter, TokenStatements
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -39,16 +40,15 @@ def ensure_current(dialect: Dialect) -> None:
     database cannot be used or was written by a newer program.
     """
     try:
-        if _revision(dialect) != REVISION:
-            with _ONE_AT_A_TIME:
-                _migrate(dialect)
+        if schema_revision(dialect) != REVISION:
+            migrate(dialect)
     except dialect.errors as error:
         raise dialect.explain(error) from None
     except DBAPIError as error:
         raise dialect.explain(error.orig if isinstance(error.orig, Exception) else error) from None
 
 
-def _revision(dialect: Dialect) -> str | None:
+def schema_revision(dialect: Dialect) -> str | None:
     """The revision of the database, asked without loading Alembic; None also for whatever hinders the answer."""
     connection = dialect.connect()
     try:
@@ -59,7 +59,13 @@ def _revision(dialect: Dialect) -> str | None:
         connection.close()
 
 
-def _migrate(dialect: Dialect) -> None:
+def migrate(dialect: Dialect, revision: str = "head") -> None:
+    """Migrate the database to a ``revision`` that this program knows. Raises the driver's errors, ``StorageError``."""
+    with _ONE_AT_A_TIME:
+        _migrate(dialect, revision)
+
+
+def _migrate(dialect: Dialect, revision: str) -> None:
     from alembic import command
     from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
@@ -79,7 +85,7 @@ def _migrate(dialect: Dialect) -> None:
                 "update Signalbook, or name another database"
             )
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
         connection.commit()
 
 
@@ -97,6 +103,7 @@ class Statements:
         self.reports = ReportStatements(dialect)
         self.subscriptions = SubscriptionStatements(dialect)
         self.audit = AuditStatements(dialect)
+        self.tokens = TokenStatements(dialect)
 
 
 _COMPILED: Final[dict[type[Dialect], Statements]] = {}
@@ -135,6 +142,10 @@ class SqlReadTransaction:
         """The audit."""
         return SqlAuditReader(self._reading, self._sql.audit)
 
+    def tokens(self) -> SqlTokenReader:
+        """API tokens."""
+        return SqlTokenReader(self._reading, self._sql.tokens)
+
 
 class SqlWriteTransaction:
     """``base.WriteTransaction``."""
@@ -159,6 +170,10 @@ class SqlWriteTransaction:
     def audit(self) -> SqlAuditWriter:
         """The audit."""
         return SqlAuditWriter(self._transaction, self._sql.audit)
+
+    def tokens(self) -> SqlTokenWriter:
+        """API tokens."""
+        return SqlTokenWriter(self._transaction, self._sql.tokens)
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone."""
@@ -314,7 +329,7 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     when closed, ``postgresql://user:password@host:port/name`` a PostgreSQL database; it takes libpq's parameters.
     ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``. Raises ``StorageError``.
     """
-    dialect = _dialect(url, timeout)
+    dialect = find_dialect(url, timeout)
     try:
         ensure_current(dialect)
     except BaseException:
@@ -323,7 +338,8 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     return SqlStore(dialect, timeout=timeout)
 
 
-def _dialect(url: str, timeout: float) -> Dialect:
+def find_dialect(url: str, timeout: float) -> Dialect:
+    """The kind of database that ``url`` names, as ``open_store`` takes it, at that place. Raises ``StorageError``."""
     try:
         parsed = make_url(url)
         make = _DIALECTS[parsed.drivername]

@@ -42,7 +42,7 @@ def store() -> Iterator[Store]:
 
 @pytest.fixture
 def app(store: Store) -> Starlette:
-    settings = Settings(db="sqlite://")
+    settings = Settings(db="sqlite://", allow_hosts=("r.example",))
     return create_app(Engine(store, settings=settings), settings, direct=True, close=lambda: None)
 
 

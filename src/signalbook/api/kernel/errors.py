@@ -82,9 +82,9 @@ def error_response(error: Exception, subject: str) -> Response:
             return _catalogue_response(error)
         case PreconditionFailed():
             detail = f"{error.condition} does not hold for what is stored now; read it again"
-            return _plain_response(HTTPStatus.PRECONDITION_FAILED, error.subject, detail)
+            return plain_response(HTTPStatus.PRECONDITION_FAILED, error.subject, detail)
         case HistoryPruned():  # ``position`` is that of the last change that is gone
-            return _plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
+            return plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
         case _:
             return _failure_response(error, subject)
 
@@ -103,7 +103,7 @@ def _catalogue_response(error: RegistryError, *, instance: str = "") -> Response
     return json_response(body, status=error.status, headers=headers)
 
 
-def _plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSON) -> Response:
+def plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSON) -> Response:
     """An error that is not in the catalogue: its type says no more than its status (RFC9457 4.2.1)."""
     body: JSONObject = {"type": "about:blank", "title": status.phrase, "detail": detail, "subject": subject, **members}
     return json_response(body, status=status, headers=(NO_STORE,))

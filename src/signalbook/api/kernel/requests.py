@@ -121,12 +121,15 @@ def base_url(scope: Scope, settings: Settings) -> str:
     """
     if settings.base_url:
         return settings.base_url.rstrip("/")
-    given = b""
+    return _url(scope.get("scheme", "http"), host(scope), scope.get("server"), scope.get("root_path", ""))
+
+
+def host(scope: Scope) -> bytes:
+    """The header ``Host``, empty if there is none."""
     for name, value in scope["headers"]:
         if name == b"host":
-            given = value
-            break
-    return _url(scope.get("scheme", "http"), given, scope.get("server"), scope.get("root_path", ""))
+            return bytes(value)
+    return b""
 
 
 @lru_cache(maxsize=128)

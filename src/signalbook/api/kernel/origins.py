@@ -1,0 +1,131 @@
+"""Which host names, and which web pages, requests may come by.
+
+A browser sends requests to a registry on its user's machine, or in their network, for any page that asks it to. Reads
+are for every page (R315); writes are for the registry's own and those of configured origins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from http import HTTPStatus
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from signalbook.api.kernel.errors import plain_response
+from signalbook.api.kernel.requests import host
+from signalbook.api.kernel.responses import Response
+from signalbook.settings import SettingError, Settings
+
+READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_OWN_PAGES: Final = frozenset({b"same-origin", b"none"})
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class Origins:
+    """Decides by the settings ``host``, ``base_url``, ``allow_hosts`` and ``allow_origins``.
+
+    Raises ``SettingError`` for an origin that is none.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        own = urlsplit(settings.base_url)
+        self._hosts = frozenset((*map(str.lower, settings.allow_hosts), own.hostname or "localhost"))
+        self._loopback = is_loopback(settings.host)
+        self._trusted = frozenset(map(_origin, settings.allow_origins))
+        self._own = own.netloc.lower().encode()
+        # Browsers send few names; whoever sends many finds the oldest forgotten.
+        self._takes_host: Callable[[bytes], bool] = lru_cache(maxsize=128)(self._find_host)
+
+    def refusal(self, scope: Scope) -> Response | None:
+        """The response to a request that must not be answered, None for one that may."""
+        if self._loopback and not self._takes_host(host(scope)):
+            return _MISDIRECTED
+        if scope["method"] not in READS and self._foreign(scope):
+            return _FOREIGN
+        return None
+
+    def readable_by(self, scope: Scope) -> bytes:
+        """``Access-Control-Allow-Origin`` for a response, empty for none: which pages may read it.
+
+        For a preflight that is, which may send the request that it asks for (fetch.spec.whatwg.org, CORS protocol).
+        """
+        method = scope["method"]
+        if method == "OPTIONS":
+            method = _header(scope, b"access-control-request-method").decode("latin-1") or method
+        if method in READS:
+            return b"*"
+        origin = _header(scope, b"origin")
+        return origin if origin in self._trusted else b""
+
+    def _foreign(self, scope: Scope) -> bool:
+        """Whether a browser sends this for a page of another site.
+
+        Pages can set neither header. Older browsers send only ``Origin``, and only some of them to plain HTTP; what is
+        no browser sends none, and has no visitors whose network a page could use.
+        """
+        origin, site = _header(scope, b"origin"), _header(scope, b"sec-fetch-site")
+        if origin in self._trusted:
+            return False
+        if site:
+            return site not in _OWN_PAGES
+        # A proxy that ends TLS changes the scheme, so only the host counts.
+        named = origin.partition(b"://")[2]
+        return bool(origin) and (not named or named not in (host(scope).lower(), self._own))
+
+    def _find_host(self, given: bytes) -> bool:
+        # None is what HTTP/1.0 sends, and no browser.
+        name = _name(given.decode("latin-1"))
+        return not given or name in self._hosts or is_loopback(name)
+
+
+def is_loopback(name: str) -> bool:
+    """Whether a host name or address can only be that of this machine (RFC6761 6.3)."""
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
+
+
+def _name(authority: str) -> str:
+    """The host of ``HOST:PORT``, in lower case, without the brackets of an address."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0].lower()
+    return authority.partition(":")[0].lower().removesuffix(".")
+
+
+def _origin(text: str) -> bytes:
+    """An origin as browsers write it (RFC6454 6.2)."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if not (parts.scheme and parts.hostname) or parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise SettingError(f"allow_origins has origins such as https://ui.example, not {text!r}")
+    shown = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    suffix = "" if port in (None, _PORTS.get(parts.scheme)) else f":{port}"
+    return f"{parts.scheme}://{shown}{suffix}".encode()
+
+
+def _header(scope: Scope, name: bytes) -> bytes:
+    for each, value in scope["headers"]:
+        if each == name:
+            return bytes(value)
+    return b""
+
+
+_MISDIRECTED: Final = plain_response(
+    HTTPStatus.MISDIRECTED_REQUEST,
+    "/",
+    "this server listens on this machine only and does not go by the name in Host; "
+    "set base_url to the URL that clients use, or name the host in allow_hosts",
+)
+_FOREIGN: Final = plain_response(
+    HTTPStatus.FORBIDDEN,
+    "/",
+    "a web page of another origin must not write here; name its origin in the setting allow_origins to let it",
+)

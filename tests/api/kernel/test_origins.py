@@ -1,0 +1,143 @@
+"""Pages and host names that requests come by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+from signalbook.api.kernel.origins import Origins
+from signalbook.settings import SettingError, Settings
+from signalbook.storage import open_store
+from signalbook.storage.base import Store
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+UI = "https://ui.example"
+WRITES = ("PUT", "POST", "PATCH", "DELETE", "BREW")
+PATHS = ("/dirs/d1", "/subscriptions", "/notifications", "/compat/schemaregistry/v0.2/schemagroups/g", "/pipelines/p")
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = open_store("sqlite://")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def guarded(store: Store, serve: Serve) -> Client:
+    return serve(store, allow_origins=(UI, "http://[::1]:80/", "http://Dev.example:8000"))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://r.example.evil.example", "Content-Type": "text/plain"},
+        {"Origin": "http://r.example:81", "Content-Type": "application/json"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site", "Origin": "http://r.example"},
+        {"Origin": "https://ui.example.evil.example"},
+    ],
+)
+def test_pages_of_others_write_nothing(guarded: Client, headers: dict[str, str]) -> None:
+    before = guarded.get("/?inline=*").text
+    for method, path in product(WRITES, PATHS):
+        answer = guarded.send(method, path, content=b'{"labels": {}}', headers=headers)
+        assert answer.status_code == 403
+        assert "allow_origins" in answer.json()["detail"]
+        assert "Access-Control-Allow-Origin" not in answer.headers
+    assert guarded.get("/?inline=*").text == before
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},  # no browser
+        {"Origin": "http://r.example"},
+        {"Origin": "https://r.example"},  # behind a proxy that ends TLS
+        {"Origin": "http://r.example", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": UI, "Sec-Fetch-Site": "cross-site"},
+        {"Origin": "http://dev.example:8000"},
+        {"Origin": "http://[::1]"},
+    ],
+)
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", None])
+def test_others_write(guarded: Client, headers: dict[str, str], content_type: str | None) -> None:
+    """Documents come as text/plain, and what curl sends without more options as a form."""
+    assert guarded.put("/modelsource", {}, headers=headers).status_code == 200
+    given = {"Content-Type": content_type} if content_type else {}
+    answer = guarded.send("PATCH", "/", content=b'{"name": "n"}', headers=given | headers)
+    assert answer.status_code == 200
+    allowed = (
+        headers.get("Origin") if headers.get("Origin") in (UI, "http://dev.example:8000", "http://[::1]") else None
+    )
+    assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+    assert answer.headers["Vary"] == "Origin"
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", UI])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
+def test_every_page_reads(guarded: Client, method: str, origin: str) -> None:
+    """R315."""
+    answer = guarded.send(method, "/", headers={"Origin": origin, "Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 200
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+@pytest.mark.parametrize("method", WRITES)
+def test_preflights_of_writes(guarded: Client, method: str) -> None:
+    for origin, allowed in ((UI, UI), ("https://evil.example", None)):
+        asked = {"Origin": origin, "Access-Control-Request-Method": method}
+        answer = guarded.send("OPTIONS", "/", headers=asked)
+        assert answer.headers.get("Access-Control-Allow-Origin") == allowed
+        assert answer.headers["Vary"] == "Origin"
+
+
+def test_a_page_below_the_base_url(store: Store, serve: Serve) -> None:
+    """A proxy that passes its own name on for ``Host``."""
+    client = serve(store, base_url="https://public.example/registry")
+    assert client.put("/modelsource", {}, headers={"Origin": "https://public.example"}).status_code == 200
+    assert client.put("/modelsource", {}, headers={"Origin": "https://other.example"}).status_code == 403
+
+
+OWN = ("localhost", "LocalHost:8080", "a.localhost", "127.0.0.1:8080", "127.8.9.1", "[::1]", "[::1]:8080", "")
+NAMED = ("public.example", "Public.example.:443", "r.example:1", "proxy.internal")
+FOREIGN = ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "r.example.evil", "10.1.2.3", "[::2]")
+BROKEN = ('"', "a b", "é")
+
+
+@pytest.mark.parametrize("listening", ["127.0.0.1", "localhost", "::1"])
+def test_names_on_loopback(store: Store, serve: Serve, listening: str) -> None:
+    """DNS rebinding: the page's own name leads to this machine."""
+    client = serve(
+        store, host=listening, base_url="https://public.example/r", allow_hosts=("r.example", "Proxy.internal")
+    )
+    for name in (*OWN, *NAMED):
+        assert client.get("/", headers={"Host": name}).status_code == 200, name
+    for name in (*FOREIGN, *BROKEN):
+        for path in ("/", "/health/live", "/events", "/openapi.json"):
+            answer = client.get(path, headers={"Host": name.encode(), "Origin": f"http://{name}".encode()})
+            assert answer.status_code == 421, name
+            assert "allow_hosts" in answer.json()["detail"]
+            assert "evil" not in answer.text + str(answer.headers)
+
+
+def test_names_on_a_network(store: Store, serve: Serve) -> None:
+    """There probes and proxies use addresses and names that nobody lists."""
+    client = serve(store, host="0.0.0.0")
+    assert client.get("/", headers={"Host": "any.example"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["ui.example", "*", "https://ui.example/page", "https://", "null", "http://[", "http://h:x"]
+)
+def test_origins_that_are_none(origin: str) -> None:
+    with pytest.raises(SettingError, match="allow_origins has origins such as"):
+        Origins(Settings(allow_origins=(origin,)))
