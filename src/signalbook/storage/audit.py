@@ -40,11 +40,10 @@ class AuditStatements:
         columns = (c.number, c.time, c.who, c.action, c.outcome, c.xids, c.correlationid, c.details)
         self.entries = dialect.page(select(*columns).where(*wanted).order_by(desc(c.number)))
         # What lies beyond these two need not be looked at: it is older, or newer, whatever the clocks say.
-        one = (literal_column("1"), literal_column("0"))
-        older = select(c.number).where(c.time < bindparam("time")).order_by(desc(c.time), desc(c.number))
-        self.older = dialect.text(older.limit(one[0]).offset(one[1]))
-        newer = select(c.number).where(c.time >= bindparam("time")).order_by(c.time, c.number)
-        self.newer = dialect.text(newer.limit(one[0]).offset(one[1]))
+        older = select(c.number).where(c.time < bindparam("time"))
+        self.older = dialect.page(older.order_by(desc(c.time), desc(c.number)))
+        newer = select(c.number).where(c.time >= bindparam("time"))
+        self.newer = dialect.page(newer.order_by(c.time, c.number))
         added: dict[str, Any] = {column.name: bindparam(column.name) for column in columns[1:]}
         self.append = dialect.text(dialect.insert(AUDIT).values(added))
         oldest = select(c.number).where(c.time < bindparam("time")).order_by(c.time)
@@ -80,7 +79,8 @@ class SqlAuditReader:
 
     def _number(self, sql: str, time: datetime, skew: timedelta) -> int | None:
         """The number of the entry that ``sql`` finds at ``time``, ``skew`` away from it; None if there is none."""
-        found = self._transaction.rows(sql, {"time": microseconds(time) + skew // timedelta(microseconds=1)})
+        at = microseconds(time) + skew // timedelta(microseconds=1)
+        found = self._transaction.rows(sql, {"time": at, "limit": 1})
         return int(found[0][0]) if found else None
 
 

@@ -245,6 +245,7 @@ class AuditQuery:
     until: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredToken:
     """An API token: who it acts as, in which ``groups``, and to which actions it is narrowed; None is to none.
 
@@ -567,6 +568,8 @@ class ReadTransaction(Protocol):
 
     @property
     def audit(self) -> AuditReader: ...
+
+    @property
     def tokens(self) -> TokenReader: ...
 
 
@@ -590,6 +593,8 @@ class WriteTransaction(ReadTransaction, Protocol):
 
     @property
     def audit(self) -> AuditWriter: ...
+
+    @property
     def tokens(self) -> TokenWriter: ...
 
     def savepoint(self) -> AbstractContextManager[None]:

@@ -142,6 +142,7 @@ class SqlReadTransaction:
         """The audit."""
         return SqlAuditReader(self._reading, self._sql.audit)
 
+    @cached_property
     def tokens(self) -> SqlTokenReader:
         """API tokens."""
         return SqlTokenReader(self._reading, self._sql.tokens)
@@ -171,6 +172,7 @@ class SqlWriteTransaction:
         """The audit."""
         return SqlAuditWriter(self._transaction, self._sql.audit)
 
+    @cached_property
     def tokens(self) -> SqlTokenWriter:
         """API tokens."""
         return SqlTokenWriter(self._transaction, self._sql.tokens)
