@@ -327,7 +327,9 @@ class EntityAPI(Endpoint, Generic[R]):
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
         key = (base_url(scope, kernel.settings), *path, scope["access"].key)
         # The generation is asked first: a commit in between makes a response too new for its number, never too old.
-        generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
+        generation = scope.get("generation")
+        if generation is None:
+            generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
         response = kernel.cache.get(key, generation)
         if response is None:
             made = await self.load(self.request(scope, b""))
