@@ -10,15 +10,16 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from signalbook.access import tokens
-from signalbook.access.identity import ANONYMOUS, Identity
-from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, Unauthenticated, VerifiedToken
+from signalbook.access.errors import Unauthenticated
+from signalbook.access.identity import Identity
+from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageError, Store, StoredToken
 
@@ -35,12 +36,20 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Presented:
-    """What a request has with it: its headers, where it comes from, and the client's certificate, verified by TLS."""
+class Credentials:
+    """What a request presents: the ``Authorization`` header, or an identity that needs no further proof."""
 
-    headers: Iterable[tuple[bytes, bytes]]
-    peer: str = ""
-    certificate: Identity | None = None
+    header: bytes = b""
+    identity: Identity | None = None
+
+    @property
+    def claimed(self) -> str:
+        """The id of the API token it claims to have, nothing of it proved; "" for none."""
+        try:
+            found = tokens.TOKEN.fullmatch(_api_token_text(self.header) or "")
+        except Unauthenticated:
+            return ""
+        return found[1] if found else ""
 
 
 class _Verified(Protocol):
@@ -99,15 +108,35 @@ class Authenticator:
         self._trusts = lru_cache(maxsize=1024)(self._is_proxy)
         self.usage = Usage(store)
 
-    def known(self, presented: Presented, generation: Hashable) -> Identity | None:
+    def credentials(self, scope: Mapping[str, Any]) -> Credentials | None:
+        """What a request presents, None for nothing: it is anonymous. Raises ``Unauthenticated``.
+
+        ``scope`` has its ``headers`` (pairs of bytes, names in lower case) and the ``client`` (address, port) as in
+        ASGI; ``certificate`` is the identity in the client's certificate, which TLS has verified.
+        """
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if self._user:
+            client = scope.get("client")
+            if client and self._trusts(client[0]):
+                named = self._proxied(scope["headers"])
+                if named is not None:
+                    return Credentials(identity=named)
+            elif not given and "certificate" in scope:
+                return Credentials(identity=scope["certificate"])
+        elif not given:
+            return Credentials(identity=scope["certificate"]) if "certificate" in scope else None
+        if len(given) > 1:
+            raise Unauthenticated("there is more than one Authorization header")
+        return Credentials(header=given[0]) if given else None
+
+    def known(self, credentials: Credentials, generation: Hashable) -> Identity | None:
         """Who a request is from if that takes no I/O, else None: then ``identify`` has to be asked.
 
-        ``generation`` is the store's, of now. Raises ``Unauthenticated``.
+        ``generation`` is the store's, of now.
         """
-        header = self._authorization(presented)
-        if isinstance(header, Identity):
-            return header
-        key = hashlib.sha256(header).digest()
+        if credentials.identity is not None:
+            return credentials.identity
+        key = hashlib.sha256(credentials.header).digest()
         with self._lock:
             found = self._known.get(key)
             if found is None:
@@ -120,18 +149,17 @@ class Authenticator:
             self.usage.note(found.identity.token)
         return found.identity
 
-    def identify(self, presented: Presented, generation: Hashable) -> Identity:
+    def identify(self, credentials: Credentials, generation: Hashable) -> Identity:
         """Who a request is from. It may take a look into the store, or a question to an issuer.
 
         ``generation`` is the store's, asked before. Raises ``Unauthenticated``, ``AuthenticationUnavailable``,
         ``StorageError``.
         """
-        header = self._authorization(presented)
-        if isinstance(header, Identity):
-            return header
-        found = self._verify(header, generation)
+        if credentials.identity is not None:
+            return credentials.identity
+        found = self._verify(credentials.header, generation)
         with self._lock:
-            self._known[hashlib.sha256(header).digest()] = found
+            self._known[hashlib.sha256(credentials.header).digest()] = found
             while len(self._known) > _KNOWN:
                 self._known.popitem(last=False)
         if found.identity.token:
@@ -152,58 +180,26 @@ class Authenticator:
         basic = 'Basic realm="signalbook", charset="UTF-8"'
         return ("WWW-Authenticate", f"Bearer {', '.join(bearer)}"), ("WWW-Authenticate", basic)
 
-    def _authorization(self, presented: Presented) -> Identity | bytes:
-        """The ``Authorization`` header, or who the request is from without one."""
-        given: list[bytes] = []
-        for name, value in presented.headers:
-            if name == b"authorization":
-                given.append(value)
-        if self._user and self._trusts(presented.peer):
-            named = self._proxied(presented)
-            if named is not None:
-                return named
-        elif not given and presented.certificate is not None:
-            return presented.certificate
-        if not given:
-            return ANONYMOUS
-        if len(given) > 1:
-            raise Unauthenticated("there is more than one Authorization header")
-        return given[0]
-
-    def _proxied(self, presented: Presented) -> Identity | None:
+    def _proxied(self, headers: Iterable[tuple[bytes, bytes]]) -> Identity | None:
         """Whom a trusted proxy names, None for nobody."""
-        users = [value for name, value in presented.headers if name == self._user]
+        users = [value for name, value in headers if name == self._user]
         if not users:
             return None
         if len(users) > 1:
             raise Unauthenticated(f"there is more than one {self._user.decode()} header")
-        lists = [value for name, value in presented.headers if self._groups and name == self._groups]
+        lists = [value for name, value in headers if self._groups and name == self._groups]
         groups = (_name(part) for value in lists for part in value.split(b",") if part.strip())
         user = _name(users[0])
         return Identity(subject=user, groups=frozenset(groups)) if user else None
 
     def _verify(self, header: bytes, generation: Hashable) -> _Verified:
-        scheme, _, rest = header.strip().partition(b" ")
-        try:
-            text = rest.strip().decode("ascii")
-        except UnicodeDecodeError:
-            raise Unauthenticated("the Authorization header has other characters than ASCII") from None
-        if len(text) > MAX_TOKEN:
-            raise Unauthenticated(f"the credentials are longer than {MAX_TOKEN} characters")
-        match scheme.lower():
-            case b"basic":
-                return self._api_token(_basic(text), generation)
-            case b"bearer" if text.startswith(f"{tokens.PREFIX}_"):
-                return self._api_token(text, generation)
-            case b"bearer" if self.verifier.issuers:
-                verified = self.verifier.verify(text)
-                return _KnownJWT(identity=verified.identity, token=verified, until=verified.issuer.trusted_until)
-            case b"bearer":
-                raise Unauthenticated(
-                    f"the bearer token is no API token of this server: these begin with {tokens.PREFIX}_"
-                )
-            case _:
-                raise Unauthenticated("the Authorization header has to be Bearer with a token, or Basic")
+        text = _api_token_text(header)
+        if text is not None:
+            return self._api_token(text, generation)
+        if not self.verifier.issuers:
+            raise Unauthenticated(f"the bearer token is no API token of this server: these begin with {tokens.PREFIX}_")
+        verified = self.verifier.verify(_parameter(header)[1])
+        return _KnownJWT(identity=verified.identity, token=verified, until=verified.issuer.trusted_until)
 
     def _api_token(self, text: str, generation: Hashable) -> _KnownToken:
         parts = tokens.split(text)
@@ -272,6 +268,28 @@ class Usage:
 
 def _expires(stored: StoredToken) -> float:
     return float("inf") if stored.expires is None else stored.expires.timestamp()
+
+
+def _parameter(header: bytes) -> tuple[bytes, str]:
+    """Scheme and credentials of an ``Authorization`` header. Raises ``Unauthenticated``."""
+    scheme, _, rest = header.strip().partition(b" ")
+    try:
+        text = rest.strip().decode("ascii")
+    except UnicodeDecodeError:
+        raise Unauthenticated("the Authorization header has other characters than ASCII") from None
+    if len(text) > MAX_TOKEN:
+        raise Unauthenticated(f"the credentials are longer than {MAX_TOKEN} characters")
+    return scheme.lower(), text
+
+
+def _api_token_text(header: bytes) -> str | None:
+    """The API token in an ``Authorization`` header, None for another bearer token. Raises ``Unauthenticated``."""
+    scheme, text = _parameter(header)
+    if scheme == b"basic":
+        return _basic(text)
+    if scheme != b"bearer":
+        raise Unauthenticated("the Authorization header has to be Bearer with a token, or Basic")
+    return text if text.startswith(f"{tokens.PREFIX}_") else None
 
 
 def _basic(text: str) -> str:

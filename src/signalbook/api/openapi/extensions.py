@@ -96,6 +96,12 @@ def service_paths(host: str) -> JSONObject:
                 "responses": {"200": _state("The store can be read."), "503": _state("It cannot.")},
             }
         },
+        "/metrics": {
+            "get": {
+                **_head("health", "getMetrics"),
+                "responses": {"200": response("For Prometheus.", content={"text/plain": {"schema": TEXT}})},
+            }
+        },
         "/notifications": {"post": _notify()},
         "/.well-known/xregistry": {
             "servers": [{"url": host}],
