@@ -14,6 +14,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from signalbook.api import messagecatalog, schemaregistry
+from signalbook.api.access import AccessAPI
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
@@ -93,6 +94,7 @@ def create_app(
         *_health(kernel, states),
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
+        *AccessAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)

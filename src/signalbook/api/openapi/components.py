@@ -53,7 +53,7 @@ _HEADERS: Final = {
 }
 _ERRORS: Final = {
     400: "The request is wrong; nothing has changed.",
-    403: "It may not be done here, whoever asks.",
+    403: "It may not be done, by whoever asks or at all.",
     404: "There is no such entity or path.",
     405: "The path does not take the method, or the registry takes no writes.",
     406: "The response would be too large.",
