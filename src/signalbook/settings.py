@@ -120,6 +120,28 @@ class Settings:
         "", "JSON or YAML file that is the access policy, instead of the one stored by PUT /access."
     )
     copies: str = _setting("accept", "What to do with copies that replication writes here: accept or refuse.")
+    audit: str = _setting(
+        "auto", "Whether writes are recorded in the audit: on, off, or auto, which is on where access is configured."
+    )
+    audit_days: float = _setting(365.0, "Days that entries of the audit are kept; 0 keeps all of them.")
+    audit_log: str = _setting(
+        "", "File that entries of the audit are written to as lines of JSON; - is standard output."
+    )
+    audit_reads: str = _setting("off", "Whether reads are written to audit_log, too: on or off. They are never stored.")
+    limits: str = _setting(
+        "auto", "Whether callers are held to the limits: on, off, or auto, which is on where access is configured."
+    )
+    limit_requests: int = _setting(
+        2000, "Requests a second of each identity or anonymous address; ten times as many at once; 0 is no limit."
+    )
+    limit_writes: int = _setting(1000, "Writes among them; ten times as many at once; 0 is no limit.")
+    limit_reads: int = _setting(
+        6, "Reads of many entities that one identity may have under way; others of it wait; 0 is no limit."
+    )
+    limit_logins: int = _setting(
+        20,
+        "Failed logins from an address, or of a name, before each one costs a wait that doubles; 0 is no limit.",
+    )
     oidc_issuers: tuple[str, ...] = _setting(
         (), "Issuers (URLs, exactly as they call themselves) whose JWTs are taken as bearer tokens."
     )

@@ -39,6 +39,7 @@ from signalbook.api.kernel.responses import Response, Sendable, laid_out, option
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
+from signalbook.metrics import HTTP
 from signalbook.settings import Settings
 from signalbook.xid import ROOT
 
@@ -327,9 +328,14 @@ class EntityAPI(Endpoint, Generic[R]):
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
         key = (base_url(scope, kernel.settings), *path, scope["access"].key)
         # The generation is asked first: a commit in between makes a response too new for its number, never too old.
-        generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
+        generation = scope.get("generation")
+        if generation is None:
+            generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
         response = kernel.cache.get(key, generation)
-        if response is None:
+        if response is not None:
+            HTTP.hits += 1
+        else:
+            HTTP.misses += 1
             made = await self.load(self.request(scope, b""))
             # A response that is sent while it is made is neither kept nor tagged here.
             if not isinstance(made, Response):

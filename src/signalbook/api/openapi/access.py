@@ -39,13 +39,11 @@ def access_paths() -> JSONObject:
     conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
     return {
         "/access": {
-            "get": _operation("getAccess", {"200": response("The policy.", "ETag", json=policy)}, 403, 404),
-            "put": _operation("putAccess", in_force, 400, 403, 409, 412, parameters=conditions, requestBody=body),
+            "get": _operation("getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
+            "put": _operation("putAccess", in_force, 400, 409, 412, parameters=conditions, requestBody=body),
         },
         "/access/explain": {
-            "get": _operation(
-                "explainAccess", _shown("Whether, and why.", _EXPLANATION), 400, 403, 404, parameters=asked
-            )
+            "get": _operation("explainAccess", _shown("Whether, and why.", _EXPLANATION), 400, 404, parameters=asked)
         },
         "/access/self": {"get": _operation("getAccessOfCaller", _shown("Who asks.", _CALLER), 400, parameters=[_XID])},
     }
