@@ -24,6 +24,7 @@ from signalbook import metrics
 from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.api.kernel.origins import Origins
+from signalbook.api.waiting import Waiting
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -35,6 +36,7 @@ from signalbook.folder_registry import FolderWatch
 from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
+from signalbook.storage.base import StorageUnavailable
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -113,7 +115,11 @@ def run(settings: Settings) -> None:
 
 
 def _serve(settings: Settings, listening: socket.socket) -> None:
-    registryid = _prepare(settings)
+    try:
+        registryid = _prepare(settings)
+    except StorageUnavailable as error:
+        registryid = ""
+        sys.stderr.write(f"{error}; this server waits for it\n")
     config = Config(
         partial(_application, settings),
         factory=True,
@@ -164,16 +170,25 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
     return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
-def _application(settings: Settings) -> Starlette:
+def _application(settings: Settings) -> Starlette | Waiting:
     """What each server process runs; it opens the store for itself."""
     begin_log(settings.log_level.upper())
     # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGINT)}
-    application = build(settings)
+    application: Starlette | Waiting
+    try:
+        application = build(settings)
+    except StorageUnavailable as error:
+        application = Waiting(partial(_build_late, settings), error)
     _spare_what_stays()
     for number, handler in handlers.items():
         signal.signal(number, handler)
     return application
+
+
+def _build_late(settings: Settings) -> Starlette:
+    _prepare(settings)
+    return build(settings)
 
 
 def begin_log(level: str) -> None:
@@ -182,6 +197,8 @@ def begin_log(level: str) -> None:
     if level != "DEBUG":
         # It names every request: to a registry that is followed, one a second for ever.
         logging.getLogger("httpx").setLevel(logging.WARNING)
+        # It names every migration, and a new database has all of them.
+        logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 def _spare_what_stays() -> None:
@@ -193,7 +210,8 @@ def _spare_what_stays() -> None:
 
 def _announce(settings: Settings, registryid: str) -> None:
     url = settings.base_url.rstrip("/") or f"http://{_host(settings)}:{settings.port}"
-    sys.stdout.write(f'Signalbook serves the registry "{registryid}" at {url}/\n')
+    serves = f'Signalbook serves the registry "{registryid}"' if registryid else "Signalbook waits for its database"
+    sys.stdout.write(f"{serves} at {url}/\n")
     sys.stdout.flush()
 
 

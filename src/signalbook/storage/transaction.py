@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from signalbook.storage.base import Row, StorageError
+from signalbook.storage.base import Row, StorageError, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
 from signalbook.xid import Xid
 
@@ -23,6 +23,7 @@ class SqlTransaction:
         self._connection = connection
         self._dialect = dialect
         self._over: str | None = None
+        self._kind = StorageError
         self._streams: list[Any] = []
 
     def array(self, values: Collection[int] | Collection[str]) -> object:
@@ -71,7 +72,7 @@ class SqlTransaction:
     def check(self) -> None:
         """Raise ``StorageError`` if the transaction is over."""
         if self._over:
-            raise StorageError(self._over)
+            raise self._kind(self._over)
 
     def end(self, reason: str = "this transaction is over; open another one") -> None:
         """Make every later call raise ``StorageError`` with ``reason``, and give up what is still being streamed."""
@@ -86,7 +87,10 @@ class SqlTransaction:
         """What ``error`` means. The database may have given up the transaction: nothing more happens in it."""
         explained = self._dialect.explain(error)
         # The first failure is the cause; those after it only follow from it.
-        self._over = self._over or f"an earlier failure ended this transaction: {explained}"
+        if not self._over:
+            self._over = f"an earlier failure ended this transaction: {explained.shown}"
+            # Others in this transaction may try again, too.
+            self._kind = StorageUnavailable if isinstance(explained, StorageUnavailable) else StorageError
         return explained
 
 
