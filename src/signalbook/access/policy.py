@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from signalbook.access.actions import ACTIONS, NOTHING, ROLES, Action
-from signalbook.access.decisions import Access, RuleTree
+from signalbook.access.actions import ACTIONS, NOTHING, ROLES, WRITES, Action, words
+from signalbook.access.decisions import Access, Decisions, RuleTree
 from signalbook.access.identity import ANYONE, Identity
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, fingerprint
@@ -28,9 +28,10 @@ _KINDS: Final = ("subject", "group", "token")
 _LONGEST: Final = 512
 """Characters of a principal, and of what is said about a rule."""
 _PATTERN: Final = re.compile(r"/|(/[A-Za-z0-9_*][A-Za-z0-9._~:@*-]{0,127})+", re.ASCII)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MEMBERS: Final = frozenset({"who", "role", "allow", "deny", "on", "description"})
 _REMEMBERED: Final = 1024
-"""Sets of rules, each of which is what some identities have in common."""
+"""Identities, and sets of rules that several of them have in common."""
 
 
 class InvalidPolicy(SignalbookError):
@@ -53,11 +54,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Whether something is allowed, and the numbers of the rules, from 0, that allow or deny it."""
+    """Whether something is allowed, and why: the numbers of the rules, from 0, that allow or deny it.
+
+    ``missing`` are the actions among those it takes that no rule allows. ``narrowed`` is whether the scopes of a token
+    keep it from what the rules allow.
+    """
 
     allowed: bool
     allowing: tuple[int, ...]
     denying: tuple[int, ...]
+    missing: tuple[str, ...] = ()
+    narrowed: bool = False
 
 
 class Policy:
@@ -66,31 +73,46 @@ class Policy:
     def __init__(self, rules: Iterable[Rule], *, revision: str) -> None:
         self.rules = tuple(rules)
         self.revision = revision
-        self._about: dict[str, list[int]] = {}
+        about: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
             for principal in rule.who:
-                self._about.setdefault(principal, []).append(number)
-        # Identities with the same rules share their tree, which is what takes time to make.
-        self._tree: Callable[[tuple[int, ...]], RuleTree] = lru_cache(maxsize=_REMEMBERED)(self._make_tree)
+                about.setdefault(principal, []).append(number)
+        # Principals with the same rules share their tree, which is what takes time and memory to make.
+        sets: dict[tuple[int, ...], int] = {}
+        self._about = {who: sets.setdefault(tuple(numbers), len(sets)) for who, numbers in about.items()}
+        self._sets = tuple(sets)
+        self._tree: Callable[[int], RuleTree] = lru_cache(maxsize=_REMEMBERED)(self._make_tree)
         self.access: Callable[[Identity], Access] = lru_cache(maxsize=_REMEMBERED)(self._access)
         """What an identity may do."""
 
     def _access(self, identity: Identity) -> Access:
-        numbers = self._numbers(identity)
-        scopes = None if identity.scopes is None else _actions(identity.scopes)
-        return Access(identity, self._tree(numbers), scopes=scopes, key=(self.revision, numbers, scopes))
+        sets = self._sets_about(identity)
+        scopes = None if identity.scopes is None else _scopes(identity.scopes)
+        return Access(identity, map(self._tree, sets), scopes=scopes, key=(self.revision, sets, scopes))
 
     def explain(self, identity: Identity, action: Action, xid: Xid) -> Explanation:
-        """Whether ``identity`` may do that, and why."""
-        allowing, denying = [], []
-        for number in self._numbers(identity):
-            allow, deny, below = RuleTree((self.rules[number],)).decide(xid.parts)[:3]
-            if allow & action or (action is Action.READ and below & action):
+        """Whether ``identity`` may do that, and why. Writing takes reading, too."""
+        needed = action | Action.READ if action in WRITES else action
+        allowing, denying, found = [], [], NOTHING
+        for number in sorted({number for about in self._sets_about(identity) for number in self._sets[about]}):
+            allow, deny, below, _ = map(Action, Decisions([RuleTree([self.rules[number]])]).decide(xid.parts))
+            # Reading something is reading what it is in, and reading in a collection is listing it.
+            allow |= below & Action.READ
+            if action is Action.LIST and allow & Action.READ:
+                allow |= Action.LIST
+            if allow & needed:
                 allowing.append(number)
-            if deny & action:
+                found |= allow & needed
+            if deny & needed:
                 denying.append(number)
-        allowed = self.access(identity).may(action, xid)
-        return Explanation(allowed=allowed, allowing=tuple(allowing), denying=tuple(denying))
+        return Explanation(
+            allowed=self.access(identity).may(action, xid),
+            allowing=tuple(allowing),
+            denying=tuple(denying),
+            missing=tuple(words(needed & ~found)),
+            narrowed=not self.access(identity).may(action, xid)
+            and self.access(replace(identity, scopes=None)).may(action, xid),
+        )
 
     @property
     def administrators(self) -> frozenset[str]:
@@ -99,11 +121,12 @@ class Policy:
         denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER and "/" in rule.on for who in rule.who}
         return frozenset() if ANYONE in denied else frozenset(allowed - denied - {ANYONE})
 
-    def _numbers(self, identity: Identity) -> tuple[int, ...]:
-        return tuple(sorted({n for who in identity.principals for n in self._about.get(who, ())}))
+    def _sets_about(self, identity: Identity) -> tuple[int, ...]:
+        """Which sets of rules are about an identity."""
+        return tuple(sorted({self._about[who] for who in identity.principals if who in self._about}))
 
-    def _make_tree(self, numbers: tuple[int, ...]) -> RuleTree:
-        return RuleTree(self.rules[number] for number in numbers)
+    def _make_tree(self, number: int) -> RuleTree:
+        return RuleTree(self.rules[rule] for rule in self._sets[number])
 
 
 def read_policy(document: JSON) -> Policy:
@@ -116,14 +139,15 @@ def read_policy(document: JSON) -> Policy:
     reader = _PolicyReader()
     rules = tuple(reader.rules(document))
     if reader.faults:
-        raise InvalidPolicy(reader.faults[:MAX_FAULTS])
+        raise InvalidPolicy(reader.faults)
     return Policy(rules, revision=fingerprint(document))
 
 
-def _actions(names: Iterable[str]) -> Action:
+def _scopes(names: Iterable[str]) -> Action:
+    """The actions of these names; a name of none allows nothing."""
     found = NOTHING
     for name in names:
-        found |= ACTIONS[name]
+        found |= ACTIONS.get(name, NOTHING)
     return found
 
 
@@ -147,7 +171,7 @@ class _PolicyReader:
             self._wrong("/rules", "maxItems", f"there are at most {MAX_RULES} rules")
             return
         for number, rule in enumerate(rules):
-            if len(self.faults) > MAX_FAULTS:
+            if len(self.faults) >= MAX_FAULTS:
                 return
             path = f"/rules/{number}"
             if isinstance(rule, dict):
@@ -158,7 +182,8 @@ class _PolicyReader:
     def _rule(self, rule: JSONObject, path: str) -> Rule:
         self._check_names(rule, path, _MEMBERS)
         description = rule.get("description", "")
-        if not isinstance(description, str) or len(description) > _LONGEST:
+        # YAML may escape halves of a pair of surrogates, which no UTF-8 has.
+        if not isinstance(description, str) or len(description) > _LONGEST or _SURROGATE.search(description):
             self._wrong(f"{path}/description", "type", f"it is a text of at most {_LONGEST} characters")
         who = frozenset(self._who(rule, f"{path}/who"))
         on = tuple(self._on(rule, f"{path}/on")) if "on" in rule else ("/",)
@@ -187,7 +212,7 @@ class _PolicyReader:
     def _who(self, rule: JSONObject, path: str) -> Iterator[str]:
         for place, text in self._texts(rule, "who", path):
             kind, separator, name = text.partition(":")
-            if text == ANYONE or (kind in _KINDS and separator and 0 < len(name) <= _LONGEST):
+            if text == ANYONE or (kind in _KINDS and separator and 0 < len(name) <= _LONGEST and name.isprintable()):
                 yield text
             else:
                 self._wrong(place, "value", f'it is "{ANYONE}", "subject:NAME", "group:NAME" or "token:ID"')
@@ -218,7 +243,9 @@ class _PolicyReader:
     def _check_names(self, given: JSONObject, path: str, known: frozenset[str]) -> None:
         for name in given:
             if name not in known:
-                self._wrong(f"{path}/{name[:_LONGEST]}", "unknown", f"there are only {', '.join(sorted(known))}")
+                shown = _SURROGATE.sub("?", name[:_LONGEST])
+                self._wrong(f"{path}/{shown}", "unknown", f"there are only {', '.join(sorted(known))}")
 
     def _wrong(self, path: str, rule: str, message: str) -> None:
-        self.faults.append(Finding(path=path, rule=rule, message=message))
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(Finding(path=path, rule=rule, message=message))
