@@ -25,6 +25,7 @@ from signalbook.cli import (
     register,
     replicate,
     subscriptions,
+    tokens,
 )
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
@@ -116,6 +117,7 @@ app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(tokens.app, name="token")
 app.command("check")(check.run)
 app.add_typer(message.app, name="message")
 app.command("conform")(conform.run)
