@@ -15,7 +15,14 @@ from signalbook.access.policy import InvalidPolicy, Policy, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore, SettingsReader, StorageError, Store, WriteTransaction
+from signalbook.storage.base import (
+    KeyValueStore,
+    ReadTransaction,
+    SettingsReader,
+    StorageError,
+    Store,
+    WriteTransaction,
+)
 from signalbook.values import JSON
 from signalbook.xid import ROOT
 
@@ -91,12 +98,16 @@ class AccessControl:
                     self._renew(generation)
         return self._policy
 
-    def document(self) -> JSON | None:
-        """The policy in force as it was written, None if there is none. Raises as ``policy``."""
-        if self._file is not None:
-            return self._file.document
+    def current(self) -> Policy | None:
+        """The policy in force, or of which nothing holds as long as access is open. Raises as ``policy``."""
+        if not self._open:
+            return self.policy(self._store.generation())
         with self._store.read() as transaction:
-            return transaction.settings.config(CONFIG)
+            return self.stored(transaction)
+
+    def stored(self, transaction: ReadTransaction) -> Policy | None:
+        """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
+        return _stored(transaction.settings)
 
     def put(self, transaction: WriteTransaction, policy_document: JSON, *, by: Access) -> Policy:
         """Store a policy; it is in force with the commit, on all servers. ``by`` is who wants it.
@@ -151,11 +162,10 @@ def _stored(settings: SettingsReader) -> Policy | None:
 
 
 class _PolicyFile:
-    """A file that is the policy. ``document`` is what the policy in force was read from."""
+    """A file that is the policy."""
 
     def __init__(self, path: Path, store: Store) -> None:
         self.path = path
-        self.document: JSON = None
         self._kept = KeyValueStore(store)
         self._mark: _Mark | None = None
         self._logged = ""
@@ -169,8 +179,7 @@ class _PolicyFile:
             if kept.get("file") != str(self.path.absolute()):
                 raise SettingError(f"access_file {self.path}: {error}") from None
             self._log(error)
-            self.document = kept["policy"]
-            return read_policy(self.document)
+            return read_policy(kept["policy"])
 
     def look(self) -> Policy | None:
         """The policy in the file if it changed and is usable; what is wrong with it is logged, once."""
@@ -196,7 +205,6 @@ class _PolicyFile:
             raise DocumentError(f"{self.path}: it is being written")
         policy = read_policy(document)
         self._keep(document)
-        self.document = document
         return policy
 
     def _keep(self, document: JSON) -> None:

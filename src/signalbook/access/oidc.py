@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import httpx
 import jwt
 
+from signalbook.access.errors import AuthenticationUnavailable, Unauthenticated
 from signalbook.access.identity import Identity
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
@@ -51,14 +52,6 @@ STALE: Final = 4 * 3600.0
 """Seconds for which keys are used although the issuer cannot be asked again."""
 PAUSE: Final = 10.0
 """Seconds between two questions to an issuer, whatever tokens come: unknown keys must not become a storm."""
-
-
-class Unauthenticated(SignalbookError):
-    """Credentials that are missing or wrong (401); the text says what is wrong, and nothing that is not theirs."""
-
-
-class AuthenticationUnavailable(SignalbookError):
-    """Credentials that cannot be checked now, since what knows of them does not answer (503)."""
 
 
 class IssuerError(SignalbookError):

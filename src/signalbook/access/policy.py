@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from signalbook.access.actions import ACTIONS, NOTHING, ROLES, WRITES, Action, words
+from signalbook.access.actions import ACTIONS, NOTHING, ROLES, WHOLE, WRITES, Action, words
 from signalbook.access.decisions import Access, Decisions, RuleTree
-from signalbook.access.identity import ANYONE, Identity
+from signalbook.access.identity import ANYONE, AUTHENTICATED, Identity
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, fingerprint
 from signalbook.xid import Xid
@@ -25,6 +25,8 @@ _MOST_LISTED: Final = 1000
 """Members of one list of a rule."""
 _DEPTH: Final = 4
 _KINDS: Final = ("subject", "group", "token")
+PRINCIPALS: Final = f'"subject:NAME", "group:NAME", "token:ID", "{AUTHENTICATED}" or "{ANYONE}"'
+"""What ``who`` of a rule may be, for people."""
 _LONGEST: Final = 512
 """Characters of a principal, and of what is said about a rule."""
 _PATTERN: Final = re.compile(r"/|(/[A-Za-z0-9_*][A-Za-z0-9._~:@*-]{0,127})+", re.ASCII)
@@ -66,13 +68,43 @@ class Explanation:
     missing: tuple[str, ...] = ()
     narrowed: bool = False
 
+    @property
+    def reason(self) -> str:
+        """The same in words."""
+        if self.allowed:
+            return f"allowed by {_numbered(self.allowing)}" if self.allowing else "access is open"
+        if self.denying:
+            return f"denied by {_numbered(self.denying)}"
+        if self.missing:
+            return f"no rule allows to {' or to '.join(self.missing)}"
+        return "the scopes of the token leave it out"
+
+    def to_json(self, policy: Policy) -> JSONObject:
+        """The form in which a server shows it, with the rules of ``policy`` themselves."""
+
+        def shown(numbers: tuple[int, ...]) -> list[JSONObject]:
+            return [{"rule": number, **policy.document["rules"][number]} for number in numbers]
+
+        return {
+            "allowed": self.allowed,
+            "reason": self.reason,
+            "allowing": shown(self.allowing),
+            "denying": shown(self.denying),
+            "missing": list(self.missing),
+        }
+
+
+def _numbered(rules: tuple[int, ...]) -> str:
+    return f"{'rule' if len(rules) == 1 else 'rules'} {', '.join(map(str, rules))}"
+
 
 class Policy:
-    """Rules, indexed by whom they are about. ``revision`` is another one for another policy."""
+    """Rules, indexed by whom they are about. ``document`` is what they were read from, ``revision`` its fingerprint."""
 
-    def __init__(self, rules: Iterable[Rule], *, revision: str) -> None:
+    def __init__(self, rules: Iterable[Rule], document: JSONObject) -> None:
         self.rules = tuple(rules)
-        self.revision = revision
+        self.document = document
+        self.revision = fingerprint(document)
         about: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
             for principal in rule.who:
@@ -94,7 +126,7 @@ class Policy:
         """Whether ``identity`` may do that, and why. Writing takes reading, too."""
         needed = action | Action.READ if action in WRITES else action
         allowing, denying, found = [], [], NOTHING
-        for number in sorted({number for about in self._sets_about(identity) for number in self._sets[about]}):
+        for number in self.rules_about(identity):
             allow, deny, below, _ = map(Action, Decisions([RuleTree([self.rules[number]])]).decide(xid.parts))
             # Reading something is reading what it is in, and reading in a collection is listing it.
             allow |= below & Action.READ
@@ -116,10 +148,14 @@ class Policy:
 
     @property
     def administrators(self) -> frozenset[str]:
-        """Those principals, but anyone, that some rule lets administer and no rule about them or anyone does not."""
-        allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER and "/" in rule.on for who in rule.who}
-        denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER and "/" in rule.on for who in rule.who}
-        return frozenset() if ANYONE in denied else frozenset(allowed - denied - {ANYONE})
+        """Those, but anyone, that some rule lets administer and no rule about them or about all keeps from it."""
+        allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER for who in rule.who}
+        denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
+        return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})
+
+    def rules_about(self, identity: Identity) -> list[int]:
+        """The numbers of the rules about an identity."""
+        return sorted({number for about in self._sets_about(identity) for number in self._sets[about]})
 
     def _sets_about(self, identity: Identity) -> tuple[int, ...]:
         """Which sets of rules are about an identity."""
@@ -132,15 +168,39 @@ class Policy:
 def read_policy(document: JSON) -> Policy:
     """The policy in a JSON document: an object with the list ``rules``. Raises ``InvalidPolicy``.
 
-    A rule is an object. ``who`` is a list of ``subject:NAME``, ``group:NAME``, ``token:ID`` and ``anyone``; one of
-    ``role``, ``allow`` and ``deny`` names a role or lists actions; ``on`` is a list of patterns, and ``/``, everything,
-    without it; ``description`` is for people.
+    A rule is an object. ``who`` is a list of ``subject:NAME``, ``group:NAME``, ``token:ID``, ``authenticated`` and
+    ``anyone``; one of ``role``, ``allow`` and ``deny`` names a role or lists actions; ``on`` is a list of patterns, and
+    ``/``, everything, without it; ``description`` is for people.
     """
     reader = _PolicyReader()
     rules = tuple(reader.rules(document))
     if reader.faults:
         raise InvalidPolicy(reader.faults)
-    return Policy(rules, revision=fingerprint(document))
+    return Policy(rules, document)
+
+
+def is_principal(text: str) -> bool:
+    """Whether rules may name somebody so."""
+    kind, _, name = text.partition(":")
+    return text in (ANYONE, AUTHENTICATED) or (kind in _KINDS and 0 < len(name) <= _LONGEST and name.isprintable())
+
+
+def identity_of(principals: Iterable[str]) -> Identity:
+    """Somebody whom rules call by these names. Raises ``ValueError`` with what is wrong with them."""
+    given: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    names = tuple(principals)
+    for text in names:
+        kind, _, name = text.partition(":")
+        if not is_principal(text):
+            raise ValueError(f"{text[:100]!r} names nobody: it is {PRINCIPALS}")
+        given.setdefault(kind, []).append(name)
+    if len(given["subject"]) > 1 or len(given["token"]) > 1:
+        raise ValueError("nobody has several subjects or tokens: name one, and any number of groups")
+    # Somebody who is authenticated and no more has a name that no rule knows.
+    nameless = "\0" if AUTHENTICATED in names else ""
+    return Identity(
+        subject="".join(given["subject"]) or nameless, token="".join(given["token"]), groups=frozenset(given["group"])
+    )
 
 
 def _scopes(names: Iterable[str]) -> Action:
@@ -192,6 +252,9 @@ class _PolicyReader:
             self._wrong(path, "required", 'a rule has one of "role", "allow" and "deny"')
             return Rule(who=who, on=on)
         found = self._role(rule["role"], path) if given == ["role"] else self._listed(rule, given[0], path)
+        if found & WHOLE and any(pattern != "/" for pattern in on):
+            whole = " and ".join(words(found & WHOLE))
+            self._wrong(f"{path}/on", "value", f'to {whole} is of the whole registry: leave out "on", or the action')
         return Rule(who=who, on=on, deny=found) if given == ["deny"] else Rule(who=who, on=on, allow=found)
 
     def _role(self, role: JSON, path: str) -> Action:
@@ -211,11 +274,10 @@ class _PolicyReader:
 
     def _who(self, rule: JSONObject, path: str) -> Iterator[str]:
         for place, text in self._texts(rule, "who", path):
-            kind, separator, name = text.partition(":")
-            if text == ANYONE or (kind in _KINDS and separator and 0 < len(name) <= _LONGEST and name.isprintable()):
+            if is_principal(text):
                 yield text
             else:
-                self._wrong(place, "value", f'it is "{ANYONE}", "subject:NAME", "group:NAME" or "token:ID"')
+                self._wrong(place, "value", f"it is {PRINCIPALS}")
 
     def _on(self, rule: JSONObject, path: str) -> Iterator[str]:
         for place, text in self._texts(rule, "on", path):

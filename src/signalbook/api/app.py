@@ -120,8 +120,8 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
         return json_response({"status": "ok", **shown}, headers=(NO_STORE,))
 
     return [
-        *PathEndpoint({"GET": live}, kernel.settings, subject=_LIVE).routes(_LIVE),
-        *PathEndpoint({"GET": ready}, kernel.settings, subject=_READY).routes(_READY),
+        *PathEndpoint({"GET": live}, kernel, subject=_LIVE, public=True).routes(_LIVE),
+        *PathEndpoint({"GET": ready}, kernel, subject=_READY, public=True).routes(_READY),
     ]
 
 

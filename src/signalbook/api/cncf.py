@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from starlette.types import Scope
 
+from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
 from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
 from signalbook.api.kernel.responses import Response, options_response
@@ -75,6 +76,7 @@ class CncfRequest(Generic[P]):
     raw_headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
     settings: Settings = field(default_factory=Settings)
+    access: Access
 
     @classmethod
     def of(cls, scope: Scope, body: bytes, settings: Settings, *, path: P, mount: str) -> Self:
@@ -88,6 +90,7 @@ class CncfRequest(Generic[P]):
             raw_headers=tuple(scope["headers"]),
             body=body,
             settings=settings,
+            access=scope["access"],
         )
 
     @property

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from starlette.routing import Route
 
+from signalbook.access.actions import Action
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Header, Response, Sendable
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
@@ -70,7 +71,7 @@ class Feed:
 
     def routes(self) -> list[Route]:
         """The one path."""
-        endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel.settings, subject=PATH)
+        endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
         return endpoint.routes(PATH)
 
     async def _get(self, request: HTTPRequest) -> Sendable:

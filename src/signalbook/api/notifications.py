@@ -14,6 +14,7 @@ from urllib.parse import unquote
 from starlette.routing import Route
 from starlette.types import Scope
 
+from signalbook.access.actions import Action
 from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, problem_response
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, options_response
@@ -101,7 +102,7 @@ class Notifications:
     def routes(self) -> list[Route]:
         """The one path."""
         handlers = {"POST": self._receive, "OPTIONS": self._handshake}
-        return _Endpoint(handlers, self._kernel.settings, subject=PATH).routes(PATH)
+        return _Endpoint(handlers, self._kernel, subject=PATH, needs=Action.REPORT).routes(PATH)
 
     async def _receive(self, request: HTTPRequest) -> Response:
         notices = parse(request.headers, await request.body(MAX_BYTES, required=False))

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
+from signalbook.access.decisions import Access
 from signalbook.api.kernel.responses import decode
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
@@ -34,6 +35,7 @@ class HTTPRequest:
         self.query = request.query_params
         self.params: dict[str, str] = request.path_params
         self.path: str = scope["path"]
+        self.access: Access = scope["access"]
         self.subject = subject or self.path
         self._receive = receive
         self._settings = settings

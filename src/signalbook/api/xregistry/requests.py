@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from starlette.types import Scope
 
+from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.config.capabilities import resolve_ignore, same_specversion
@@ -347,6 +348,7 @@ class RegistryRequest:
     settings: Settings = field(default_factory=Settings)
     spool: SpooledResponse | None = None
     included: Included = field(default_factory=Included)
+    access: Access = UNRESTRICTED
 
     @property
     def subject(self) -> str:
@@ -490,4 +492,5 @@ def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryReque
         body=body,
         base_url=base_url(scope, settings),
         settings=settings,
+        access=scope["access"],
     )

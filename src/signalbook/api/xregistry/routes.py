@@ -15,6 +15,8 @@ from urllib.parse import parse_qs
 from starlette.routing import Route
 from starlette.types import Scope
 
+from signalbook.access.actions import Action
+from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response, Sendable, json_response, options_response
@@ -48,6 +50,7 @@ from signalbook.formats.compatibility import RULES
 from signalbook.storage.base import StorageBusy
 from signalbook.values import JSONObject
 from signalbook.verdict import Verdict
+from signalbook.xid import ROOT
 
 DISCOVERY: Final = "/.well-known/xregistry"
 CHECK: Final = "/check"
@@ -70,7 +73,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
     def routes(self) -> list[Route]:
         """What has a path of its own: the check of writes, and discovery."""
         check = CheckEndpoint(self)
-        discovery = PathEndpoint({"GET": revalidated(_registries)}, self.kernel.settings, subject=DISCOVERY)
+        discovery = PathEndpoint({"GET": revalidated(_registries)}, self.kernel, subject=DISCOVERY, public=True)
         return [Route(CHECK, check), Route(f"{CHECK}/{{path:any}}", check), *discovery.routes(DISCOVERY)]
 
     def request(self, scope: Scope, body: bytes) -> RegistryRequest:
@@ -108,6 +111,8 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         if request.path.name == "export":
             return tree_response(view, request, view.export_options(request.options(view, request.path.target)))
         if request.path.name:
+            if not view.access.readable(ROOT):
+                raise Forbidden(Action.READ, ROOT)
             return limited(json_response(_named(view, request)), request)
         if request.document_type(view) is not None:
             if request.query.supported(view.capabilities).collections:
@@ -146,7 +151,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return request if request.path.short is None else await self.kernel.workers.read(partial(self._full, request))
 
     def _full(self, request: RegistryRequest) -> RegistryRequest:
-        with self.kernel.engine.reading() as view:
+        with self.kernel.engine.reading(request.access) as view:
             return request.in_full(view)
 
     async def _load_large(self, request: RegistryRequest) -> Sendable:
@@ -232,7 +237,7 @@ class CheckEndpoint(PathEndpoint):
     """
 
     def __init__(self, api: XRegistryAPI) -> None:
-        super().__init__({method.value: self._try for method in Method}, api.kernel.settings)
+        super().__init__({method.value: self._try for method in Method}, api.kernel)
         self._api = api
 
     async def _try(self, request: HTTPRequest) -> Response:
@@ -254,7 +259,7 @@ class CheckEndpoint(PathEndpoint):
         """
         try:
             # Left by its end or by an error, the block undoes all that was done in it.
-            with batch.trying(rule) as session:
+            with batch.trying(rule, request.access) as session:
                 request = request.in_full(session.view)
                 self._api.admit(session.view, request)
                 result = session.execute(request.command(session.view))

@@ -270,10 +270,14 @@ class IdClash(RegistryError):
 
 
 class UriTaken(RegistryError):
-    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API."""
+    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API.
 
-    def __init__(self, xid: Xid, uri: str, holder: Xid) -> None:
-        detail = f'the URI "{uri}" is that of "{holder}" and of no other: leave it out, or give one of its own'
+    ``holder`` is None if whoever asks may not know of it.
+    """
+
+    def __init__(self, xid: Xid, uri: str, holder: Xid | None) -> None:
+        whose = "another Version" if holder is None else f'"{holder}"'
+        detail = f'the URI "{uri}" is that of {whose} and of no other: leave it out, or give one of its own'
         super().__init__("invalid_attribute", subject=str(xid), name="globaluri", error_detail=detail)
 
     @property
