@@ -116,7 +116,7 @@ def run(settings: Settings) -> None:
 
 
 def _serve(settings: Settings, listening: socket.socket) -> None:
-    exposed = not is_loopback(str(listening.getsockname()[0]))
+    exposed = not (is_loopback(settings.host) and is_loopback(str(listening.getsockname()[0])))
     registryid = _prepare(settings, exposed=exposed)
     config = Config(
         partial(_application, settings),

@@ -9,8 +9,8 @@ import pytest
 from tests.cli.conftest import Cli
 
 from signalbook.access.authentication import Authenticator, Credentials
+from signalbook.access.errors import Unauthenticated
 from signalbook.access.identity import Identity
-from signalbook.access.oidc import Unauthenticated
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 

@@ -24,6 +24,7 @@ from signalbook.api.kernel.streaming import STOPPING
 from signalbook.api.notifications import Notifications
 from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
+from signalbook.api.tokens import TokensAPI
 from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
@@ -94,6 +95,7 @@ def create_app(
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
         *Notifications(kernel, following).routes(),
+        *TokensAPI(kernel).routes(),
     ]
     return Application(others, registry, settings, lifespan)
 
