@@ -132,7 +132,12 @@ def serve() -> Iterator[Serve]:
 
         def made(store: Store, /, **settings: Any) -> Client:
             # Keys are kept beside the database of the settings: in memory, whatever the store is.
-            common = {"model": "empty", "registry_id": "test", "db": "sqlite://", "allow_hosts": ("r.example",)}
+            common = {
+                "model": "empty",
+                "registry_id": "test",
+                "db": "sqlite://",
+                "allow_hosts": ("r.example", "other.example"),
+            }
             chosen = Settings(**{**common, **settings})
             return clients.enter_context(
                 Client(create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None))
