@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import socket
 import ssl
@@ -20,6 +21,7 @@ from starlette.applications import Starlette
 from uvicorn import Config
 from uvicorn.supervisors import Multiprocess
 
+from signalbook import metrics
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import OPEN, AccessControl
 from signalbook.api.app import create_app
@@ -144,7 +146,10 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
     # From now on clients may connect: they wait for the first server process.
     listening.listen(config.backlog)
     _announce(settings, registryid, exposed=exposed)
-    supervisor.run()
+    # Its processes share their counts there, which begin anew with it.
+    with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
+        os.environ[metrics.FOLDER] = folder
+        supervisor.run()
 
 
 def _tls(settings: Settings, *_: object) -> ssl.SSLContext:

@@ -69,6 +69,9 @@ class Settings:
     page_size: int = _setting(0, "Members of a collection on a page if a request names no limit; 0 shows all.")
     max_page_size: int = _setting(10_000, "Most members of a collection on a page, whatever limit a request names.")
     max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
+    max_json_values: int = _setting(
+        1_000_000, "Most values (members of objects and arrays) accepted in a JSON body; each takes some 100 bytes."
+    )
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
     answer_timeout: float = _setting(600.0, "Seconds a client may take to read a large response.")
@@ -120,6 +123,28 @@ class Settings:
         "", "JSON or YAML file that is the access policy, instead of the one stored by PUT /access."
     )
     copies: str = _setting("accept", "What to do with copies that replication writes here: accept or refuse.")
+    audit: str = _setting(
+        "auto", "Whether writes are recorded in the audit: on, off, or auto, which is on where access is configured."
+    )
+    audit_days: float = _setting(365.0, "Days that entries of the audit are kept; 0 keeps all of them.")
+    audit_log: str = _setting(
+        "", "File that entries of the audit are written to as lines of JSON; - is standard output."
+    )
+    audit_reads: str = _setting("off", "Whether reads are written to audit_log, too: on or off. They are never stored.")
+    limits: str = _setting(
+        "auto", "Whether callers are held to the limits: on, off, or auto, which is on where access is configured."
+    )
+    limit_requests: int = _setting(
+        2000, "Requests a second of each identity or anonymous address; ten times as many at once; 0 is no limit."
+    )
+    limit_writes: int = _setting(1000, "Writes among them; ten times as many at once; 0 is no limit.")
+    limit_reads: int = _setting(
+        6, "Reads of many entities that one identity may have under way; others of it wait; 0 is no limit."
+    )
+    limit_logins: int = _setting(
+        20,
+        "Failed logins from an address, or of a name, before each one costs a wait that doubles; 0 is no limit.",
+    )
     oidc_issuers: tuple[str, ...] = _setting(
         (), "Issuers (URLs, exactly as they call themselves) whose JWTs are taken as bearer tokens."
     )

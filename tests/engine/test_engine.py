@@ -97,6 +97,7 @@ class _CountedTransaction:
         self.reports: Any = _Counted(transaction.reports, calls)
         self.subscriptions: Any = _Counted(transaction.subscriptions, calls)
         self.tokens: Any = _Counted(transaction.tokens, calls)
+        self.audit: Any = _Counted(transaction.audit, calls)
         self.savepoint = transaction.savepoint
 
 

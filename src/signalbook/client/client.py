@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 
 from signalbook.client import transport
+from signalbook.client.access import Access
 from signalbook.client.registry import aimed
 from signalbook.client.responses import BadResponse, Document, Events, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
@@ -342,6 +343,11 @@ class Client:
     def tokens(self) -> Tokens:
         """API tokens. Not every server has them: then ``NotFound``."""
         return Tokens(self._transport)
+
+    @property
+    def access(self) -> Access:
+        """Who may do what here. Not every server has access: then ``NotFound``."""
+        return Access(self._transport)
 
     @property
     def subscriptions(self) -> Subscriptions:

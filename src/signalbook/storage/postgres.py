@@ -13,6 +13,7 @@ from sqlalchemy import ARRAY, URL, ColumnElement, and_, bindparam, func, literal
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
 
+from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
@@ -114,6 +115,7 @@ class Postgres(Dialect):
         """By SQLSTATE, the whole code or its class; where libpq reports none, by what it says."""
         detail = self._without_secrets(" ".join(str(error).split()))
         state = getattr(error, "sqlstate", None) or _state(error, detail)
+        DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
         if state in _BUSY:
             return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")

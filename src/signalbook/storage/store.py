@@ -15,6 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
+from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
 from signalbook.storage.base import StorageBusy, StorageError, Store
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityStatements, SqlEntityReader, SqlEntityWriter
@@ -101,6 +102,7 @@ class Statements:
         self.settings = SettingsStatements(dialect)
         self.reports = ReportStatements(dialect)
         self.subscriptions = SubscriptionStatements(dialect)
+        self.audit = AuditStatements(dialect)
         self.tokens = TokenStatements(dialect)
 
 
@@ -136,6 +138,11 @@ class SqlReadTransaction:
         return SqlSubscriptionReader(self._reading, self._sql.subscriptions)
 
     @cached_property
+    def audit(self) -> SqlAuditReader:
+        """The audit."""
+        return SqlAuditReader(self._reading, self._sql.audit)
+
+    @cached_property
     def tokens(self) -> SqlTokenReader:
         """API tokens."""
         return SqlTokenReader(self._reading, self._sql.tokens)
@@ -161,6 +168,11 @@ class SqlWriteTransaction:
         return SqlSubscriptionWriter(self._transaction, self._sql.subscriptions)
 
     @cached_property
+    def audit(self) -> SqlAuditWriter:
+        """The audit."""
+        return SqlAuditWriter(self._transaction, self._sql.audit)
+
+    @cached_property
     def tokens(self) -> SqlTokenWriter:
         """API tokens."""
         return SqlTokenWriter(self._transaction, self._sql.tokens)
@@ -174,6 +186,8 @@ class SqlWriteTransaction:
         self._transaction.check()
         self.entities.finish()
         self.outbox.finish()
+        if self._transaction.pending.audit:
+            self.audit.finish()
 
 
 class SqlStore:

@@ -95,15 +95,16 @@ class Pending:
     """What one part of a write transaction, or all before it, has met and what the commit is still to add.
 
     ``rows`` are entities as they are now, as far as they were met. The database has yet to get ``documents`` by digest,
-    how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, and how many keys
-    were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one lost; ``touched`` tells that
-    anything of the registry was written.
+    how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, entries of the
+    ``audit``, and how many keys were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one
+    lost; ``touched`` tells that anything of the registry was written.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
     documents: dict[str, bytes] = field(default_factory=dict)
     members: dict[int, dict[str, int]] = field(default_factory=dict)
     changes: list[Parameters] = field(default_factory=list)
+    audit: list[Parameters] = field(default_factory=list)
     reserved: int = 0
     named: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
@@ -117,6 +118,7 @@ class Pending:
         for parent, gained in part.members.items():
             add_counts(self.members.setdefault(parent, {}), gained)
         self.changes += part.changes
+        self.audit += part.audit
         self.reserved += part.reserved
         self.named |= part.named
         self.suspects |= part.suspects

@@ -53,7 +53,7 @@ class Admission:
         """What whoever makes a request may do. Raises ``Unauthenticated``, and what asking the store raises."""
         if self._control.open:
             return UNRESTRICTED
-        generation = await self._present()
+        generation = await self._present(scope)
         policy = await self._policy(generation)
         if policy is None:
             if self._exposed:  # the server would not have started so: the policy is gone since
@@ -74,9 +74,11 @@ class Admission:
         """Ask again at once: this process changed something itself."""
         self._asked = float("-inf")
 
-    async def _present(self) -> Hashable:
+    async def _present(self, scope: Scope) -> Hashable:
         if self._generation is not None:
-            return self._generation()
+            # Kept responses are asked for by it, too: it takes a good part of what a hot read does.
+            scope["generation"] = generation = self._generation()
+            return generation
         now = time.monotonic()
         if now - self._asked > _RECENT:
             self._recent = await self._freshness.now()

@@ -1,17 +1,17 @@
-"""The paths of access control: API tokens, and where others come from."""
+"""The paths of the access policy, whatever the model."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from signalbook.access.actions import ACTIONS
-from signalbook.access.tokens import MAX_GROUPS, MAX_TEXT
+from signalbook.access.actions import ACTIONS, ROLES
 from signalbook.api.openapi.components import (
+    IF_MATCH,
+    IF_NONE_MATCH,
     JSON_BODY,
-    LIMIT,
     TEXT,
+    condition,
     error_responses,
-    identifier,
     query,
     reference,
     response,
@@ -19,65 +19,81 @@ from signalbook.api.openapi.components import (
 from signalbook.values import JSONObject
 
 _TAG: Final = "access"
-_TOKEN, _MADE, _WANTED, _METADATA = "Token", "Token.made", "Token.wanted", "ResourceMetadata"
-_NAME: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
-_NAMES: Final[JSONObject] = {"type": "array", "items": _NAME, "maxItems": MAX_GROUPS}
-_SCOPES: Final[JSONObject] = {
-    "type": ["array", "null"],
-    "minItems": 1,
-    "items": {"type": "string", "enum": list(ACTIONS)},
-}
-_TIME: Final[JSONObject] = {"type": ["string", "null"], "format": "date-time"}
-_CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
-_SHOWN: Final[JSONObject] = {
-    "id": TEXT,
-    "subject": _NAME,
-    "groups": _NAMES,
-    "scopes": _SCOPES,
-    "note": {"type": "string"},
-    "created": TEXT,
-    "expires": _TIME,
-    "used": _TIME,
-    "expired": {"type": "boolean"},
-}
+_POLICY, _RULE, _EXPLANATION, _CALLER = "Access.Policy", "Access.Rule", "Access.Explanation", "Access.Caller"
+_XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
 
 
-def token_paths() -> JSONObject:
-    """``/access/tokens``, and the metadata of RFC 9728; OPTIONS and HEAD go without saying."""
-    body = {"required": True, "content": {JSON_BODY: {"schema": reference(_WANTED)}}}
-    listed = {"200": response("A page of them.", json={"type": "array", "items": reference(_TOKEN)})}
-    made = {"201": response("With the token itself.", "Location", json=reference(_MADE))}
-    shown = {"200": response("One of them.", json=reference(_TOKEN))}
-    known = {"200": response("Whose tokens are taken here.", json=reference(_METADATA))}
-    pages = [query("limit", LIMIT), query("cursor", _CURSOR)]
+def access_paths() -> JSONObject:
+    """``/access`` and what is beneath it; OPTIONS and HEAD go without saying."""
+    policy = reference(_POLICY)
+    body = {"required": True, "content": {JSON_BODY: {"schema": policy}}}
+    in_force = {
+        "200": response("It is in force.", "ETag", json=policy),
+        "201": response("The first one is in force.", "ETag", json=policy),
+    }
+    asked = [
+        query("who", {"description": "Principals, with commas between them.", "required": True, "schema": TEXT}),
+        query("what", {"required": True, "schema": {"type": "string", "enum": list(ACTIONS)}}),
+        _XID,
+    ]
+    conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
     return {
-        "/access/tokens": {
-            "get": _operation("getTokens", listed, 400, parameters=pages),
-            "post": _operation("addToken", made, 400, requestBody=body),
+        "/access": {
+            "get": _operation("getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
+            "put": _operation("putAccess", in_force, 400, 409, 412, parameters=conditions, requestBody=body),
         },
-        "/access/tokens/{id}": {
-            "parameters": [identifier("id")],
-            "get": _operation("getToken", shown, 404),
-            "delete": _operation("revokeToken", {"204": response("Revoked.")}, 404),
+        "/access/explain": {
+            "get": _operation("explainAccess", _shown("Whether, and why.", _EXPLANATION), 400, 404, parameters=asked)
         },
-        "/.well-known/oauth-protected-resource": {"get": _operation("getResourceMetadata", known, 404)},
+        "/access/self": {"get": _operation("getAccessOfCaller", _shown("Who asks.", _CALLER), 400, parameters=[_XID])},
     }
 
 
-def token_schemas() -> JSONObject:
+def access_schemas() -> JSONObject:
     """What the paths refer to."""
-    wanted = {"subject": _NAME, "groups": _NAMES, "scopes": _SCOPES, "expires": _TIME, "note": {"type": "string"}}
+    texts: JSONObject = {"type": "array", "items": {"type": "string"}}
+    actions: JSONObject = {"type": "array", "items": {"type": "string", "enum": list(ACTIONS)}}
+    some, rules = {"minItems": 1, "maxItems": 1000}, {"type": "array", "items": reference(_RULE)}
+    rule: JSONObject = {
+        "who": {**texts, **some},
+        "role": {"type": "string", "enum": list(ROLES)},
+        "allow": {**actions, **some},
+        "deny": {**actions, **some},
+        "on": {**texts, **some},
+        "description": {"type": "string", "maxLength": 512},
+    }
+    explained: JSONObject = {"allowed": {"type": "boolean"}, "reason": TEXT, "missing": actions}
+    explained |= {"who": TEXT, "what": TEXT, "xid": TEXT}
+    numbered = {"type": "object", "properties": {"rule": {"type": "integer", "minimum": 0}}, "required": ["rule"]}
+    rules_shown: JSONObject = {"type": "array", "items": numbered}
+    explained |= {"allowing": rules_shown, "denying": rules_shown}
+    caller: JSONObject = {"name": TEXT, "authenticated": {"type": "boolean"}, "restricted": {"type": "boolean"}}
+    caller |= {"groups": texts, "xid": TEXT, "may": actions, "somewhere": actions}
+    beside: JSONObject = {"subject": TEXT, "issuer": TEXT, "token": TEXT, "scopes": texts}
+    one_of = [{"required": [name]} for name in ("role", "allow", "deny")]
     return {
-        _TOKEN: _object(_SHOWN, *_SHOWN),
-        _MADE: _object({**_SHOWN, "token": TEXT}, *_SHOWN, "token"),
-        _WANTED: {**_object(wanted, "subject"), "additionalProperties": False},
-        _METADATA: _object({"resource": TEXT, "authorization_servers": {"type": "array", "items": TEXT}}, "resource"),
+        _RULE: {
+            "type": "object",
+            "properties": rule,
+            "required": ["who"],
+            "additionalProperties": False,
+            "oneOf": one_of,
+        },
+        _POLICY: {
+            "type": "object",
+            "properties": {"rules": rules},
+            "required": ["rules"],
+            "additionalProperties": False,
+        },
+        _EXPLANATION: {"type": "object", "properties": explained, "required": list(explained)},
+        _CALLER: {"type": "object", "properties": {**caller, **beside}, "required": list(caller)},
     }
 
 
 def _operation(id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
-    return {"operationId": id, "tags": [_TAG], **more, "responses": {**responses, **error_responses(*failures, 503)}}
+    head: JSONObject = {"operationId": id, "tags": [_TAG]}
+    return {**head, **more, "responses": {**responses, **error_responses(*failures, 503)}}
 
 
-def _object(properties: JSONObject, *required: str) -> JSONObject:
-    return {"type": "object", "properties": properties, "required": list(required)}
+def _shown(text: str, schema: str) -> JSONObject:
+    return {"200": response(text, json=reference(schema))}
