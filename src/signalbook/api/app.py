@@ -15,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from signalbook.api import messagecatalog, schemaregistry
+from signalbook.api.access import AccessAPI
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
@@ -98,6 +99,7 @@ def create_app(
         *MetricsAPI(kernel).routes(),
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
+        *AccessAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)
@@ -202,7 +204,7 @@ class CommonHeaders:
 @lru_cache(maxsize=128)
 def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
     """The headers, and the lines that they are."""
-    cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else ()
+    cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else _CORS
     varying = () if readers == b"*" else ((b"vary", b"Origin"),)
     # The rel parameter comes first: clients read no further.
     link = (b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace"))
