@@ -107,8 +107,7 @@ def run(settings: Settings) -> None:
     Everything that can keep it from starting is tried before: raises ``ServerError``, ``StorageError``,
     ``SettingError`` or ``RegistryError``.
     """
-    _check_settings(settings)
-    tls_context(settings)
+    check_settings(settings)
     with _listening(settings) as listening:
         if settings.from_folder:
             with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
@@ -247,7 +246,8 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
         store.close()
 
 
-def _check_settings(settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
+    """Raise ``SettingError`` for values that no server can start with."""
     for name in ("workers", "threads", "max_reports"):
         if getattr(settings, name) < 1:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
@@ -257,6 +257,7 @@ def _check_settings(settings: Settings) -> None:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
     Origins(settings)
+    tls_context(settings)
     sink_policy(settings)
     peers(settings)
     if settings.copies not in _COPIES:
