@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import get_args
@@ -17,7 +18,8 @@ from typing import get_args
 import pytest
 from tests.serving import BIN, serving
 
-from signalbook import __version__, settings
+from signalbook import __version__, metrics, settings
+from signalbook.api.metrics import registry_state
 from signalbook.api.xregistry.requests import NAMES
 from signalbook.cli.app import app
 from signalbook.cli.pipeline import TableFormat
@@ -25,6 +27,7 @@ from signalbook.events.delivery.deliveries import sink_policy
 from signalbook.pipeline.sources import base as sources
 from signalbook.replication.following import Peer
 from signalbook.server import build
+from signalbook.storage import open_store
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -51,7 +54,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_setting_has_its_row(field: object) -> None:
     name = str(getattr(field, "name", ""))
     default = getattr(settings.Settings(), name)
-    shown = f"`{default}`" if default not in ("", ()) else ""
+    default = ",".join(default) if isinstance(default, tuple) else default
+    shown = f"`{default}`" if default != "" else ""
     names = f"| `{name}` | `{settings.option_for(name)}` | `SIGNALBOOK_{name.upper()}`"
     row = f"{names} | {shown} | {settings.help_for(name)} |"
     assert row in text("docs/settings.md").splitlines()
@@ -211,3 +215,15 @@ def test_the_inputs_page_works(place: Path) -> None:
     (script,), (shell,) = blocks("docs/inputs.md", "python", ""), blocks("docs/inputs.md", "sh", "")
     run([sys.executable, "-c", script], place)
     assert "5 read = 3 landed + 2 dead letters + 0 dropped" in run(["bash", "-ec", shell], place)
+
+
+def metric_names() -> set[str]:
+    """Every metric of a server, as Prometheus shows it, without what a histogram adds."""
+    with closing(open_store("sqlite://")) as store:
+        families = [*metrics.REGISTRY.collect(), *registry_state(store)]
+    return {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+
+
+def test_every_metric_is_in_the_operations_page_and_no_other() -> None:
+    named = re.findall(r"`(signalbook_[a-z_]+)`", text("docs/operations.md").partition("## Monitoring")[2])
+    assert metric_names() == {name for name in named if not name.startswith("signalbook_pipeline_")}

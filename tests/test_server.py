@@ -264,3 +264,15 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         assert str(path) in refused(StorageError, port=port, db=f"sqlite:///{path}")
     with pytest.raises(StorageError):
         build(Settings(db=f"sqlite:///{path}"))
+
+
+def test_any_server_process_shows_the_metrics_of_all(tmp_path: Path) -> None:
+    with serving(f"sqlite:///{tmp_path / 'signalbook.db'}", workers=2) as (url, _):
+        for _ in range(30):
+            httpx.get(f"{url}/schemagroups", headers={"Connection": "close"}, timeout=PATIENCE)
+        wanted = 'signalbook_http_request_duration_seconds_count{api="xregistry",method="GET",status="2xx"} 30.0'
+        deadline = time.monotonic() + PATIENCE
+        while wanted not in (shown := httpx.get(f"{url}/metrics", timeout=PATIENCE).text):
+            assert time.monotonic() < deadline, shown
+            time.sleep(0.1)
+        assert "signalbook_workers 2.0" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import signal
 import socket
 import sys
@@ -19,6 +20,7 @@ from starlette.applications import Starlette
 from uvicorn import Config
 from uvicorn.supervisors import Multiprocess
 
+from signalbook import metrics
 from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.api.kernel.origins import Origins
@@ -136,7 +138,10 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
     # From now on clients may connect: they wait for the first server process.
     listening.listen(config.backlog)
     _announce(settings, registryid)
-    supervisor.run()
+    # Its processes share their counts there, which begin anew with it.
+    with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
+        os.environ[metrics.FOLDER] = folder
+        supervisor.run()
 
 
 class _Supervisor(Multiprocess):

@@ -69,6 +69,9 @@ class Settings:
     page_size: int = _setting(0, "Members of a collection on a page if a request names no limit; 0 shows all.")
     max_page_size: int = _setting(10_000, "Most members of a collection on a page, whatever limit a request names.")
     max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
+    max_json_values: int = _setting(
+        1_000_000, "Most values (members of objects and arrays) accepted in a JSON body; each takes some 100 bytes."
+    )
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
     answer_timeout: float = _setting(600.0, "Seconds a client may take to read a large response.")
@@ -76,7 +79,9 @@ class Settings:
     from_folder: str = _setting(
         "", "Folder of documents to serve as a read-only registry, instead of a database.", option="from"
     )
-    reload_seconds: float = _setting(2.0, "Seconds between checks of that folder for changes; 0 checks at SIGHUP only.")
+    reload_seconds: float = _setting(
+        2.0, "Seconds between checks of that folder, and of access_file, for changes; 0 checks at SIGHUP only."
+    )
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
@@ -111,7 +116,57 @@ class Settings:
     follow_authorities: tuple[str, ...] = _setting(
         (), "Authorities (URLs) that copies from followed registries may claim; empty allows any."
     )
+    access: str = _setting(
+        "", "Who may do what: open lets everybody do everything; empty holds to the policy, if there is one."
+    )
+    access_file: str = _setting(
+        "", "JSON or YAML file that is the access policy, instead of the one stored by PUT /access."
+    )
     copies: str = _setting("accept", "What to do with copies that replication writes here: accept or refuse.")
+    audit: str = _setting(
+        "auto", "Whether writes are recorded in the audit: on, off, or auto, which is on where access is configured."
+    )
+    audit_days: float = _setting(365.0, "Days that entries of the audit are kept; 0 keeps all of them.")
+    audit_log: str = _setting(
+        "", "File that entries of the audit are written to as lines of JSON; - is standard output."
+    )
+    audit_reads: str = _setting("off", "Whether reads are written to audit_log, too: on or off. They are never stored.")
+    limits: str = _setting(
+        "auto", "Whether callers are held to the limits: on, off, or auto, which is on where access is configured."
+    )
+    limit_requests: int = _setting(
+        2000, "Requests a second of each identity or anonymous address; ten times as many at once; 0 is no limit."
+    )
+    limit_writes: int = _setting(1000, "Writes among them; ten times as many at once; 0 is no limit.")
+    limit_reads: int = _setting(
+        6, "Reads of many entities that one identity may have under way; others of it wait; 0 is no limit."
+    )
+    limit_logins: int = _setting(
+        20,
+        "Failed logins from an address, or of a name, before each one costs a wait that doubles; 0 is no limit.",
+    )
+    oidc_issuers: tuple[str, ...] = _setting(
+        (), "Issuers (URLs, exactly as they call themselves) whose JWTs are taken as bearer tokens."
+    )
+    oidc_audience: tuple[str, ...] = _setting((), "Audiences of which a JWT has to name one: what the issuer calls us.")
+    oidc_algorithms: tuple[str, ...] = _setting(
+        ("RS256", "ES256", "PS256", "EdDSA"), "Algorithms that a JWT may be signed with."
+    )
+    oidc_subject_claim: str = _setting("sub", "Claim of a JWT that names the subject; dots lead into objects.")
+    oidc_groups_claim: str = _setting("groups", "Claim of a JWT that lists groups; dots lead into objects.")
+    oidc_leeway: float = _setting(30.0, "Seconds by which the clock of an issuer may differ.")
+    oidc_client_id: str = _setting("", "Client id with which signalbook login asks an issuer for tokens.")
+    oidc_scope: str = _setting("openid offline_access", "Scope that signalbook login asks for.")
+    trusted_proxies: tuple[str, ...] = _setting(
+        (), "Addresses and networks (CIDR) of proxies that may name the user of a request."
+    )
+    proxy_user_header: str = _setting("", "Header in which a trusted proxy names the user.")
+    proxy_groups_header: str = _setting("", "Header in which a trusted proxy lists the user's groups, with commas.")
+    tls_cert: str = _setting("", "File of the server's certificate and those above it (PEM): serves HTTPS.")
+    tls_key: str = _setting("", "File of that certificate's key (PEM), if it is not in the same file.")
+    tls_client_ca: str = _setting(
+        "", "File of certificates (PEM) that vouch for clients: a client with one of theirs is who it names."
+    )
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
 
 

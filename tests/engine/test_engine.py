@@ -96,6 +96,8 @@ class _CountedTransaction:
         self.settings: Any = _Counted(transaction.settings, calls)
         self.reports: Any = _Counted(transaction.reports, calls)
         self.subscriptions: Any = _Counted(transaction.subscriptions, calls)
+        self.tokens: Any = _Counted(transaction.tokens, calls)
+        self.audit: Any = _Counted(transaction.audit, calls)
         self.savepoint = transaction.savepoint
 
 

@@ -35,6 +35,8 @@ class Action(IntFlag):
 
 NOTHING: Final = Action(0)
 EVERYTHING: Final = Action(sum(Action))
+WHOLE: Final = Action.CONFIGURE | Action.ADMINISTER
+"""What is done to the registry as a whole, so that no part of it can be named."""
 WRITES: Final = Action.CREATE | Action.UPDATE | Action.DELETE
 ACTIONS: Final = {action.word: action for action in Action}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from fnmatch import translate
 from typing import Final, Protocol
 
 from signalbook.access.actions import EVERYTHING, WRITES, Action
@@ -12,7 +13,8 @@ from signalbook.xid import ROOT, Xid
 
 _DEPTH: Final = 4
 """Parts of a Resource's path, where rules end."""
-_REMEMBERED: Final = 1 << 16
+_REMEMBERED: Final = 1 << 10
+"""Collections, of each identity."""
 # Plain numbers: each operation on a flag makes another flag, which takes longer than all else here.
 _LIST: Final = Action.LIST.value
 _READ: Final = Action.READ.value
@@ -32,85 +34,116 @@ class _Rule(Protocol):
     def deny(self) -> Action: ...
 
 
-class _Node:
-    """One part of the patterns, and what follows it in them. A literal is its own prefix without a test."""
+class _Patterns:
+    """Patterns with a ``*``, each by what stands before its first one, or behind its last if that is longer.
 
-    __slots__ = ("allow", "below_allow", "below_deny", "deny", "lengths", "literals", "prefixes")
+    A part is looked up by its own beginnings and ends, of the lengths there are, so that ten thousand patterns cost no
+    more than one.
+    """
+
+    def __init__(self) -> None:
+        self._starts: dict[int, dict[str, dict[str, _Pattern]]] = {}
+        self._ends: dict[int, dict[str, dict[str, _Pattern]]] = {}
+
+    def add(self, pattern: str) -> _Node:
+        """The node behind ``pattern``."""
+        before, behind = pattern.partition("*")[0], pattern.rpartition("*")[2]
+        tables, text = (self._starts, before) if len(before) >= len(behind) else (self._ends, behind)
+        known = tables.setdefault(len(text), {}).setdefault(text, {})
+        if pattern not in known:
+            # What stands before a * at the end was compared by looking it up. A translated pattern never backtracks.
+            matches = None if pattern == f"{before}*" else re.compile(translate(pattern)).match
+            known[pattern] = (matches, _Node())
+        return known[pattern][1]
+
+    def nodes(self) -> Iterator[_Node]:
+        """Those behind all patterns."""
+        for table in (*self._starts.values(), *self._ends.values()):
+            for known in table.values():
+                for _, node in known.values():
+                    yield node
+
+    def behind(self, part: str) -> Iterator[_Node]:
+        """The nodes behind the patterns that ``part`` fits."""
+        for length, table in self._starts.items():
+            yield from _matching(part, table.get(part[:length]))
+        for length, table in self._ends.items():
+            yield from _matching(part, table.get(part[-length:]))
+
+
+def _matching(part: str, known: dict[str, _Pattern] | None) -> Iterator[_Node]:
+    for matches, node in known.values() if known else ():
+        if matches is None or matches(part):
+            yield node
+
+
+class _Node:
+    """One part of the patterns, and what follows it in them."""
+
+    __slots__ = ("allow", "below_allow", "below_deny", "deny", "literals", "patterns")
 
     def __init__(self) -> None:
         self.allow = self.deny = self.below_allow = self.below_deny = 0
         self.literals: dict[str, _Node] = {}
-        # Patterns by what stands before their first *: a part is looked up by its own beginnings, of the lengths there
-        # are, so that ten thousand patterns cost no more than one.
-        self.prefixes: dict[str, dict[str, tuple[Callable[[str], object], _Node]]] = {}
-        self.lengths: tuple[int, ...] = ()
+        self.patterns: _Patterns | None = None
 
     def add(self, part: str) -> _Node:
         """The node behind a part of a pattern."""
         if "*" not in part:
             return self.literals.setdefault(part, _Node())
-        prefix = part.partition("*")[0]
-        known = self.prefixes.setdefault(prefix, {})
-        self.lengths = tuple(sorted({*self.lengths, len(prefix)}))
-        if part not in known:
-            rest = ".*".join(map(re.escape, part.split("*")))
-            # What stands before a * at the end was compared when the pattern was looked up.
-            known[part] = (bool if part == f"{prefix}*" else re.compile(rest).fullmatch, _Node())
-        return known[part][1]
+        if self.patterns is None:
+            self.patterns = _Patterns()
+        return self.patterns.add(part)
 
     def behind(self, part: str) -> Iterator[_Node]:
-        """The nodes behind the patterns that ``part`` fits."""
+        """The nodes behind what ``part`` is or fits."""
         literal = self.literals.get(part)
         if literal is not None:
             yield literal
-        for length in self.lengths:
-            for matches, node in self.prefixes.get(part[:length], {}).values():
-                if matches(part):
-                    yield node
+        if self.patterns is not None:
+            yield from self.patterns.behind(part)
 
     def sum_up(self) -> None:
         """Gather what is allowed and denied beneath, once all patterns are there."""
-        after = [*self.literals.values(), *(node for known in self.prefixes.values() for _, node in known.values())]
-        for node in after:
+        for node in (*self.literals.values(), *(self.patterns.nodes() if self.patterns else ())):
             node.sum_up()
             self.below_allow |= node.allow | node.below_allow
             self.below_deny |= node.deny | node.below_deny
 
 
+_Pattern = tuple[Callable[[str], object] | None, _Node]
+"""What tests a part, unless looking it up has done so, and the node behind."""
+_State = tuple[tuple[_Node, ...], int, int]
+"""The nodes that an xid leads to, and what is allowed and denied there."""
+
+
 class RuleTree:
-    """Rules by the parts of their patterns. Safe between threads."""
+    """Rules by the parts of their patterns."""
+
+    __slots__ = ("root",)
 
     def __init__(self, rules: Iterable[_Rule]) -> None:
-        self._root = _Node()
-        self._known: dict[tuple[str, ...], Decision] = {}
+        self.root = _Node()
         for rule in rules:
             for pattern in rule.on:
-                node = self._root
+                node = self.root
                 for part in filter(None, pattern.casefold().split("/")):
                     node = node.add(part)
                 node.allow |= rule.allow.value
                 node.deny |= rule.deny.value
-        self._root.sum_up()
+        self.root.sum_up()
+
+
+class Decisions:
+    """What some trees of rules say together. Safe between threads."""
+
+    def __init__(self, trees: Iterable[RuleTree]) -> None:
+        self._start = _arrive(tree.root for tree in trees)
+        self._known: dict[tuple[str, ...], _State] = {(): self._start}
 
     def decide(self, parts: tuple[str, ...]) -> Decision:
         """What the rules say of the xid with these ``parts``."""
-        parts = parts[:_DEPTH]
-        known = self._known.get(parts)
-        if known is None:
-            known = self._decide(parts)
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[parts] = known
-        return known
-
-    def _decide(self, parts: tuple[str, ...]) -> Decision:
-        nodes = [self._root]
-        allow, deny = self._root.allow, self._root.deny
-        for part in parts:
-            nodes = [behind for node in nodes for behind in node.behind(part.casefold())]
-            for node in nodes:
-                allow |= node.allow
-                deny |= node.deny
+        nodes, allow, deny = self._state(parts)
         below_allow = below_deny = 0
         for node in nodes:
             below_allow |= node.below_allow
@@ -119,13 +152,39 @@ class RuleTree:
 
     def literals(self, parts: tuple[str, ...], actions: int) -> frozenset[str] | None:
         """The parts, folded, that may follow these where something of ``actions`` is allowed behind; None for any."""
-        nodes = [self._root]
-        for part in parts:
-            nodes = [behind for node in nodes for behind in node.behind(part.casefold())]
-        if any(node.prefixes for node in nodes):
+        nodes = self._state(parts)[0]
+        if any(node.patterns for node in nodes):
             return None
         named = (item for node in nodes for item in node.literals.items())
         return frozenset(part for part, node in named if (node.allow | node.below_allow) & actions)
+
+    def _state(self, parts: tuple[str, ...]) -> _State:
+        parts = parts[:_DEPTH]
+        return _step(self._above(parts[:-1]), parts[-1]) if parts else self._start
+
+    def _above(self, parts: tuple[str, ...]) -> _State:
+        """The state at a collection or what it is in: remembered, since most of them have many members."""
+        known = self._known.get(parts)
+        if known is None:
+            known = _step(self._above(parts[:-1]), parts[-1])
+            if len(self._known) >= _REMEMBERED:
+                self._known = {(): self._start}
+            self._known[parts] = known
+        return known
+
+
+def _step(state: _State, part: str) -> _State:
+    nodes, allow, deny = state
+    part = part.casefold()
+    return _arrive((behind for node in nodes for behind in node.behind(part)), allow, deny)
+
+
+def _arrive(nodes: Iterable[_Node], allow: int = 0, deny: int = 0) -> _State:
+    there = tuple(nodes)
+    for node in there:
+        allow |= node.allow
+        deny |= node.deny
+    return there, allow, deny
 
 
 class Access:
@@ -135,12 +194,14 @@ class Access:
     of its Group and of the Registry, unless these are denied. ``scopes`` narrow it to some actions.
     """
 
-    __slots__ = ("_scopes", "_tree", "identity", "key")
+    __slots__ = ("_rules", "_scopes", "identity", "key")
 
-    def __init__(self, identity: Identity, tree: RuleTree, *, key: Hashable, scopes: Action | None = None) -> None:
+    def __init__(
+        self, identity: Identity, trees: Iterable[RuleTree], *, key: Hashable, scopes: Action | None = None
+    ) -> None:
         self.identity = identity
         self.key = key
-        self._tree = tree
+        self._rules = Decisions(trees)
         self._scopes = _ALL if scopes is None else scopes.value
 
     @property
@@ -155,33 +216,34 @@ class Access:
         if action is Action.LIST:
             return self._lists(xid)
         bit = action.value
-        allow, deny, _, _ = self._tree.decide(xid.parts)
+        allow, deny, _, _ = self._rules.decide(xid.parts)
         return bool(allow & ~deny & self._scopes & bit) and (not bit & _WRITES or self.readable(xid))
 
     def readable(self, xid: Xid) -> bool:
         """Whether the xid is shown if it is there: itself, or as what something readable is in."""
-        allow, deny, below, _ = self._tree.decide(xid.parts)
+        allow, deny, below, _ = self._rules.decide(xid.parts)
         return bool((allow | below) & ~deny & self._scopes & _READ)
 
     def everything_below(self, action: Action, xid: Xid) -> bool:
         """Whether ``action``, and reading, is allowed on the xid and on all that is or may be beneath."""
-        allow, deny, _, below = self._tree.decide(xid.parts)
+        allow, deny, _, below = self._rules.decide(xid.parts)
         return not (action.value | _READ) & ~(allow & ~deny & ~below & self._scopes)
 
     def somewhere(self, action: Action) -> bool:
         """Whether there is anything that ``action`` is allowed on."""
-        allow, deny, below, _ = self._tree.decide(())
+        allow, deny, below, _ = self._rules.decide(())
         return bool((allow | below) & ~deny & self._scopes & action.value)
 
     def readable_ids(self, collection: Xid) -> frozenset[str] | None:
         """The only ids of a collection, folded, that may be readable; None if they may be any."""
-        allow, _, _, _ = self._tree.decide(collection.parts)
-        return None if allow & _READ else self._tree.literals(collection.parts, _READ)
+        allow, _, _, _ = self._rules.decide(collection.parts)
+        return None if allow & _READ else self._rules.literals(collection.parts, _READ)
 
     def _lists(self, xid: Xid) -> bool:
-        allow, deny, below, _ = self._tree.decide(xid.parts)
+        allow, deny, below, _ = self._rules.decide(xid.parts)
         # Whoever may read in a collection may list it: there is nothing to be seen but what he reads.
-        return bool((allow | (below & _READ)) & ~deny & self._scopes & (_LIST | _READ))
+        listing = (allow | (below & _READ)) & ~deny & self._scopes & (_LIST | _READ)
+        return bool(listing and not deny & _LIST)
 
 
 class _Everything:
@@ -190,5 +252,5 @@ class _Everything:
     deny = Action(0)
 
 
-UNRESTRICTED: Final = Access(ANONYMOUS, RuleTree([_Everything()]), key=None)
+UNRESTRICTED: Final = Access(ANONYMOUS, [RuleTree([_Everything()])], key=None)
 """For the program itself, and for all where access is open."""

@@ -8,6 +8,8 @@ from typing import Final
 
 ANYONE: Final = "anyone"
 """The principal that everybody is, also who says nothing of himself."""
+AUTHENTICATED: Final = "authenticated"
+"""The principal that everybody is who proved to be somebody."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,8 @@ class Identity:
     def principals(self) -> Iterator[str]:
         """What rules may call it, such as ``group:payments``."""
         yield ANYONE
+        if self.subject or self.token:
+            yield AUTHENTICATED
         if self.subject:
             yield f"subject:{self.subject}"
         if self.token:

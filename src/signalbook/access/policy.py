@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from signalbook.access.actions import ACTIONS, NOTHING, ROLES, Action
-from signalbook.access.decisions import Access, RuleTree
-from signalbook.access.identity import ANYONE, Identity
+from signalbook.access.actions import ACTIONS, NOTHING, ROLES, WHOLE, WRITES, Action, words
+from signalbook.access.decisions import Access, Decisions, RuleTree
+from signalbook.access.identity import ANYONE, AUTHENTICATED, Identity
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, fingerprint
 from signalbook.xid import Xid
@@ -25,12 +25,16 @@ _MOST_LISTED: Final = 1000
 """Members of one list of a rule."""
 _DEPTH: Final = 4
 _KINDS: Final = ("subject", "group", "token")
+PRINCIPALS: Final = f'"subject:NAME", "group:NAME", "token:ID", "{AUTHENTICATED}" or "{ANYONE}"'
+"""What ``who`` of a rule may be, for people."""
+_BETWEEN: Final = re.compile(",(?=(?:subject|group|token):|(?:anyone|authenticated)(?:,|$))")
 _LONGEST: Final = 512
 """Characters of a principal, and of what is said about a rule."""
 _PATTERN: Final = re.compile(r"/|(/[A-Za-z0-9_*][A-Za-z0-9._~:@*-]{0,127})+", re.ASCII)
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _MEMBERS: Final = frozenset({"who", "role", "allow", "deny", "on", "description"})
 _REMEMBERED: Final = 1024
-"""Sets of rules, each of which is what some identities have in common."""
+"""Identities, and sets of rules that several of them have in common."""
 
 
 class InvalidPolicy(SignalbookError):
@@ -53,77 +57,163 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Whether something is allowed, and the numbers of the rules, from 0, that allow or deny it."""
+    """Whether something is allowed, and why: the numbers of the rules, from 0, that allow or deny it.
+
+    ``missing`` are the actions among those it takes that no rule allows. ``narrowed`` is whether the scopes of a token
+    keep it from what the rules allow.
+    """
 
     allowed: bool
     allowing: tuple[int, ...]
     denying: tuple[int, ...]
+    missing: tuple[str, ...] = ()
+    narrowed: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The same in words."""
+        if self.allowed:
+            return f"allowed by {_numbered(self.allowing)}" if self.allowing else "access is open"
+        if self.denying:
+            return f"denied by {_numbered(self.denying)}"
+        if self.missing:
+            return f"no rule allows to {' or to '.join(self.missing)}"
+        return "the scopes of the token leave it out"
+
+    def to_json(self, policy: Policy) -> JSONObject:
+        """The form in which a server shows it, with the rules of ``policy`` themselves."""
+
+        def shown(numbers: tuple[int, ...]) -> list[JSONObject]:
+            return [{"rule": number, **policy.document["rules"][number]} for number in numbers]
+
+        return {
+            "allowed": self.allowed,
+            "reason": self.reason,
+            "allowing": shown(self.allowing),
+            "denying": shown(self.denying),
+            "missing": list(self.missing),
+        }
+
+
+def _numbered(rules: tuple[int, ...]) -> str:
+    return f"{'rule' if len(rules) == 1 else 'rules'} {', '.join(map(str, rules))}"
 
 
 class Policy:
-    """Rules, indexed by whom they are about. ``revision`` is another one for another policy."""
+    """Rules, indexed by whom they are about. ``document`` is what they were read from, ``revision`` its fingerprint."""
 
-    def __init__(self, rules: Iterable[Rule], *, revision: str) -> None:
+    def __init__(self, rules: Iterable[Rule], document: JSONObject) -> None:
         self.rules = tuple(rules)
-        self.revision = revision
-        self._about: dict[str, list[int]] = {}
+        self.document = document
+        self.revision = fingerprint(document)
+        about: dict[str, list[int]] = {}
         for number, rule in enumerate(self.rules):
             for principal in rule.who:
-                self._about.setdefault(principal, []).append(number)
-        # Identities with the same rules share their tree, which is what takes time to make.
-        self._tree: Callable[[tuple[int, ...]], RuleTree] = lru_cache(maxsize=_REMEMBERED)(self._make_tree)
+                about.setdefault(principal, []).append(number)
+        # Principals with the same rules share their tree, which is what takes time and memory to make.
+        sets: dict[tuple[int, ...], int] = {}
+        self._about = {who: sets.setdefault(tuple(numbers), len(sets)) for who, numbers in about.items()}
+        self._sets = tuple(sets)
+        self._tree: Callable[[int], RuleTree] = lru_cache(maxsize=_REMEMBERED)(self._make_tree)
         self.access: Callable[[Identity], Access] = lru_cache(maxsize=_REMEMBERED)(self._access)
         """What an identity may do."""
 
     def _access(self, identity: Identity) -> Access:
-        numbers = self._numbers(identity)
-        scopes = None if identity.scopes is None else _actions(identity.scopes)
-        return Access(identity, self._tree(numbers), scopes=scopes, key=(self.revision, numbers, scopes))
+        sets = self._sets_about(identity)
+        scopes = None if identity.scopes is None else _scopes(identity.scopes)
+        return Access(identity, map(self._tree, sets), scopes=scopes, key=(self.revision, sets, scopes))
 
     def explain(self, identity: Identity, action: Action, xid: Xid) -> Explanation:
-        """Whether ``identity`` may do that, and why."""
-        allowing, denying = [], []
-        for number in self._numbers(identity):
-            allow, deny, below = RuleTree((self.rules[number],)).decide(xid.parts)[:3]
-            if allow & action or (action is Action.READ and below & action):
+        """Whether ``identity`` may do that, and why. Writing takes reading, too."""
+        needed = action | Action.READ if action in WRITES else action
+        allowing, denying, found = [], [], NOTHING
+        for number in self.rules_about(identity):
+            allow, deny, below, _ = map(Action, Decisions([RuleTree([self.rules[number]])]).decide(xid.parts))
+            # Reading something is reading what it is in, and reading in a collection is listing it.
+            allow |= below & Action.READ
+            if action is Action.LIST and allow & Action.READ:
+                allow |= Action.LIST
+            if allow & needed:
                 allowing.append(number)
-            if deny & action:
+                found |= allow & needed
+            if deny & needed:
                 denying.append(number)
-        allowed = self.access(identity).may(action, xid)
-        return Explanation(allowed=allowed, allowing=tuple(allowing), denying=tuple(denying))
+        return Explanation(
+            allowed=self.access(identity).may(action, xid),
+            allowing=tuple(allowing),
+            denying=tuple(denying),
+            missing=tuple(words(needed & ~found)),
+            narrowed=not self.access(identity).may(action, xid)
+            and self.access(replace(identity, scopes=None)).may(action, xid),
+        )
 
     @property
     def administrators(self) -> frozenset[str]:
-        """Those principals, but anyone, that some rule lets administer and no rule about them or anyone does not."""
-        allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER and "/" in rule.on for who in rule.who}
-        denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER and "/" in rule.on for who in rule.who}
-        return frozenset() if ANYONE in denied else frozenset(allowed - denied - {ANYONE})
+        """Those, but anyone, that some rule lets administer and no rule about them or about all keeps from it."""
+        allowed = {who for rule in self.rules if rule.allow & Action.ADMINISTER for who in rule.who}
+        denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
+        return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})
 
-    def _numbers(self, identity: Identity) -> tuple[int, ...]:
-        return tuple(sorted({n for who in identity.principals for n in self._about.get(who, ())}))
+    def rules_about(self, identity: Identity) -> list[int]:
+        """The numbers of the rules about an identity."""
+        return sorted({number for about in self._sets_about(identity) for number in self._sets[about]})
 
-    def _make_tree(self, numbers: tuple[int, ...]) -> RuleTree:
-        return RuleTree(self.rules[number] for number in numbers)
+    def _sets_about(self, identity: Identity) -> tuple[int, ...]:
+        """Which sets of rules are about an identity."""
+        return tuple(sorted({self._about[who] for who in identity.principals if who in self._about}))
+
+    def _make_tree(self, number: int) -> RuleTree:
+        return RuleTree(self.rules[rule] for rule in self._sets[number])
 
 
 def read_policy(document: JSON) -> Policy:
     """The policy in a JSON document: an object with the list ``rules``. Raises ``InvalidPolicy``.
 
-    A rule is an object. ``who`` is a list of ``subject:NAME``, ``group:NAME``, ``token:ID`` and ``anyone``; one of
-    ``role``, ``allow`` and ``deny`` names a role or lists actions; ``on`` is a list of patterns, and ``/``, everything,
-    without it; ``description`` is for people.
+    A rule is an object. ``who`` is a list of ``subject:NAME``, ``group:NAME``, ``token:ID``, ``authenticated`` and
+    ``anyone``; one of ``role``, ``allow`` and ``deny`` names a role or lists actions; ``on`` is a list of patterns, and
+    ``/``, everything, without it; ``description`` is for people.
     """
     reader = _PolicyReader()
     rules = tuple(reader.rules(document))
     if reader.faults:
-        raise InvalidPolicy(reader.faults[:MAX_FAULTS])
-    return Policy(rules, revision=fingerprint(document))
+        raise InvalidPolicy(reader.faults)
+    return Policy(rules, document)
 
 
-def _actions(names: Iterable[str]) -> Action:
+def is_principal(text: str) -> bool:
+    """Whether rules may name somebody so."""
+    kind, _, name = text.partition(":")
+    return text in (ANYONE, AUTHENTICATED) or (kind in _KINDS and 0 < len(name) <= _LONGEST and name.isprintable())
+
+
+def principals(text: str) -> list[str]:
+    """Those in ``text``, with commas between them; the name of a subject may have commas in it."""
+    return _BETWEEN.split(text)
+
+
+def identity_of(names: Iterable[str]) -> Identity:
+    """Somebody whom rules call by these names. Raises ``ValueError`` with what is wrong with them."""
+    given: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    known = tuple(names)
+    for text in known:
+        kind, _, name = text.partition(":")
+        if not is_principal(text):
+            raise ValueError(f"{text[:100]!r} names nobody: it is {PRINCIPALS}")
+        given.setdefault(kind, []).append(name)
+    if len(given["subject"]) > 1 or len(given["token"]) > 1:
+        raise ValueError("nobody has several subjects or tokens: name one, and any number of groups")
+    # Somebody who is authenticated and no more has a name that no rule knows.
+    nameless = "\0" if AUTHENTICATED in known else ""
+    return Identity(
+        subject="".join(given["subject"]) or nameless, token="".join(given["token"]), groups=frozenset(given["group"])
+    )
+
+
+def _scopes(names: Iterable[str]) -> Action:
+    """The actions of these names; a name of none allows nothing."""
     found = NOTHING
     for name in names:
-        found |= ACTIONS[name]
+        found |= ACTIONS.get(name, NOTHING)
     return found
 
 
@@ -147,7 +237,7 @@ class _PolicyReader:
             self._wrong("/rules", "maxItems", f"there are at most {MAX_RULES} rules")
             return
         for number, rule in enumerate(rules):
-            if len(self.faults) > MAX_FAULTS:
+            if len(self.faults) >= MAX_FAULTS:
                 return
             path = f"/rules/{number}"
             if isinstance(rule, dict):
@@ -158,7 +248,8 @@ class _PolicyReader:
     def _rule(self, rule: JSONObject, path: str) -> Rule:
         self._check_names(rule, path, _MEMBERS)
         description = rule.get("description", "")
-        if not isinstance(description, str) or len(description) > _LONGEST:
+        # YAML may escape halves of a pair of surrogates, which no UTF-8 has.
+        if not isinstance(description, str) or len(description) > _LONGEST or _SURROGATE.search(description):
             self._wrong(f"{path}/description", "type", f"it is a text of at most {_LONGEST} characters")
         who = frozenset(self._who(rule, f"{path}/who"))
         on = tuple(self._on(rule, f"{path}/on")) if "on" in rule else ("/",)
@@ -167,6 +258,9 @@ class _PolicyReader:
             self._wrong(path, "required", 'a rule has one of "role", "allow" and "deny"')
             return Rule(who=who, on=on)
         found = self._role(rule["role"], path) if given == ["role"] else self._listed(rule, given[0], path)
+        if found & WHOLE and any(pattern != "/" for pattern in on):
+            whole = " and ".join(words(found & WHOLE))
+            self._wrong(f"{path}/on", "value", f'to {whole} is of the whole registry: leave out "on", or the action')
         return Rule(who=who, on=on, deny=found) if given == ["deny"] else Rule(who=who, on=on, allow=found)
 
     def _role(self, role: JSON, path: str) -> Action:
@@ -186,11 +280,10 @@ class _PolicyReader:
 
     def _who(self, rule: JSONObject, path: str) -> Iterator[str]:
         for place, text in self._texts(rule, "who", path):
-            kind, separator, name = text.partition(":")
-            if text == ANYONE or (kind in _KINDS and separator and 0 < len(name) <= _LONGEST):
+            if is_principal(text):
                 yield text
             else:
-                self._wrong(place, "value", f'it is "{ANYONE}", "subject:NAME", "group:NAME" or "token:ID"')
+                self._wrong(place, "value", f"it is {PRINCIPALS}")
 
     def _on(self, rule: JSONObject, path: str) -> Iterator[str]:
         for place, text in self._texts(rule, "on", path):
@@ -218,7 +311,9 @@ class _PolicyReader:
     def _check_names(self, given: JSONObject, path: str, known: frozenset[str]) -> None:
         for name in given:
             if name not in known:
-                self._wrong(f"{path}/{name[:_LONGEST]}", "unknown", f"there are only {', '.join(sorted(known))}")
+                shown = _SURROGATE.sub("?", name[:_LONGEST])
+                self._wrong(f"{path}/{shown}", "unknown", f"there are only {', '.join(sorted(known))}")
 
     def _wrong(self, path: str, rule: str, message: str) -> None:
-        self.faults.append(Finding(path=path, rule=rule, message=message))
+        if len(self.faults) < MAX_FAULTS:
+            self.faults.append(Finding(path=path, rule=rule, message=message))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from time import perf_counter
 from typing import Final
 
 from starlette.applications import Starlette
@@ -14,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from signalbook.api import messagecatalog, schemaregistry
+from signalbook.api.access import AccessAPI
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
@@ -21,6 +23,7 @@ from signalbook.api.kernel.requests import HTTPRequest, base_url
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.api.kernel.streaming import STOPPING
+from signalbook.api.metrics import MetricsAPI, counting
 from signalbook.api.notifications import Notifications
 from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
@@ -29,6 +32,7 @@ from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import SubscriptionStore
+from signalbook.metrics import HTTP
 from signalbook.pipeline_reports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
@@ -74,7 +78,8 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
-        yield {STOPPING: asyncio.Event()}
+        async with counting():
+            yield {STOPPING: asyncio.Event()}
         kernel.close()
         close()
 
@@ -91,8 +96,10 @@ def create_app(
         *messagecatalog.routes(kernel),
         *Feed(kernel, head).routes(),
         *_health(kernel, states),
+        *MetricsAPI(kernel).routes(),
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
+        *AccessAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)
@@ -120,8 +127,8 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
         return json_response({"status": "ok", **shown}, headers=(NO_STORE,))
 
     return [
-        *PathEndpoint({"GET": live}, kernel.settings, subject=_LIVE).routes(_LIVE),
-        *PathEndpoint({"GET": ready}, kernel.settings, subject=_READY).routes(_READY),
+        *PathEndpoint({"GET": live}, kernel, subject=_LIVE, public=True).routes(_LIVE),
+        *PathEndpoint({"GET": ready}, kernel, subject=_READY, public=True).routes(_READY),
     ]
 
 
@@ -175,14 +182,17 @@ class CommonHeaders:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        began = perf_counter()
         refusal = self._origins.refusal(scope)
         if refusal is not None:
+            HTTP.add(scope["path"], scope["method"], refusal.status, perf_counter() - began)
             await refusal.send(scope, receive, send)
             return
         added, lines = _added(base_url(scope, self._settings), self._origins.readable_by(scope))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
+                HTTP.add(scope["path"], scope["method"], message["status"], perf_counter() - began)
                 message["headers"] = [*message["headers"], *added]
                 if "head" in message:
                     message["head"] += lines
@@ -194,7 +204,7 @@ class CommonHeaders:
 @lru_cache(maxsize=128)
 def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
     """The headers, and the lines that they are."""
-    cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else ()
+    cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else _CORS
     varying = () if readers == b"*" else ((b"vary", b"Origin"),)
     # The rel parameter comes first: clients read no further.
     link = (b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace"))

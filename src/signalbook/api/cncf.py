@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from starlette.types import Scope
 
+from signalbook.access.decisions import Access
 from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
 from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
 from signalbook.api.kernel.responses import Response, options_response
@@ -75,6 +76,7 @@ class CncfRequest(Generic[P]):
     raw_headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
     settings: Settings = field(default_factory=Settings)
+    access: Access
 
     @classmethod
     def of(cls, scope: Scope, body: bytes, settings: Settings, *, path: P, mount: str) -> Self:
@@ -88,6 +90,7 @@ class CncfRequest(Generic[P]):
             raw_headers=tuple(scope["headers"]),
             body=body,
             settings=settings,
+            access=scope["access"],
         )
 
     @property
@@ -129,7 +132,24 @@ class CncfRequest(Generic[P]):
         """The JSON in the body. Raises ``missing_body``, ``parsing_data``."""
         if not self.body:
             raise RegistryError("missing_body", subject=self.path.text)
-        return json_body(self.body, self.path.text, max_depth=self.settings.max_depth)
+        if isinstance(self._json_or_error, RegistryError):
+            raise self._json_or_error
+        return self._json_or_error
+
+    @cached_property
+    def _json_or_error(self) -> JSON | RegistryError:
+        settings = self.settings
+        try:
+            return json_body(
+                self.body, self.path.text, max_depth=settings.max_depth, max_values=settings.max_json_values
+            )
+        except RegistryError as error:
+            return error
+
+    def prepare(self) -> None:
+        """Decode the body now. Whether it has to be JSON depends on what is in the registry."""
+        if self.body:
+            _ = self._json_or_error
 
     def wrong(self, detail: str) -> RegistryError:
         """The error for a request that says something it must not."""

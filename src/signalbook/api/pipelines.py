@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.routing import Route
 
+from signalbook.access.actions import Action
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
@@ -39,7 +40,6 @@ class PipelinesAPI:
     def __init__(self, kernel: Kernel, stored: PipelineReports) -> None:
         self._kernel = kernel
         self._stored = stored
-        self._settings = kernel.settings
 
     def routes(self) -> list[Route]:
         """The paths and their handlers."""
@@ -52,7 +52,7 @@ class PipelinesAPI:
         return [
             route
             for path, handlers in table.items()
-            for route in PathEndpoint(handlers, self._settings, explain=_explain).routes(path)
+            for route in PathEndpoint(handlers, self._kernel, needs=Action.REPORT, explain=_explain).routes(path)
         ]
 
     async def _list(self, request: HTTPRequest) -> Response:
@@ -121,7 +121,7 @@ class PipelinesAPI:
 
     def _limit(self, request: HTTPRequest) -> int:
         """How many the page may have."""
-        return min(request.number("limit") or _PAGE, self._settings.max_page_size, _MOST)
+        return min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
 
 
 def _name(request: HTTPRequest) -> str:

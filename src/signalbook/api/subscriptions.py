@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 
 from starlette.routing import Route
 
+from signalbook.access.actions import Action
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body
@@ -50,12 +51,13 @@ class SubscriptionsAPI:
 
     def routes(self) -> list[Route]:
         """The paths and their handlers."""
-        settings = self._kernel.settings
-        many = PathEndpoint({"GET": self._list, "POST": self._create}, settings, explain=_explain)
+        kernel, needs = self._kernel, Action.SUBSCRIBE
+        many = PathEndpoint({"GET": self._list, "POST": self._create}, kernel, needs=needs, explain=_explain)
         one = {"GET": self._show, "PUT": self._replace, "DELETE": self._delete}
         # GET changes something here, so there is no HEAD: a person may consent by following a link in a browser.
-        consent = PathEndpoint({"GET": self._consent, "POST": self._consent}, settings, head=False)
-        single = PathEndpoint(one, settings, explain=_explain)
+        # Who has its key may consent: sinks have no other credentials.
+        consent = PathEndpoint({"GET": self._consent, "POST": self._consent}, kernel, head=False, public=True)
+        single = PathEndpoint(one, kernel, needs=needs, explain=_explain)
         # Each registry offers them (D-25), and to its clients every mount of a CNCF draft is one.
         paths = (f"{mount}{PATH}" for mount in ("", *API_PATHS))
         found = [route for path in paths for route in (*many.routes(path), *single.routes(f"{path}/{{id}}"))]

@@ -13,7 +13,19 @@ import typer
 from typer import Option
 
 from signalbook import __version__, settings
-from signalbook.cli import check, conform, export, get, importing, message, pipeline, register, replicate, subscriptions
+from signalbook.cli import (
+    backup,
+    check,
+    conform,
+    export,
+    get,
+    importing,
+    message,
+    pipeline,
+    register,
+    replicate,
+    subscriptions,
+)
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
@@ -77,7 +89,8 @@ def _serve_parameters() -> list[inspect.Parameter]:
 def _setting_help(name: str, default: Any) -> str:
     text = settings.help_for(name)
     if isinstance(default, tuple):
-        return f"{text} May be given again."
+        listed = f" Default: {','.join(default)}." if default else ""
+        return f"{text}{listed} May be given again."
     return text if default == "" else f"{text} Default: {default}."
 
 
@@ -99,6 +112,8 @@ app.command("register")(register.run)
 app.command("export")(export.run)
 app.command("get")(get.run)
 app.command("replicate")(replicate.run)
+app.command("backup")(backup.back_up)
+app.command("restore")(backup.restore)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.command("check")(check.run)

@@ -66,15 +66,20 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
     from signalbook.engine.engine import Engine
     from signalbook.storage import open_store
 
-    name = given.db.removeprefix(_SQLITE_FILE).partition("?")[0]
-    # A misspelt name must not leave a new, empty database behind.
-    if not create and given.db.startswith(_SQLITE_FILE) and not Path(name).exists():
-        raise SignalbookError(f"there is no registry at {name}: import something first, or name one: --server or --db")
+    if not create:
+        require_database(given.db)
     store = open_store(given.db, timeout=given.request_timeout)
     try:
         yield Engine(store, settings=given)
     finally:
         store.close()
+
+
+def require_database(url: str) -> None:
+    """Raise ``SignalbookError`` for a file that is not there: a misspelt name must not leave a new database behind."""
+    name = url.removeprefix(_SQLITE_FILE).partition("?")[0]
+    if url.startswith(_SQLITE_FILE) and not Path(name).exists():
+        raise SignalbookError(f"there is no registry at {name}: import something first, or name one: --server or --db")
 
 
 def read_xid(text: str, option: str, other: str = "") -> Xid:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from signalbook import values
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.restricted import restricted
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import (
     CONFIG_METHODS,
@@ -19,6 +21,7 @@ from signalbook.engine.config.configuration import (
     Configuration,
     ConfigurationCache,
     ConfigurationWriter,
+    embedded,
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
@@ -36,6 +39,7 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Meth
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
+from signalbook.engine.write.permission import WritePermission
 from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import Context, Documents, IdClash, Stored, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
@@ -116,11 +120,11 @@ class Engine:
             self._switch(settings.capabilities)
 
     @contextmanager
-    def reading(self) -> Iterator[View]:
-        """A view of the registry at one instant."""
+    def reading(self, access: Access = UNRESTRICTED) -> Iterator[View]:
+        """A view of the registry at one instant, of what ``access`` shows of it."""
         with self._store.read() as transaction:
             now = self._cache.read(transaction.settings)
-            yield View(transaction, now.model, now.capabilities)
+            yield View(transaction, now.model, now.capabilities, access)
 
     @property
     def store(self) -> Store:
@@ -215,20 +219,27 @@ class Batch:
         self._settings = settings
 
     @contextmanager
-    def writing(self) -> Iterator[Session]:
-        """The next session; as ``Engine.writing``, but for the commit."""
+    def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:
+        """The next session; as ``Engine.writing``, but for the commit. ``access`` as in ``Session``."""
         with self._transaction.savepoint():
-            session = Session(self._transaction, self._configuration, settings=self._settings)
+            session = Session(self._transaction, self._configuration, settings=self._settings, access=access)
             yield session
             session.finish()
         # Not by way of the cache: what it holds is committed.
         self._configuration = session.configuration
 
     @contextmanager
-    def trying(self, compatibility: str | None = None) -> Iterator[Session]:
-        """A session of which nothing stays; ``compatibility`` as in ``Context``."""
+    def trying(self, compatibility: str | None = None, access: Access = UNRESTRICTED) -> Iterator[Session]:
+        """A session of which nothing stays; ``compatibility`` as in ``Context``, ``access`` as in ``Session``."""
         with suppress(_Undone), self._transaction.savepoint():
-            yield Session(self._transaction, self._configuration, settings=self._settings, compatibility=compatibility)
+            yield Session(
+                self._transaction,
+                self._configuration,
+                settings=self._settings,
+                compatibility=compatibility,
+                access=access,
+                trial=True,
+            )
             raise _Undone
 
 
@@ -241,7 +252,8 @@ class Session:
 
     ``transaction`` is that of the store, for what else is to be written with the registry or not at all.
     ``settings`` say what is asked of writes beyond the specification; ``admin`` and ``compatibility`` are as in
-    ``Context``.
+    ``Context``. What ``access`` hides is not seen, and a command that it does not allow raises ``Forbidden``; of a
+    ``trial`` nothing stays, so that it takes no more than reading.
     """
 
     def __init__(
@@ -252,8 +264,12 @@ class Session:
         settings: Settings,
         admin: bool = False,
         compatibility: str | None = None,
+        access: Access = UNRESTRICTED,
+        trial: bool = False,
     ) -> None:
         self.transaction = transaction
+        self.access = access
+        self._permission = WritePermission(access, trial=trial)
         self._writer = transaction.entities
         self._settings = settings
         self._admin = admin
@@ -271,7 +287,7 @@ class Session:
     @property
     def view(self) -> View:
         """The registry with this session's own writes."""
-        return View(self.transaction, self.configuration.model, self.configuration.capabilities)
+        return View(self.transaction, self.configuration.model, self.configuration.capabilities, self.access)
 
     def execute(self, command: Command | ConfigCommand) -> WriteResult:
         """Do ``command``. Raises ``RegistryError``; the session must then be left with that error."""
@@ -310,20 +326,28 @@ class Session:
         if not self._admin:
             capabilities.require_mutable(self.configuration.capabilities, "entities")
         # The entities of a request are written under the model and the capabilities that it brings itself.
+        if embedded(command):
+            self._permission.check_configuration()
         configured = self._config.execute_embedded(command)
         context = self._context(command.flags, command.target, command.base_url)
-        loader = WriteLoader(self._writer, context)
+        # What is hidden is not looked at either, so that no error and no finding can be about it.
+        loader = WriteLoader(restricted(self._writer, self.access), context)
         if command.method is Method.DELETE:
+            self._permission.check_deletion(command)
             tree, deletion = loader.load_deletion(command)
             result = loader.complete(CommandDecision(command, tree, context).delete(deletion))
         else:
             intent = read_intent(command, context.model)
+            self._permission.check_intent(intent)
             tree = loader.load(command, intent)
             result = loader.complete(CommandDecision(command, tree, context).add(intent))
             # What matters least comes last, where it may be cut off.
             found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
             result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
-        return self._store(result, tree, context.documents, configured, command.base_url)
+        result = self._store(result, tree, context.documents, configured, command.base_url)
+        if command.method is not Method.DELETE:
+            self._permission.check_changes(intent, result.changes)
+        return result
 
     def _domain_findings(self, tree: WorkingTree, context: Context, loader: WriteLoader) -> tuple[Finding, ...]:
         if self._settings.domain_rules == "off":
@@ -356,7 +380,7 @@ class Session:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
-        check_uris(tree, self._writer, root)
+        check_uris(tree, self._writer, root, self.access)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
@@ -367,6 +391,7 @@ class Session:
             raise RegistryError("action_not_supported", subject=f"/{command.name}", action=command.method.value)
         if command.body is None:
             raise RegistryError("missing_body", subject=f"/{command.name}")
+        self._permission.check_configuration()
         return self._configured(self._config.execute(command))
 
     def _configured(self, changed: list[Change]) -> WriteResult:

@@ -17,6 +17,7 @@ from signalbook.client.remote import RemoteRegistry
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.lease import LEASE_SECONDS, Lease
+from signalbook.metrics import REPLICATION_FAILING, REPLICATION_SYNCED
 from signalbook.replication.cncf.registry import CncfApi
 from signalbook.replication.link import Scope, ScopeError, within
 from signalbook.replication.local import LocalRegistry
@@ -234,7 +235,9 @@ class PeerLink:
 
     def _failed(self, error: SignalbookError | None) -> None:
         self._log_refusals()
+        REPLICATION_FAILING.labels(self.peer.shown).set(error is not None)
         if error is None:
+            REPLICATION_SYNCED.labels(self.peer.shown).set_to_current_time()
             self._error = self._since = ""
             return
         if str(error) != self._error:

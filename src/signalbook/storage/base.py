@@ -1,7 +1,7 @@
 """The interfaces of the store; no other package sees anything else of the database.
 
-A transaction has five parts: entities, the outbox, operator settings, pipeline reports, and subscriptions with their
-deliveries. Whoever needs one of them takes that one alone.
+A transaction has seven parts: entities, the outbox, operator settings, pipeline reports, subscriptions with their
+deliveries, API tokens, and the audit. Whoever needs one of them takes that one alone.
 """
 
 from __future__ import annotations
@@ -158,6 +158,9 @@ GONE: Final = "gone"
 """The sink said that it is gone for good (HTTP 410): nothing is tried until the subscription is updated."""
 
 
+DELIVERY_STATES: Final = (ACTIVE, RETRYING, SUSPENDED, GONE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryState:
     """How far the deliveries to a subscription are, as ``GET`` of it shows.
@@ -208,6 +211,59 @@ class StoredConsent:
 
     sink: str
     rate: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """That ``who`` did, or was refused, one ``action`` on ``xids``; ``details`` are what else is known of it.
+
+    ``number``, 0 until it is stored, grows in commit order.
+    """
+
+    time: datetime
+    who: str
+    action: str
+    outcome: str
+    xids: tuple[str, ...] = ()
+    correlationid: str = ""
+    details: JSONObject = field(default_factory=dict)
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuery:
+    """Which entries of the audit are wanted; what is empty or None holds for all of them.
+
+    Numbers are between ``after`` and ``before``, both left out; times from ``since`` on and earlier than ``until``.
+    ``xid`` is what one of the xids begins with, in upper or lower case.
+    """
+
+    before: int | None = None
+    after: int = 0
+    who: str = ""
+    action: str = ""
+    outcome: str = ""
+    xid: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredToken:
+    """An API token: who it acts as, in which ``groups``, and to which actions it is narrowed; None is to none.
+
+    ``hash`` is what its secret is known by. ``used`` is when it was, to a minute or so.
+    """
+
+    id: str
+    hash: str
+    subject: str
+    groups: tuple[str, ...] = ()
+    scopes: tuple[str, ...] | None = None
+    note: str = ""
+    created: datetime
+    expires: datetime | None = None
+    used: datetime | None = None
 
 
 class Reader(Protocol):
@@ -426,6 +482,12 @@ class SubscriptionReader(Protocol):
     def least_position(self) -> int | None:
         """The least position of all deliveries: what is behind it is still needed."""
 
+    def states(self) -> dict[str, tuple[int, int]]:
+        """How many deliveries are in each state, and the least position of those; a state that none is in is left out.
+
+        That of an active one is written seldom: it says where a restart begins to read.
+        """
+
     def consent(self, id: str) -> StoredConsent | None:
         """What the web hook of one agreed to, or None."""
 
@@ -449,6 +511,49 @@ class SubscriptionWriter(SubscriptionReader, Protocol):
         """Store what the web hook of one agreed to."""
 
 
+class AuditReader(Protocol):
+    """The audit: who did what, and what was refused to whom; no part of the registry."""
+
+    def entries(self, query: AuditQuery, limit: int) -> list[AuditEntry]:
+        """Up to ``limit`` entries, the newest first."""
+
+
+class AuditWriter(AuditReader, Protocol):
+    """The audit in a write transaction. Nothing in it is ever changed."""
+
+    def append(self, entries: Sequence[AuditEntry]) -> None:
+        """Add entries; they get their numbers at the commit, and are not seen before."""
+
+    def prune(self, before: datetime, limit: int) -> int:
+        """Remove up to ``limit`` of the oldest entries, those made before then; returns how many."""
+
+
+class TokenReader(Protocol):
+    """API tokens; no part of the registry."""
+
+    def get(self, id: str) -> StoredToken | None:
+        """One of them, or None."""
+
+    def page(self, after: str, limit: int) -> list[StoredToken]:
+        """Up to ``limit`` of them by id, behind the id ``after``."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+
+class TokenWriter(TokenReader, Protocol):
+    """API tokens in a write transaction. To add and to remove one changes ``Store.generation``."""
+
+    def add(self, token: StoredToken) -> None:
+        """Add one."""
+
+    def remove(self, id: str) -> bool:
+        """Remove one; whether there was one."""
+
+    def put_used(self, id: str, time: datetime) -> None:
+        """Store when one was used, if it is still there."""
+
+
 class ReadTransaction(Protocol):
     """A consistent view of the store at one instant, that of its first call. For one thread at a time.
 
@@ -470,6 +575,12 @@ class ReadTransaction(Protocol):
     @property
     def subscriptions(self) -> SubscriptionReader: ...
 
+    @property
+    def audit(self) -> AuditReader: ...
+
+    @property
+    def tokens(self) -> TokenReader: ...
+
 
 class WriteTransaction(ReadTransaction, Protocol):
     """A read-write transaction: sees its own writes; all or nothing."""
@@ -488,6 +599,12 @@ class WriteTransaction(ReadTransaction, Protocol):
 
     @property
     def subscriptions(self) -> SubscriptionWriter: ...
+
+    @property
+    def audit(self) -> AuditWriter: ...
+
+    @property
+    def tokens(self) -> TokenWriter: ...
 
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
@@ -519,8 +636,8 @@ class Store(Protocol):
 
     def generation(self) -> Hashable:
         """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
-        so is what was read of the registry after it was returned. Settings stored by key, reports and subscriptions
-        are no part of it and leave it as it is."""
+        so is what was read of the registry after it was returned. Tokens that are
+        made or revoked count, too; settings stored by key, reports, subscriptions and the audit leave it as it is."""
 
     def close(self) -> None:
         """Give back every connection."""

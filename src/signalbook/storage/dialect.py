@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from sqlalchemy import ClauseElement, ColumnElement, Select, Table, bindparam, literal_column, update
@@ -78,6 +78,9 @@ class Dialect(Protocol):
 
     def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
         """Records of a query, holding one batch of them at a time."""
+
+    def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
+        """Add all ``rows`` to an empty table, in the transaction that is open; keys given out go on behind them."""
 
     def lost(self, error: Exception) -> bool:
         """Whether ``error`` says that this connection is gone, so that another one may do better."""

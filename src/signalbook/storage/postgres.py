@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
 
+from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
@@ -128,6 +129,19 @@ class Postgres(Dialect):
             while records := cursor.fetchmany(BATCH):
                 yield from records
 
+    def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
+        """By COPY, which leaves the sequences behind the keys alone."""
+        names = ", ".join(f'"{name}"' for name in columns)
+        with cast(psycopg.Connection, connection).cursor() as cursor:
+            with cursor.copy(f'COPY "{table}" ({names}) FROM STDIN'.encode()) as copy:
+                for row in rows:
+                    copy.write_row(row)
+            identity = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attidentity <> ''"
+            for (column,) in cursor.execute(identity, (table,)).fetchall():
+                last = f'SELECT max("{column}") AS last FROM "{table}"'  # noqa: S608
+                move = f"SELECT setval(pg_get_serial_sequence(%s, %s), last) FROM ({last}) AS x WHERE last > 0"  # noqa: S608
+                cursor.execute(move.encode(), (table, column))
+
     def lost(self, error: Exception) -> bool:
         """Whether the server hung up: no answer at all, or one that says that it is going down."""
         state = getattr(error, "sqlstate", None)
@@ -137,6 +151,7 @@ class Postgres(Dialect):
         """By SQLSTATE, the whole code or its class; where libpq reports none, by what it says."""
         detail = self._without_secrets(" ".join(str(error).split()))
         state = getattr(error, "sqlstate", None) or _state(error, detail)
+        DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
         if state in _BUSY:
             return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")

@@ -29,7 +29,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0008"
+REVISION: Final = "0010"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -178,6 +178,21 @@ CONSENTS: Final = Table(
     Column("rate", BigInteger),
 )
 
+# Of a token's secret there is a hash alone. ``used`` is written now and then, and by whichever server it was used at.
+TOKENS: Final = Table(
+    "tokens",
+    TABLES,
+    Column("id", _BY_CODE_POINT, primary_key=True),
+    Column("hash", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("groups", Text, nullable=False),
+    Column("scopes", Text),
+    Column("note", Text, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("expires", BigInteger),
+    Column("used", BigInteger),
+)
+
 # The last storage key given out, and other numbers. Rows rather than sequences, so that a rolled back write leaves no
 # trace.
 COUNTERS: Final = Table(
@@ -196,6 +211,24 @@ OUTBOX: Final = Table(
     Column("change", Text, nullable=False),
     sqlite_autoincrement=True,
 )
+
+# No part of the registry, and no change of it either: a history that is pruned by age.
+AUDIT: Final = Table(
+    "audit",
+    TABLES,
+    Column("number", _ROWID, Identity(), primary_key=True),
+    Column("time", BigInteger, nullable=False),
+    Column("who", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    # Each on a line of its own, with a line break before the first and behind the last.
+    Column("xids", Text, nullable=False),
+    Column("correlationid", Text, nullable=False),
+    Column("details", Text, nullable=False),
+    sqlite_autoincrement=True,
+)
+# The only one: a row is written with every write of the registry, and read by people now and then.
+Index("audit_by_time", AUDIT.c.time)
 
 
 Parameters = dict[str, Any]

@@ -6,7 +6,7 @@ import sqlite3
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -15,6 +15,7 @@ from sqlalchemy import URL, ColumnElement, LargeBinary, and_, bindparam, cast, f
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.engine import Dialect as SqlDialect
 
+from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
@@ -138,6 +139,11 @@ class SQLite(Dialect):
         finally:
             cursor.close()
 
+    def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
+        """Insert them; keys of ``AUTOINCREMENT`` go on behind the largest by themselves."""
+        names, places = ", ".join(f'"{name}"' for name in columns), ", ".join("?" for _ in columns)
+        connection.cursor().executemany(f'INSERT INTO "{table}" ({names}) VALUES ({places})', rows)  # noqa: S608
+
     def lost(self, error: Exception) -> bool:  # noqa: ARG002
         """Never: a file does not hang up."""
         return False
@@ -145,7 +151,9 @@ class SQLite(Dialect):
     def explain(self, error: Exception) -> StorageError:
         """By SQLite's result code; the primary one, since the extended ones only say where in SQLite."""
         code = _primary(error)
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+        DATABASE_ERRORS.labels("busy" if busy else "error").inc()
+        if busy:
             return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
         return StorageError(f"{self.where}: {_REMEDIES.get(code, 'SQLite cannot go on')} ({error})")
 

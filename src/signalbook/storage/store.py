@@ -15,6 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
+from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
 from signalbook.storage.base import StorageBusy, StorageError, Store
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityStatements, SqlEntityReader
@@ -24,6 +25,7 @@ from signalbook.storage.schema import REVISION
 from signalbook.storage.settings import SettingsStatements, SqlSettingsReader, SqlSettingsWriter
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.subscriptions import SqlSubscriptionReader, SqlSubscriptionWriter, SubscriptionStatements
+from signalbook.storage.tokens import SqlTokenReader, SqlTokenWriter, TokenStatements
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.storage.writing import SqlEntityWriter
 
@@ -39,16 +41,15 @@ def ensure_current(dialect: Dialect) -> None:
     database cannot be used or was written by a newer program.
     """
     try:
-        if _revision(dialect) != REVISION:
-            with _ONE_AT_A_TIME:
-                _migrate(dialect)
+        if schema_revision(dialect) != REVISION:
+            migrate(dialect)
     except dialect.errors as error:
         raise dialect.explain(error) from None
     except DBAPIError as error:
         raise dialect.explain(error.orig if isinstance(error.orig, Exception) else error) from None
 
 
-def _revision(dialect: Dialect) -> str | None:
+def schema_revision(dialect: Dialect) -> str | None:
     """The revision of the database, asked without loading Alembic; None also for whatever hinders the answer."""
     connection = dialect.connect()
     try:
@@ -59,7 +60,13 @@ def _revision(dialect: Dialect) -> str | None:
         connection.close()
 
 
-def _migrate(dialect: Dialect) -> None:
+def migrate(dialect: Dialect, revision: str = "head") -> None:
+    """Migrate the database to a ``revision`` that this program knows. Raises the driver's errors, ``StorageError``."""
+    with _ONE_AT_A_TIME:
+        _migrate(dialect, revision)
+
+
+def _migrate(dialect: Dialect, revision: str) -> None:
     from alembic import command
     from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
@@ -79,7 +86,7 @@ def _migrate(dialect: Dialect) -> None:
                 "update Signalbook, or name another database"
             )
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
         connection.commit()
 
 
@@ -96,6 +103,8 @@ class Statements:
         self.settings = SettingsStatements(dialect)
         self.reports = ReportStatements(dialect)
         self.subscriptions = SubscriptionStatements(dialect)
+        self.audit = AuditStatements(dialect)
+        self.tokens = TokenStatements(dialect)
 
 
 _COMPILED: Final[dict[type[Dialect], Statements]] = {}
@@ -118,7 +127,7 @@ class SqlReadTransaction:
         self.outbox = SqlOutboxReader(transaction, sql.outbox)
         self.settings = SqlSettingsReader(transaction, sql.settings)
 
-    # Requests about the registry, by far the most, have nothing to do with these two.
+    # Requests about the registry, by far the most, have nothing to do with these.
     @cached_property
     def reports(self) -> SqlReportReader:
         """Reports of pipelines."""
@@ -128,6 +137,16 @@ class SqlReadTransaction:
     def subscriptions(self) -> SqlSubscriptionReader:
         """Subscriptions and their deliveries."""
         return SqlSubscriptionReader(self._reading, self._sql.subscriptions)
+
+    @cached_property
+    def audit(self) -> SqlAuditReader:
+        """The audit."""
+        return SqlAuditReader(self._reading, self._sql.audit)
+
+    @cached_property
+    def tokens(self) -> SqlTokenReader:
+        """API tokens."""
+        return SqlTokenReader(self._reading, self._sql.tokens)
 
 
 class SqlWriteTransaction:
@@ -149,6 +168,16 @@ class SqlWriteTransaction:
         """Subscriptions and their deliveries."""
         return SqlSubscriptionWriter(self._transaction, self._sql.subscriptions)
 
+    @cached_property
+    def audit(self) -> SqlAuditWriter:
+        """The audit."""
+        return SqlAuditWriter(self._transaction, self._sql.audit)
+
+    @cached_property
+    def tokens(self) -> SqlTokenWriter:
+        """API tokens."""
+        return SqlTokenWriter(self._transaction, self._sql.tokens)
+
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone."""
         return self._transaction.savepoint()
@@ -158,6 +187,8 @@ class SqlWriteTransaction:
         self._transaction.check()
         self.entities.finish()
         self.outbox.finish()
+        if self._transaction.pending.audit:
+            self.audit.finish()
 
 
 class SqlStore:
@@ -302,7 +333,7 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     when closed, ``postgresql://user:password@host:port/name`` a PostgreSQL database; it takes libpq's parameters.
     ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``. Raises ``StorageError``.
     """
-    dialect = _dialect(url, timeout)
+    dialect = find_dialect(url, timeout)
     try:
         ensure_current(dialect)
     except BaseException:
@@ -311,7 +342,8 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     return SqlStore(dialect, timeout=timeout)
 
 
-def _dialect(url: str, timeout: float) -> Dialect:
+def find_dialect(url: str, timeout: float) -> Dialect:
+    """The kind of database that ``url`` names, as ``open_store`` takes it, at that place. Raises ``StorageError``."""
     try:
         parsed = make_url(url)
         make = _DIALECTS[parsed.drivername]

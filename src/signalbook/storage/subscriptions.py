@@ -34,6 +34,7 @@ class SubscriptionStatements:
         between = (d.subscription > bindparam("after"), d.subscription <= bindparam("through"))
         self.deliveries = dialect.text(states.where(*between).order_by(d.subscription))
         self.least_position = dialect.text(select(func.min(d.position)))
+        self.states = dialect.text(select(d.state, func.count(), func.min(d.position)).group_by(d.state))
         self.put_delivery = dialect.upsert(DELIVERIES, "subscription")
         self.remove_delivery = dialect.text(delete(DELIVERIES).where(d.subscription == bindparam("id")))
         self.consent = dialect.text(select(a.sink, a.rate).where(a.subscription == bindparam("id")))
@@ -82,6 +83,10 @@ class SqlSubscriptionReader:
         """The least position of all deliveries."""
         found = self._transaction.rows(self._sql.least_position, {})[0][0]
         return None if found is None else int(found)
+
+    def states(self) -> dict[str, tuple[int, int]]:
+        """How many there are by state, and their least positions."""
+        return {state: (int(count), int(least)) for state, count, least in self._transaction.rows(self._sql.states, {})}
 
     def consent(self, id: str) -> StoredConsent | None:
         """What the web hook of one agreed to."""

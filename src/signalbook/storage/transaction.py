@@ -102,9 +102,9 @@ class Pending:
 
     ``rows`` are entities as they are now, as far as they were met. The database has yet to get those that are
     ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
-    how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, and how many keys
-    were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one lost; ``touched`` tells that
-    anything of the registry was written, ``marked`` that the database has a savepoint where this part began.
+    how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, entries of the
+    ``audit``, and how many keys were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one
+    lost; ``touched`` tells that anything of the registry was written, ``marked`` that the database has a savepoint where this part began.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
@@ -114,6 +114,7 @@ class Pending:
     documents: dict[str, bytes] = field(default_factory=dict)
     members: dict[int, dict[str, int]] = field(default_factory=dict)
     changes: list[Parameters] = field(default_factory=list)
+    audit: list[Parameters] = field(default_factory=list)
     reserved: int = 0
     named: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
@@ -131,6 +132,7 @@ class Pending:
         for parent, gained in part.members.items():
             add_counts(self.members.setdefault(parent, {}), gained)
         self.changes += part.changes
+        self.audit += part.audit
         self.reserved += part.reserved
         self.named |= part.named
         self.suspects |= part.suspects

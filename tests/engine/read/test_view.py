@@ -355,6 +355,7 @@ class Counting:
         self.entities: Any = _Counted(transaction.entities, self.calls)
         self.outbox, self.settings, self.reports = transaction.outbox, transaction.settings, transaction.reports
         self.subscriptions = transaction.subscriptions
+        self.tokens, self.audit = transaction.tokens, transaction.audit
 
 
 class _Counted:

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from queue import Empty, SimpleQueue
+from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
+from signalbook import metrics
 from signalbook.storage.base import StorageBusy
 
 T = TypeVar("T")
@@ -92,6 +94,9 @@ class Commits(Generic[Batch]):
 
     def _commit(self, first: _Write[Batch]) -> None:
         done = [first]
+        began = perf_counter()
+        metrics.WRITE_QUEUE.set(self._queue.qsize())
+        metrics.WRITE_WAIT.observe(began - first.since)
         try:
             with self._transaction() as batch:
                 first.run(batch)
@@ -103,6 +108,9 @@ class Commits(Generic[Batch]):
         except BaseException as error:
             for write in done:
                 write.result, write.error = None, error
+        metrics.COMMIT.observe(perf_counter() - began)
+        metrics.WRITE_BATCH.observe(len(done))
+        metrics.WRITE_QUEUE.set(self._queue.qsize())
         _finish(done)
 
     def _waiting(self) -> Iterator[_Write[Batch]]:
@@ -128,6 +136,7 @@ class _Write(Generic[Batch]):
 
     def __init__(self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool) -> None:
         self.alone = alone
+        self.since = perf_counter()
         self.loop = loop
         self.outcome: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None

@@ -14,6 +14,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
+from signalbook.access.errors import AuthenticationUnavailable, Forbidden, Unauthenticated
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.engine.engine import HistoryPruned
 from signalbook.engine.write.workingcopies import IdClash
@@ -83,6 +84,12 @@ def error_response(error: Exception, subject: str) -> Response:
         case PreconditionFailed():
             detail = f"{error.condition} does not hold for what is stored now; read it again"
             return plain_response(HTTPStatus.PRECONDITION_FAILED, error.subject, detail)
+        case Unauthenticated():
+            return plain_response(HTTPStatus.UNAUTHORIZED, subject, str(error))
+        case Conflict():
+            return plain_response(HTTPStatus.CONFLICT, error.subject, error.detail)
+        case Forbidden():
+            return plain_response(HTTPStatus.FORBIDDEN, subject, str(error))
         case HistoryPruned():  # ``position`` is that of the last change that is gone
             return plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
         case _:
@@ -115,6 +122,8 @@ def _failure_response(error: Exception, subject: str) -> Response:
     A busy store is ``server_busy``; of a broken one the reason is shown, since only its operator can help; of any
     other exception nothing is shown.
     """
+    if isinstance(error, AuthenticationUnavailable):
+        return _catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
     if isinstance(error, StorageBusy):
         return _catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
     instance = str(uuid.uuid4())
@@ -134,7 +143,9 @@ def problem_response(error: Exception, path: str) -> Response:
         case ReadOnly():
             allow = ("Allow", ", ".join(error.allow))
             return _plain_problem(HTTPStatus.METHOD_NOT_ALLOWED, str(error), path, {}, (allow,))
-        case Denied():
+        case Unauthenticated():
+            return _plain_problem(HTTPStatus.UNAUTHORIZED, str(error), path, {})
+        case Denied() | Forbidden():
             return _plain_problem(HTTPStatus.FORBIDDEN, str(error), path, {})
         case Unsupported():
             return _plain_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error), path, {})

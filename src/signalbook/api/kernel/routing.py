@@ -7,16 +7,24 @@ entities: its reads come from the cache or run in one read transaction, its writ
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from signalbook.access.actions import NOTHING, Action
+from signalbook.access.authentication import Authenticator
+from signalbook.access.control import AccessControl
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
+from signalbook.access.identity import ANONYMOUS
+from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
@@ -32,10 +40,10 @@ from signalbook.api.kernel.responses import Response, Sendable, laid_out, option
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
+from signalbook.largejson import LARGE
+from signalbook.metrics import HTTP
 from signalbook.settings import Settings
-
-LARGE_BODY: Final = 1 << 18
-"""Bytes of a body whose write has a transaction of its own: nobody shall wait for it."""
+from signalbook.xid import ROOT
 
 
 class AnyPath(PathConvertor):
@@ -65,18 +73,27 @@ class Kernel:
     commits: Commits[Batch]
     cache: CachedResponses = field(default_factory=CachedResponses)
     freshness: Freshness
+    control: AccessControl
+    admission: Admission
+    decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
     def over(cls, engine: Engine, settings: Settings, *, direct: bool) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
+        freshness = Freshness(engine.generation, workers)
+        control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
+        admission = Admission(control, authenticator, workers, freshness, engine.generation if direct else None)
+        engine.listen(admission.forget)
         return cls(
             engine=engine,
             settings=settings,
             direct=direct,
             workers=workers,
             commits=Commits(engine.batch, timeout=settings.request_timeout),
-            freshness=Freshness(engine.generation, workers),
+            freshness=freshness,
+            control=control,
+            admission=admission,
         )
 
     async def write(self, work: Callable[[Session], T]) -> T:
@@ -88,6 +105,11 @@ class Kernel:
 
         return await self.commits.write(run)
 
+    async def decode(self, request: EntityRequest) -> None:
+        """Prepare one with a large body. One at a time: it takes many times the memory, and a thread for seconds."""
+        async with self.decoding:
+            await self.workers.read(request.prepare)
+
     def close(self) -> None:
         """Finish what is under way."""
         self.commits.close()
@@ -95,15 +117,25 @@ class Kernel:
 
 
 class Endpoint(ABC):
-    """An ASGI application that answers every request with one response value."""
+    """An ASGI application that answers every request with one response value.
+
+    One that is ``public`` is for everybody, and asks nobody who he is.
+    """
+
+    public = False
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
-            # The place for access: whoever may not do this is refused here, before anything of the request is read.
+            scope["access"] = UNRESTRICTED if self.public else await self.kernel.admission.admit(scope)
             response = await self.respond(scope, receive)
         except Disconnected:
             return
+        except (Unauthenticated, Forbidden) as error:
+            response = self._refused(error, scope)
         except Exception as error:
             response = self.failed(error, scope)
         if isinstance(response, Response):
@@ -123,24 +155,39 @@ class Endpoint(ABC):
         path: str = scope["path"]
         return path
 
+    def _refused(self, error: Unauthenticated | Forbidden, scope: Scope) -> Response:
+        """401 where credentials may help, else 403."""
+        if isinstance(error, Forbidden):
+            if scope["access"].identity != ANONYMOUS:
+                return self.failed(error, scope)
+            error = CredentialsNeeded(str(error))
+        response = self.failed(error, scope)
+        challenges = self.kernel.admission.challenges(base_url(scope, self.kernel.settings), error)
+        return replace(response, headers=(*response.headers, *challenges))
+
 
 class PathEndpoint(Endpoint):
     """A path with a handler for each method; HEAD goes with GET unless ``head`` is off, OPTIONS is always there.
 
-    ``subject`` is what errors say they are about, the path as it was sent if it is empty. ``explain`` turns errors of
-    the handlers about a path into those of the catalogue, and leaves all others as they are.
+    ``subject`` is what errors say they are about, the path as it was sent if it is empty. ``needs`` are actions that
+    have to be allowed to the caller, somewhere at least. ``explain`` turns errors of the handlers about a path into
+    those of the catalogue, and leaves all others as they are.
     """
 
     def __init__(
         self,
         handlers: Mapping[str, Handler],
-        settings: Settings,
+        kernel: Kernel,
         *,
         subject: str = "",
         head: bool = True,
+        public: bool = False,
+        needs: Action = NOTHING,
         explain: Callable[[Exception, str], Exception] = lambda error, _: error,
     ) -> None:
-        self._settings = settings
+        super().__init__(kernel)
+        self.public = public
+        self._needs = needs
         self._subject = subject
         self._explain = explain
         self._handlers = dict(handlers)
@@ -161,7 +208,10 @@ class PathEndpoint(Endpoint):
             return options_response(self._allow)
         if method not in self._handlers:
             raise NotAllowed(subject=self.subject(scope), allow=self._allow, action=method)
-        return await self._handlers[method](HTTPRequest(scope, receive, self._settings, self._subject))
+        for action in self._needs:
+            if not scope["access"].somewhere(action):
+                raise Forbidden(action, ROOT)
+        return await self._handlers[method](HTTPRequest(scope, receive, self.kernel.settings, self._subject))
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """The response to what a handler raised."""
@@ -200,6 +250,13 @@ class EntityRequest(Protocol):
     def subject(self) -> str:
         """The path as errors quote it."""
 
+    @property
+    def access(self) -> Access:
+        """What whoever makes it may do."""
+
+    def prepare(self) -> None:
+        """Do what takes long with a large body and needs no transaction: decode it."""
+
 
 R = TypeVar("R", bound=EntityRequest)
 
@@ -212,9 +269,6 @@ class EntityAPI(Endpoint, Generic[R]):
     """
 
     writes: ClassVar[frozenset[str]]
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
 
     @abstractmethod
     def request(self, scope: Scope, body: bytes) -> R:
@@ -246,13 +300,16 @@ class EntityAPI(Endpoint, Generic[R]):
         settings = self.kernel.settings
         limit, timeout = settings.max_body_bytes, settings.body_timeout
         body = await read_body(scope, receive, self.subject(scope), limit=limit, timeout=timeout)
-        large = len(body) > LARGE_BODY
+        # It has a transaction of its own: nobody shall wait for it.
+        large = len(body) > LARGE
         # What takes long and needs no transaction is done before the write queues up.
         request = await self.prepare(self.request(scope, body), large=large)
         return await self.kernel.commits.write(partial(self._commit, request=request), alone=large)
 
-    async def prepare(self, request: R, *, large: bool) -> R:  # noqa: ARG002  for those that override it
+    async def prepare(self, request: R, *, large: bool) -> R:
         """What can be done for a write before it has its turn, so that others do not wait for it."""
+        if large:
+            await self.kernel.decode(request)
         return request
 
     async def load(self, request: R) -> Sendable:
@@ -261,7 +318,7 @@ class EntityAPI(Endpoint, Generic[R]):
 
     def read_now(self, request: R) -> Response:
         """The same, where reading may block."""
-        with self.kernel.engine.reading() as view:
+        with self.kernel.engine.reading(request.access) as view:
             self.check(view, request)
             return self.options(view, request) if request.method == "OPTIONS" else self.read(view, request)
 
@@ -279,11 +336,17 @@ class EntityAPI(Endpoint, Generic[R]):
     async def _cached(self, scope: Scope) -> Sendable:
         # A response from memory costs a few microseconds: no thread, no routing, no parsing of the request.
         kernel = self.kernel
-        key = (base_url(scope, kernel.settings), scope["path"], scope.get("raw_path"), scope["query_string"])
+        path = (scope["path"], scope.get("raw_path"), scope["query_string"])
+        key = (base_url(scope, kernel.settings), *path, scope["access"].key)
         # The generation is asked first: a commit in between makes a response too new for its number, never too old.
-        generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
+        generation = scope.get("generation")
+        if generation is None:
+            generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
         response = kernel.cache.get(key, generation)
-        if response is None:
+        if response is not None:
+            HTTP.hits += 1
+        else:
+            HTTP.misses += 1
             made = await self.load(self.request(scope, b""))
             # A response that is sent while it is made is neither kept nor tagged here.
             if not isinstance(made, Response):
@@ -293,7 +356,7 @@ class EntityAPI(Endpoint, Generic[R]):
         return if_modified(response, scope["headers"])
 
     def _commit(self, batch: Batch, request: R) -> Response:
-        with batch.writing() as session:
+        with batch.writing(request.access) as session:
             self.admit(session.view, request)
             # Rendered in the transaction: a response that cannot be made undoes the write (R22).
             response = self.write(session, request)

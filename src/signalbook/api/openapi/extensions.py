@@ -96,6 +96,12 @@ def service_paths(host: str) -> JSONObject:
                 "responses": {"200": _state("The store can be read."), "503": _state("It cannot.")},
             }
         },
+        "/metrics": {
+            "get": {
+                **_head("health", "getMetrics"),
+                "responses": {"200": response("For Prometheus.", content={"text/plain": {"schema": TEXT}})},
+            }
+        },
         "/notifications": {"post": _notify()},
         "/.well-known/xregistry": {
             "servers": [{"url": host}],
@@ -147,7 +153,7 @@ def _notify() -> JSONObject:
         **_head("events", "notify"),
         "parameters": [{"name": f"ce-{name}", "in": "header", "schema": TEXT} for name in _event()["required"]],
         "requestBody": {"content": {"application/cloudevents+json": event, _BATCH: batch, "*/*": {}}},
-        "responses": {"204": response("Known now."), **problem_responses(400, 403, 415, 503)},
+        "responses": {"204": response("Known now."), **problem_responses(400, 415, 503)},
     }
 
 

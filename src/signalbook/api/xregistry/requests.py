@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from starlette.types import Scope
 
+from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.api.kernel.requests import base_url, decode_header, json_body, query_pairs, raw_path
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.config.capabilities import resolve_ignore, same_specversion
@@ -347,6 +348,7 @@ class RegistryRequest:
     settings: Settings = field(default_factory=Settings)
     spool: SpooledResponse | None = None
     included: Included = field(default_factory=Included)
+    access: Access = UNRESTRICTED
 
     @property
     def subject(self) -> str:
@@ -387,7 +389,8 @@ class RegistryRequest:
         """The decoded body, None if there is none. Raises ``parsing_data`` (R20), and ``bad_request`` for ``null``."""
         if not self.body:
             return None
-        value = json_body(self.body, self.subject, max_depth=self.settings.max_depth)
+        most = self.settings.max_json_values
+        value = json_body(self.body, self.subject, max_depth=self.settings.max_depth, max_values=most)
         if value is None:  # not to be taken for no body, which deletes everything (R169)
             detail = "the body needs to be a JSON object, not null"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail)
@@ -490,4 +493,5 @@ def read_request(scope: Scope, body: bytes, settings: Settings) -> RegistryReque
         body=body,
         base_url=base_url(scope, settings),
         settings=settings,
+        access=scope["access"],
     )

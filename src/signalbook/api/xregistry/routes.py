@@ -15,10 +15,12 @@ from urllib.parse import parse_qs
 from starlette.routing import Route
 from starlette.types import Scope
 
+from signalbook.access.actions import Action
+from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response, Sendable, json_response, options_response
-from signalbook.api.kernel.routing import LARGE_BODY, EntityAPI, Kernel, PathEndpoint, revalidated
+from signalbook.api.kernel.routing import EntityAPI, Kernel, PathEndpoint, revalidated
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
 from signalbook.api.openapi.document import describe
 from signalbook.api.xregistry.requests import (
@@ -45,9 +47,11 @@ from signalbook.engine.write.commands import Method
 from signalbook.errors import RegistryError
 from signalbook.fetching import AllowList, Errand
 from signalbook.formats.compatibility import RULES
+from signalbook.largejson import LARGE
 from signalbook.storage.base import StorageBusy
 from signalbook.values import JSONObject
 from signalbook.verdict import Verdict
+from signalbook.xid import ROOT
 
 DISCOVERY: Final = "/.well-known/xregistry"
 CHECK: Final = "/check"
@@ -70,7 +74,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
     def routes(self) -> list[Route]:
         """What has a path of its own: the check of writes, and discovery."""
         check = CheckEndpoint(self)
-        discovery = PathEndpoint({"GET": revalidated(_registries)}, self.kernel.settings, subject=DISCOVERY)
+        discovery = PathEndpoint({"GET": revalidated(_registries)}, self.kernel, subject=DISCOVERY, public=True)
         return [Route(CHECK, check), Route(f"{CHECK}/{{path:any}}", check), *discovery.routes(DISCOVERY)]
 
     def request(self, scope: Scope, body: bytes) -> RegistryRequest:
@@ -108,6 +112,8 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         if request.path.name == "export":
             return tree_response(view, request, view.export_options(request.options(view, request.path.target)))
         if request.path.name:
+            if not view.access.readable(ROOT):
+                raise Forbidden(Action.READ, ROOT)
             return limited(json_response(_named(view, request)), request)
         if request.document_type(view) is not None:
             if request.query.supported(view.capabilities).collections:
@@ -146,7 +152,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         return request if request.path.short is None else await self.kernel.workers.read(partial(self._full, request))
 
     def _full(self, request: RegistryRequest) -> RegistryRequest:
-        with self.kernel.engine.reading() as view:
+        with self.kernel.engine.reading(request.access) as view:
             return request.in_full(view)
 
     async def _load_large(self, request: RegistryRequest) -> Sendable:
@@ -174,15 +180,12 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         self._under_way -= 1
 
     async def prepare(self, request: RegistryRequest, *, large: bool) -> RegistryRequest:
-        """Fetch what a model in the body includes, one such request at a time; decode a large body in a thread."""
+        """Fetch what a model in the body includes, one such request at a time."""
         request = await self._in_full(request)
         if request.includes:
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(Errand(self._fetched_from).load))
-        # Decoding it must not keep other writes waiting.
-        if large:
-            await self.kernel.workers.read(request.prepare)
-        return request
+        return await super().prepare(request, large=large)
 
 
 @contextmanager
@@ -232,7 +235,7 @@ class CheckEndpoint(PathEndpoint):
     """
 
     def __init__(self, api: XRegistryAPI) -> None:
-        super().__init__({method.value: self._try for method in Method}, api.kernel.settings)
+        super().__init__({method.value: self._try for method in Method}, api.kernel)
         self._api = api
 
     async def _try(self, request: HTTPRequest) -> Response:
@@ -244,8 +247,14 @@ class CheckEndpoint(PathEndpoint):
         # A path or flags that are none: the write itself would be refused for them.
         except RegistryError as error:
             return _verdict_response(Verdict.refused(error))
+        large = len(body) > LARGE
+        if large:
+            try:
+                await kernel.decode(write)
+            except RegistryError as error:
+                return _verdict_response(Verdict.refused(error))
         run = partial(self._verdict, request=write, rule=rule)
-        return _verdict_response(await kernel.commits.write(run, alone=len(body) > LARGE_BODY))
+        return _verdict_response(await kernel.commits.write(run, alone=large))
 
     def _verdict(self, batch: Batch, request: RegistryRequest, rule: str | None) -> Verdict:
         """Do what the write would do, with ``rule`` for that of every Resource if there is one, and undo it.
@@ -254,7 +263,7 @@ class CheckEndpoint(PathEndpoint):
         """
         try:
             # Left by its end or by an error, the block undoes all that was done in it.
-            with batch.trying(rule) as session:
+            with batch.trying(rule, request.access) as session:
                 request = request.in_full(session.view)
                 self._api.admit(session.view, request)
                 result = session.execute(request.command(session.view))

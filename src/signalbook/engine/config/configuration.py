@@ -68,6 +68,14 @@ CONFIG_METHODS: Final = {CAPABILITIES: (Method.PUT, Method.PATCH), MODELSOURCE: 
 """Which writes each configuration document takes."""
 
 
+def embedded(command: Command) -> list[str]:
+    """Which configuration documents a write to the Registry brings with it."""
+    body = command.body
+    if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
+        return []
+    return [name for name in (CAPABILITIES, MODELSOURCE) if name in body and name not in command.flags.ignore]
+
+
 MakeContext: TypeAlias = Callable[[Flags, Xid], Context]
 
 
@@ -89,16 +97,14 @@ class ConfigurationWriter:
 
     def execute_embedded(self, command: Command) -> list[Change]:
         """Capabilities and modelsource in the body of a write to the Registry come first (R60-R62)."""
-        body = command.body
-        if command.target != ROOT or command.method is Method.POST or not isinstance(body, dict):
-            return []
         before = self.configuration.capabilities
         changed: list[Change] = []
-        for name in (CAPABILITIES, MODELSOURCE):
-            if name in body and name not in command.flags.ignore:
-                method = command.method if name == CAPABILITIES and body[name] is not None else Method.PUT
-                part = ConfigCommand(name=name, method=method, body=body[name], included=command.included)
-                changed += self._change(part, before)
+        for name in embedded(command):
+            value = command.body[name]
+            method = command.method if name == CAPABILITIES and value is not None else Method.PUT
+            changed += self._change(
+                ConfigCommand(name=name, method=method, body=value, included=command.included), before
+            )
         return changed
 
     def switch(self, wanted: JSONObject | None) -> list[Change]:

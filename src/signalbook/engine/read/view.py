@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Final
 
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.restricted import restricted
 from signalbook.engine.config.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
 from signalbook.engine.read.filters import Filter
@@ -71,12 +73,16 @@ class DocumentView:
 class View:
     """The registry at one instant, or inside one write. ``capabilities`` and ``model`` are those in force.
 
-    ``reader`` is for questions that are not about entities as clients see them, such as ``cncf.lookup``.
+    ``reader`` is for questions that are not about entities as clients see them, such as ``cncf.lookup``. Neither shows
+    what ``access`` hides.
     """
 
-    def __init__(self, transaction: ReadTransaction, model: Model, capabilities: JSONObject) -> None:
+    def __init__(
+        self, transaction: ReadTransaction, model: Model, capabilities: JSONObject, access: Access = UNRESTRICTED
+    ) -> None:
         self._outbox = transaction.outbox
-        self.reader = transaction.entities
+        self.access = access
+        self.reader = restricted(transaction.entities, access)
         self.model = model
         self.capabilities = capabilities
 

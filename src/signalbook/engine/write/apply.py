@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import singledispatch
 from typing import Final, Self
 
+from signalbook.access.decisions import Access
 from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, taken_uri
 from signalbook.engine.write.workingcopies import (
@@ -110,11 +111,12 @@ def apply_tree(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
         apply_update(update, writer)
 
 
-def check_uris(tree: WorkingTree, reader: Reader, root: str) -> None:
+def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> None:
     """What ``apply_tree`` wrote gives no Version the URI of another (A-21), else ``UriTaken``; ``root`` as in lookups.
 
     Behind the write, so that what the same request deletes, moves or adds counts. Writers take turns: nobody comes
-    between. What is stored already is left in peace, right or wrong, as long as its URI stays.
+    between. What is stored already is left in peace, right or wrong, as long as its URI stays. All Versions count, but
+    one that ``access`` hides is not named.
     """
     claims: dict[str, dict[Xid, JSONObject]] = {}
     for version in _versions(tree):
@@ -124,7 +126,8 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str) -> None:
         for some in batches(found.items(), _CLAIMS_AT_ONCE):
             taken = taken_uri(reader, dict(some), UriBases(groups=groups, root=root))
             if taken is not None:
-                raise UriTaken(*taken)
+                xid, uri, holder = taken
+                raise UriTaken(xid, uri, holder if access.readable(holder) else None)
 
 
 def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterator[Update]:

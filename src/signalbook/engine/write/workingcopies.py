@@ -18,9 +18,10 @@ from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
 from signalbook.errors import RegistryError
 from signalbook.formats.base import family
+from signalbook.largejson import parse_untrusted_json
 from signalbook.model import Model
 from signalbook.storage.base import Row
-from signalbook.values import Finding, JSONError, JSONObject, digest, parse_json
+from signalbook.values import Finding, JSONError, JSONObject, digest
 from signalbook.xid import Kind, Xid, named
 
 
@@ -270,10 +271,14 @@ class IdClash(RegistryError):
 
 
 class UriTaken(RegistryError):
-    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API."""
+    """A URI that is another Version's, by its claim or by its place (A-21): a conflict (409) in every API.
 
-    def __init__(self, xid: Xid, uri: str, holder: Xid) -> None:
-        detail = f'the URI "{uri}" is that of "{holder}" and of no other: leave it out, or give one of its own'
+    ``holder`` is None if whoever asks may not know of it.
+    """
+
+    def __init__(self, xid: Xid, uri: str, holder: Xid | None) -> None:
+        whose = "another Version" if holder is None else f'"{holder}"'
+        detail = f'the URI "{uri}" is that of {whose} and of no other: leave it out, or give one of its own'
         super().__init__("invalid_attribute", subject=str(xid), name="globaluri", error_detail=detail)
 
     @property
@@ -400,7 +405,7 @@ def schema_text(content: bytes, format: str = "") -> bytes:
     if not content.startswith(b'"'):
         return content
     try:
-        value = parse_json(content)
+        value = parse_untrusted_json(content)
     except JSONError:
         return content
     if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):

@@ -16,6 +16,7 @@ from signalbook import values
 from signalbook.events.delivery.machine import NEW, QUICK, SLOW, AttemptEnded, AttemptRefused, Send, is_broken
 from signalbook.events.sinks.base import DeliveryError, Sink
 from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.metrics import DELIVERED_EVENTS, DELIVERY_ATTEMPTS
 
 Work = Callable[[], None]
 
@@ -178,6 +179,7 @@ class AttemptExecutor:
             _LOG.exception("subscription %s: unexpected error", id)
             error = DeliveryError(f"unexpected {type(raised).__name__}")
         ended = time.monotonic()
+        _count(attempt, error)
         if sink is not None and error is not None and is_broken(error):
             _close(sink)
             sink = None
@@ -190,6 +192,13 @@ class AttemptExecutor:
             chance=random.random(),  # noqa: S311 - no secret
         )
         self._ended(AttemptResult(id, result, sink))
+
+
+def _count(attempt: Send, error: DeliveryError | None) -> None:
+    protocol = attempt.subscription.protocol
+    result = "rejected" if error and error.rejected else "failed" if error else "delivered"
+    DELIVERY_ATTEMPTS.labels(protocol, result).inc()
+    DELIVERED_EVENTS.labels(protocol).inc(error.delivered if error else len(attempt.events))
 
 
 def _close(sink: Sink) -> None:

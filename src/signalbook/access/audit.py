@@ -1,0 +1,341 @@
+"""The audit: who did what from where, and what was refused to whom. Never a secret, never a document.
+
+Writes are recorded in their own transactions. Refusals are gathered for a second and stored in small batches, as many
+together as are alike: whoever is refused a million times makes a few entries. Lines of JSON tell others of all entries.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from io import TextIOWrapper
+from logging.handlers import WatchedFileHandler
+from typing import Final, TextIO
+
+from signalbook import values
+from signalbook.access.actions import Action
+from signalbook.access.decisions import Access
+from signalbook.access.identity import Identity
+from signalbook.access.limits import TokenBucket
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import AuditEntry, StorageError, Store
+from signalbook.values import JSONObject, dump_json, format_timestamp
+
+DONE: Final = "done"
+REFUSED: Final = "refused"
+MOST_XIDS: Final = 100
+"""Of one entry; of the rest their number is recorded."""
+SEVERAL: Final = "(several)"
+"""Who was refused, where there were too many to tell them apart."""
+
+_LOG: Final = logging.getLogger("signalbook.access")
+_CHOICES: Final = {"audit": ("auto", "on", "off"), "audit_reads": ("on", "off")}
+_LONGEST: Final = 256
+"""Characters of what callers say of themselves."""
+_SAMPLES: Final = 5
+_PENDING: Final = 256
+_BURST: Final = 1000.0
+_RATE: Final = 1.0
+"""Entries about refusals that one process adds each second in the long run, some 30 MB a day, after a burst."""
+_GATHER_SECONDS: Final = 1.0
+_PRUNE_SECONDS: Final = 60.0
+_PRUNED_AT_ONCE: Final = 1000
+_CENTURY: Final = 36_525
+_STDOUT: Final = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a request came from: the address of its peer, and the one that a trusted proxy forwards.
+
+    ``api`` is the path of the API that it came by, ``method`` what it wanted there.
+    """
+
+    peer: str = ""
+    forwarded: str = ""
+    api: str = ""
+    method: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Requests alike that were refused. ``error`` is a status and its phrase, never what was sent."""
+
+    who: Identity | None
+    origin: Origin
+    action: str
+    error: str
+
+
+@dataclass(slots=True)
+class _Gathered:
+    count: int = 0
+    xids: dict[str, None] = field(default_factory=dict)
+
+
+def records(settings: Settings, access: Access) -> bool:
+    """Whether what ``access`` does is recorded: if access is configured, unless the setting ``audit`` says more."""
+    return settings.audit == "on" or (settings.audit == "auto" and access.key is not None)
+
+
+def entries(
+    identity: Identity, origin: Origin, done: Iterable[tuple[Action, str]], *, at: datetime, correlationid: str
+) -> list[AuditEntry]:
+    """What one request did, an entry for each action."""
+    by_action: dict[str, dict[str, None]] = {}
+    for action, xid in done:
+        by_action.setdefault(action.word, {})[xid] = None
+    return [
+        AuditEntry(
+            time=at,
+            who=_cut(identity.name),
+            action=action,
+            outcome=DONE,
+            xids=tuple(xids)[:MOST_XIDS],
+            correlationid=correlationid,
+            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0)),
+        )
+        for action, xids in by_action.items()
+    ]
+
+
+def shown(entry: AuditEntry) -> JSONObject:
+    """An entry as JSON; without its number as long as it has none."""
+    number = {"number": entry.number} if entry.number else {}
+    correlation = {"correlationid": entry.correlationid} if entry.correlationid else {}
+    return {
+        **number,
+        "time": format_timestamp(entry.time),
+        "who": entry.who,
+        "action": entry.action,
+        "outcome": entry.outcome,
+        "xids": list(entry.xids),
+        **correlation,
+        **entry.details,
+    }
+
+
+class Audit:
+    """What one process records beside its writes: refusals, and lines for others. Removes old entries, too.
+
+    Raises ``SettingError`` for settings that cannot be used.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        check_audit_settings(settings)
+        self._store = store
+        self._settings = settings
+        self._days = timedelta(days=settings.audit_days)
+        self._lines = AuditLog(settings.audit_log) if settings.audit_log else None
+        self._lock = threading.Lock()
+        self._pending: dict[Refusal, _Gathered] = {}
+        self._budget = TokenBucket(rate=_RATE, burst=_BURST)
+        self._due, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+
+    def start(self) -> None:
+        """Begin to store what was refused, and to remove what is old."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Store what is left, and end."""
+        self._over.set()
+        self._due.set()
+        self._thread.join()
+        self._budget = TokenBucket(rate=_RATE, burst=_BURST)
+        self.store_refusals()
+        if self._lines is not None:
+            self._lines.close()
+
+    def committed(self, found: Sequence[AuditEntry]) -> None:
+        """Tell others of entries that are stored."""
+        if self._lines is not None and found:
+            self._lines.write(found)
+
+    def refused(self, refusal: Refusal, xid: str = "") -> None:
+        """Record a refusal soon. Takes microseconds, and no more memory however many there are."""
+        with self._lock:
+            self._gather(refusal, 1, (xid,) if xid else ())
+        if not self._due.is_set():
+            self._due.set()
+
+    @property
+    def reads(self) -> bool:
+        """Whether lines tell of reads."""
+        return self._lines is not None and self._settings.audit_reads == "on"
+
+    def read(self, identity: Identity, origin: Origin, path: str, status: int) -> None:
+        """Tell others of a read; it is not stored."""
+        if self._lines is not None:
+            details = _details(identity, origin, status=status)
+            xids = (path[:_LONGEST],)
+            who = _cut(identity.name)
+            self._lines.write(
+                [AuditEntry(time=values.now(), who=who, action="read", outcome=DONE, xids=xids, details=details)]
+            )
+
+    def store_refusals(self) -> int:
+        """Store what was refused so far, as far as there may be so many entries; returns how many were stored."""
+        with self._lock:
+            pending, self._pending = self._pending, {}
+            # What there is no room for is told together, when its turn comes.
+            stored = {refusal: pending[refusal] for refusal in list(pending)[: self._room(len(pending))]}
+            for refusal, gathered in pending.items():
+                if refusal not in stored:
+                    self._gather(_together(refusal), gathered.count, gathered.xids)
+        found = [_entry(refusal, gathered) for refusal, gathered in stored.items()]
+        if not found:
+            return 0
+        try:
+            with self._store.write() as transaction:
+                transaction.audit.append(found)
+        except StorageError as error:
+            _LOG.warning("refused requests could not be recorded, will retry: %s", error)
+            with self._lock:
+                for refusal, gathered in stored.items():
+                    self._gather(refusal, gathered.count, gathered.xids)
+            return 0
+        self.committed(found)
+        return len(found)
+
+    def prune(self) -> int:
+        """Remove entries older than the setting ``audit_days``; returns how many. Raises ``StorageError``."""
+        if not self._days:
+            return 0
+        total, before = 0, values.now() - self._days
+        while not self._over.is_set():
+            with self._store.write() as transaction:
+                count = transaction.audit.prune(before, _PRUNED_AT_ONCE)
+            total += count
+            if count < _PRUNED_AT_ONCE:
+                break
+        return total
+
+    def _gather(self, refusal: Refusal, count: int, xids: Iterable[str]) -> None:
+        if refusal not in self._pending and len(self._pending) >= _PENDING:
+            refusal = _together(refusal)
+        gathered = self._pending.setdefault(refusal, _Gathered())
+        gathered.count += count
+        if refusal.who is not None and len(gathered.xids) < _SAMPLES:
+            gathered.xids.update(dict.fromkeys(xids))
+
+    def _room(self, wanted: int) -> int:
+        room = 0
+        while room < wanted and not self._budget.take():
+            room += 1
+        return room
+
+    def _run(self) -> None:
+        looked = -_PRUNE_SECONDS
+        while not self._over.is_set():
+            if (now := time.monotonic()) - looked >= _PRUNE_SECONDS:
+                looked = now
+                self._try_pruning()
+            if self._due.wait(_PRUNE_SECONDS):
+                self._over.wait(_GATHER_SECONDS)
+                self._due.clear()
+                self.store_refusals()
+                with self._lock:
+                    if self._pending:
+                        self._due.set()
+
+    def _try_pruning(self) -> None:
+        try:
+            count = self.prune()
+        except StorageError as error:  # a busy or absent database is no reason to give up
+            _LOG.warning("old entries of the audit could not be removed, will retry: %s", error)
+        else:
+            if count:
+                _LOG.info("removed %d old entries of the audit", count)
+
+
+def _together(refusal: Refusal) -> Refusal:
+    """What is told of it where there are too many to tell them apart."""
+    return Refusal(who=None, origin=Origin(), action=refusal.action, error=refusal.error)
+
+
+def _entry(refusal: Refusal, gathered: _Gathered) -> AuditEntry:
+    details: JSONObject = {"error": refusal.error, "count": gathered.count}
+    return AuditEntry(
+        time=values.now(),
+        who=SEVERAL if refusal.who is None else _cut(refusal.who.name),
+        action=refusal.action,
+        outcome=REFUSED,
+        xids=tuple(gathered.xids),
+        details=details if refusal.who is None else _details(refusal.who, refusal.origin, **details),
+    )
+
+
+def _details(identity: Identity, origin: Origin, **more: int | str) -> JSONObject:
+    """What is known of a request beside who made it, without what is empty."""
+    found: JSONObject = {
+        "subject": identity.subject,
+        "token": identity.token,
+        "issuer": identity.issuer,
+        "peer": origin.peer,
+        "forwarded": origin.forwarded,
+        "api": origin.api,
+        "method": origin.method,
+        **more,
+    }
+    return {name: _cut(value) if isinstance(value, str) else value for name, value in found.items() if value}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+class AuditLog:
+    """Entries as lines of JSON, in a file that its owner alone may read, or on standard output for ``-``.
+
+    A file that was moved away, as logrotate does, is begun anew. Raises ``SettingError`` if it cannot be written.
+    """
+
+    def __init__(self, name: str) -> None:
+        try:
+            self._handler = _Output(sys.stdout) if name == _STDOUT else _PrivateFile(name, encoding="utf-8")
+        except OSError as error:
+            raise SettingError(f"audit_log {name}: {error.strerror}; name a file that can be written") from None
+
+    def write(self, found: Sequence[AuditEntry]) -> None:
+        """Write a line for each entry."""
+        text = "\n".join(dump_json(shown(entry)).decode() for entry in found)
+        self._handler.handle(logging.LogRecord("signalbook.audit", logging.INFO, "", 0, text, None, None))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._handler.close()
+
+
+class _Output(logging.StreamHandler[TextIO]):
+    """What cannot be written is stored all the same: no request fails for it."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  as the class has it
+        """Say so in the log."""
+        _LOG.error("entries of the audit are stored, but could not be written to audit_log: %s", sys.exc_info()[1])
+
+
+class _PrivateFile(WatchedFileHandler):
+    handleError = _Output.handleError  # noqa: N815  as the class has it
+
+    def _open(self) -> TextIOWrapper:
+        # Before anything is in it: with the umask's mode others could open it in between.
+        made = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        return os.fdopen(made, "a", encoding="utf-8")
+
+
+def check_audit_settings(settings: Settings) -> None:
+    """Raise ``SettingError`` for a setting of the audit that has no usable value."""
+    for name, choices in _CHOICES.items():
+        if getattr(settings, name) not in choices:
+            raise SettingError(f"{name} is one of {', '.join(choices)}, not {getattr(settings, name)!r}")
+    if not 0 <= settings.audit_days <= _CENTURY:
+        raise SettingError(f"audit_days is 0 to {_CENTURY}, not {settings.audit_days}")
+    if settings.audit_reads == "on" and not settings.audit_log:
+        raise SettingError("audit_reads needs audit_log: reads are not stored, only written there")

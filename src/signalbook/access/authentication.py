@@ -1,0 +1,339 @@
+"""From what a request presents to who it is from: API tokens, HTTP Basic, JWT, certificates, a trusted proxy's word."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import ipaddress
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from signalbook.access import tokens
+from signalbook.access.errors import Unauthenticated
+from signalbook.access.identity import Identity
+from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import StorageError, Store, StoredToken
+
+_LOG: Final = logging.getLogger("signalbook.access")
+_KNOWN: Final = 10_000
+"""Verified credentials kept in memory."""
+_USED_SECONDS: Final = 60.0
+"""Between two writes of when tokens were used."""
+_MAX_NAME: Final = 1024
+_METADATA: Final = "/.well-known/oauth-protected-resource"
+_UNKNOWN: Final = "the API token is unknown or revoked, or its secret is wrong"
+_MALFORMED: Final = "the API token is malformed or mistyped: its checksum does not hold"
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What a request presents: the ``Authorization`` header, or an identity that needs no further proof."""
+
+    header: bytes = b""
+    identity: Identity | None = None
+
+    @property
+    def claimed(self) -> str:
+        """The id of the API token it claims to have, nothing of it proved; "" for none."""
+        try:
+            found = tokens.TOKEN.fullmatch(_api_token_text(self.header) or "")
+        except Unauthenticated:
+            return ""
+        return found[1] if found else ""
+
+
+class _Verified(Protocol):
+    """Credentials that were verified."""
+
+    @property
+    def identity(self) -> Identity:
+        """Who they are of."""
+
+    def holds(self, generation: Hashable) -> bool:
+        """Whether they still are, by what this process knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownToken:
+    """An API token as it was in one generation of the store."""
+
+    identity: Identity
+    generation: Hashable
+    expires: float
+
+    def holds(self, generation: Hashable) -> bool:
+        """Whether nothing was committed since, and it has not expired."""
+        return generation == self.generation and time.time() < self.expires
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KnownJWT:
+    """A JWT that was checked with the keys its issuer had."""
+
+    identity: Identity
+    token: VerifiedToken
+    until: float
+
+    def holds(self, generation: Hashable) -> bool:  # noqa: ARG002  it is not in the store
+        """Whether the issuer has the same keys, as far as is known, and it has not expired."""
+        now = time.monotonic()
+        return self.token.issuer.keys is self.token.keys and now < self.until and time.time() < self.token.expires
+
+
+class Authenticator:
+    """Who requests are from. One for a server process, safe for threads. Raises ``SettingError``.
+
+    A trusted proxy's word counts first, then ``Authorization``, then the client's certificate. What comes by way of a
+    trusted proxy has the proxy's certificate, which says nothing of who asks.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self.verifier = TokenVerifier(settings)
+        self._user = _header_name(settings.proxy_user_header, "proxy_user_header")
+        self._groups = _header_name(settings.proxy_groups_header, "proxy_groups_header")
+        self._proxies = _networks(settings)
+        self._known: OrderedDict[bytes, _Verified] = OrderedDict()
+        self._lock = threading.Lock()
+        self._trusts = lru_cache(maxsize=1024)(self._is_proxy)
+        self.usage = Usage(store)
+
+    def credentials(self, scope: Mapping[str, Any]) -> Credentials | None:
+        """What a request presents, None for nothing: it is anonymous. Raises ``Unauthenticated``.
+
+        ``scope`` has its ``headers`` (pairs of bytes, names in lower case) and the ``client`` (address, port) as in
+        ASGI; ``certificate`` is the identity in the client's certificate, which TLS has verified.
+        """
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if self._user:
+            client = scope.get("client")
+            if client and self._trusts(client[0]):
+                named = self._proxied(scope["headers"])
+                if named is not None:
+                    return Credentials(identity=named)
+            elif not given and "certificate" in scope:
+                return Credentials(identity=scope["certificate"])
+        elif not given:
+            return Credentials(identity=scope["certificate"]) if "certificate" in scope else None
+        if len(given) > 1:
+            raise Unauthenticated("there is more than one Authorization header")
+        return Credentials(header=given[0]) if given else None
+
+    def known(self, credentials: Credentials, generation: Hashable) -> Identity | None:
+        """Who a request is from if that takes no I/O, else None: then ``identify`` has to be asked.
+
+        ``generation`` is the store's, of now.
+        """
+        if credentials.identity is not None:
+            return credentials.identity
+        key = hashlib.sha256(credentials.header).digest()
+        with self._lock:
+            found = self._known.get(key)
+            if found is None:
+                return None
+            if not found.holds(generation):
+                del self._known[key]
+                return None
+            self._known.move_to_end(key)
+        if found.identity.token:
+            self.usage.note(found.identity.token)
+        return found.identity
+
+    def identify(self, credentials: Credentials, generation: Hashable) -> Identity:
+        """Who a request is from. It may take a look into the store, or a question to an issuer.
+
+        ``generation`` is the store's, asked before. Raises ``Unauthenticated``, ``AuthenticationUnavailable``,
+        ``StorageError``.
+        """
+        if credentials.identity is not None:
+            return credentials.identity
+        found = self._verify(credentials.header, generation)
+        with self._lock:
+            self._known[hashlib.sha256(credentials.header).digest()] = found
+            while len(self._known) > _KNOWN:
+                self._known.popitem(last=False)
+        if found.identity.token:
+            self.usage.note(found.identity.token)
+        return found.identity
+
+    def challenges(self, root: str, error: Unauthenticated | None = None) -> tuple[tuple[str, str], ...]:
+        """``WWW-Authenticate`` headers of a 401 of the registry at ``root``: what may be presented (RFC 9110 11.6.1).
+
+        ``error`` is None if nothing was presented.
+        """
+        bearer = ['realm="signalbook"']
+        if error is not None:
+            text = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else " " for c in str(error))
+            bearer += ['error="invalid_token"', f'error_description="{text}"']
+        if self.verifier.issuers:
+            bearer.append(f'resource_metadata="{root}{_METADATA}"')
+        basic = 'Basic realm="signalbook", charset="UTF-8"'
+        return ("WWW-Authenticate", f"Bearer {', '.join(bearer)}"), ("WWW-Authenticate", basic)
+
+    def _proxied(self, headers: Iterable[tuple[bytes, bytes]]) -> Identity | None:
+        """Whom a trusted proxy names, None for nobody."""
+        users = [value for name, value in headers if name == self._user]
+        if not users:
+            return None
+        if len(users) > 1:
+            raise Unauthenticated(f"there is more than one {self._user.decode()} header")
+        lists = [value for name, value in headers if self._groups and name == self._groups]
+        groups = (_name(part) for value in lists for part in value.split(b",") if part.strip())
+        user = _name(users[0])
+        return Identity(subject=user, groups=frozenset(groups)) if user else None
+
+    def _verify(self, header: bytes, generation: Hashable) -> _Verified:
+        text = _api_token_text(header)
+        if text is not None:
+            return self._api_token(text, generation)
+        if not self.verifier.issuers:
+            raise Unauthenticated(f"the bearer token is no API token of this server: these begin with {tokens.PREFIX}_")
+        verified = self.verifier.verify(_parameter(header)[1])
+        return _KnownJWT(identity=verified.identity, token=verified, until=verified.issuer.trusted_until)
+
+    def _api_token(self, text: str, generation: Hashable) -> _KnownToken:
+        parts = tokens.split(text)
+        if parts is None:
+            raise Unauthenticated(_MALFORMED)
+        with self._store.read() as transaction:
+            stored = transaction.tokens.get(parts[0])
+        if not tokens.holds(stored, parts[1]):
+            raise Unauthenticated(_UNKNOWN)
+        assert stored is not None
+        expires = _expires(stored)
+        if time.time() >= expires:
+            raise Unauthenticated("the API token has expired")
+        return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
+
+    def _is_proxy(self, peer: str) -> bool:
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return False
+        known = getattr(address, "ipv4_mapped", None) or address
+        return any(known in network for network in self._proxies)
+
+
+class Usage:
+    """When tokens were last used, written to the store now and then: no request waits for that."""
+
+    def __init__(self, store: Store, *, seconds: float = _USED_SECONDS) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._noted: dict[str, float] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="token-usage", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is noted, and end."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def note(self, id: str) -> None:
+        """This token was used now."""
+        self._noted[id] = time.time()
+
+    def write(self) -> None:
+        """Write what was noted since the last time."""
+        noted, self._noted = self._noted, {}
+        if not noted:
+            return
+        try:
+            with self._store.write() as transaction:
+                for used, stamp in noted.items():
+                    transaction.tokens.put_used(used, datetime.fromtimestamp(stamp, UTC))
+        except StorageError as error:
+            _LOG.warning("when API tokens were used cannot be written: %s", error)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._seconds):
+            self.write()
+        self.write()
+
+
+def _expires(stored: StoredToken) -> float:
+    return float("inf") if stored.expires is None else stored.expires.timestamp()
+
+
+def _parameter(header: bytes) -> tuple[bytes, str]:
+    """Scheme and credentials of an ``Authorization`` header. Raises ``Unauthenticated``."""
+    scheme, _, rest = header.strip().partition(b" ")
+    try:
+        text = rest.strip().decode("ascii")
+    except UnicodeDecodeError:
+        raise Unauthenticated("the Authorization header has other characters than ASCII") from None
+    if len(text) > MAX_TOKEN:
+        raise Unauthenticated(f"the credentials are longer than {MAX_TOKEN} characters")
+    return scheme.lower(), text
+
+
+def _api_token_text(header: bytes) -> str | None:
+    """The API token in an ``Authorization`` header, None for another bearer token. Raises ``Unauthenticated``."""
+    scheme, text = _parameter(header)
+    if scheme == b"basic":
+        return _basic(text)
+    if scheme != b"bearer":
+        raise Unauthenticated("the Authorization header has to be Bearer with a token, or Basic")
+    return text if text.startswith(f"{tokens.PREFIX}_") else None
+
+
+def _basic(text: str) -> str:
+    """The API token whose id and secret are user and password (RFC 7617)."""
+    try:
+        user, colon, secret = base64.b64decode(text, validate=True).decode("ascii").partition(":")
+    except (binascii.Error, ValueError):
+        raise Unauthenticated("the Basic credentials are no base64 of USER:PASSWORD") from None
+    if not colon:
+        raise Unauthenticated("the Basic credentials have no colon: they are the id and the secret of an API token")
+    return f"{tokens.PREFIX}_{user}_{secret}"
+
+
+def _name(value: bytes) -> str:
+    """The name in a header of a trusted proxy. Raises ``Unauthenticated``."""
+    try:
+        name = value.strip().decode("utf-8")
+    except UnicodeDecodeError:
+        name = "\0"
+    if not name.isprintable() or len(name) > _MAX_NAME:
+        raise Unauthenticated("the proxy names a user or group that is no printable UTF-8 text")
+    return name
+
+
+def _header_name(text: str, setting: str) -> bytes:
+    name = text.lower()
+    if not (name.isascii() and name.replace("-", "").replace("_", "").isalnum()) and name:
+        raise SettingError(f"{setting}: {text!r} is no name of a header")
+    if name in ("authorization", "cookie", "host"):
+        raise SettingError(f"{setting}: {text!r} is a header that clients send themselves")
+    return name.encode("ascii")
+
+
+def _networks(settings: Settings) -> tuple[Network, ...]:
+    found = []
+    for text in settings.trusted_proxies:
+        try:
+            found.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise SettingError(f"trusted_proxies: {text!r} is no address or network: {error}") from None
+    if settings.proxy_groups_header and not settings.proxy_user_header:
+        raise SettingError("proxy_groups_header needs proxy_user_header")
+    if bool(settings.proxy_user_header) != bool(found):
+        raise SettingError(
+            "proxy_user_header and trusted_proxies need each other: who may name users, and in what header"
+        )
+    return tuple(found)

@@ -1,0 +1,229 @@
+"""The policy in force: stored in the registry's database, or read from a file that is followed (``access_file``)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Final
+
+from signalbook.access.actions import Action
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.policy import InvalidPolicy, Policy, read_policy
+from signalbook.documents import DocumentError, read_document
+from signalbook.errors import SignalbookError
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import (
+    KeyValueStore,
+    ReadTransaction,
+    SettingsReader,
+    StorageError,
+    Store,
+    WriteTransaction,
+)
+from signalbook.values import JSON
+from signalbook.xid import ROOT
+
+CONFIG: Final = "access"
+"""The configuration document that is the stored policy."""
+MAX_BYTES: Final = 16 * 1024 * 1024
+MAX_DEPTH: Final = 8
+OPEN: Final = "open"
+
+_LOG: Final = logging.getLogger("signalbook.access")
+_FILE_KEY: Final = "access_file"
+"""Under which the last usable policy of a file is stored: a server process that starts anew goes on with it."""
+
+_Mark = tuple[int, int, int]
+
+
+class PolicyRefused(SignalbookError):
+    """A policy that is sound and still not taken; the message says why and what to do."""
+
+
+class AccessControl:
+    """Which policy is in force. One per process, safe between threads.
+
+    ``settings.access_file`` is the policy if it is set, and the stored one is not looked at. A file that becomes
+    unusable leaves the policy as it was. Raises ``SettingError`` if there is nothing usable to begin with, or for a
+    value of ``access`` that it cannot have.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        if settings.access not in ("", OPEN):
+            raise SettingError(f'access is "{OPEN}" or empty, not {settings.access!r}')
+        if settings.access and settings.access_file:
+            raise SettingError(f"access is {OPEN}, and access_file a policy: leave out one of them")
+        self._open = settings.access == OPEN
+        self._store = store
+        self._lock = threading.Lock()
+        self._policy: Policy | None = None
+        self._generation: Hashable = object()  # equal to none of a store
+        self._epoch = -1
+        self._file = _PolicyFile(Path(settings.access_file), store) if settings.access_file else None
+        self._seconds = settings.reload_seconds
+        self._looked = time.monotonic()
+        if self._file is not None:
+            self._policy = self._file.begin()
+
+    @property
+    def open(self) -> bool:
+        """Whether everybody may do everything, because the operator said so."""
+        return self._open
+
+    @property
+    def file(self) -> Path | None:
+        """The file that is the policy, if one is."""
+        return None if self._file is None else self._file.path
+
+    def stale(self, generation: Hashable) -> bool:
+        """Whether ``policy(generation)`` would have to ask the store or look at the file. No I/O itself."""
+        if self._open:
+            return False
+        if self._file is not None:
+            return 0 < self._seconds <= time.monotonic() - self._looked
+        return generation != self._generation
+
+    def policy(self, generation: Hashable) -> Policy | None:
+        """The policy in force, given the store's ``generation``; None if there is none.
+
+        Not to be called in a transaction. Raises ``StorageError``, and ``SignalbookError`` if what is stored cannot
+        be used: nobody gets in then.
+        """
+        if self.stale(generation):
+            with self._lock:
+                if self.stale(generation):
+                    self._renew(generation)
+        return self._policy
+
+    def current(self) -> Policy | None:
+        """The policy in force, or of which nothing holds as long as access is open. Raises as ``policy``."""
+        if not self._open:
+            return self.policy(self._store.generation())
+        with self._store.read() as transaction:
+            return self.stored(transaction)
+
+    def stored(self, transaction: ReadTransaction) -> Policy | None:
+        """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
+        return _stored(transaction.settings)
+
+    def put(self, transaction: WriteTransaction, policy_document: JSON, *, by: Access) -> Policy:
+        """Store a policy; it is in force with the commit, on all servers. ``by`` is who wants it.
+
+        Raises ``InvalidPolicy``, and ``PolicyRefused`` if a file is the policy, or if it left the registry without an
+        administrator or took that right from ``by``.
+        """
+        if self._file is not None:
+            raise PolicyRefused(f"the policy is the file {self._file.path.name}: change that (setting access_file)")
+        policy = read_policy(policy_document)
+        check_lockout(policy, by)
+        transaction.settings.put_config(CONFIG, policy_document)
+        return policy
+
+    def _renew(self, generation: Hashable) -> None:
+        if self._file is not None:
+            self._policy = self._file.look() or self._policy
+            self._looked = time.monotonic()
+            return
+        with self._store.read() as transaction:
+            epoch = transaction.settings.config_epoch(CONFIG)
+            if epoch != self._epoch:
+                self._policy = _stored(transaction.settings)
+                self._epoch = epoch
+        # Last: who sees it in ``stale`` takes the policy without the lock.
+        self._generation = generation
+
+
+def check_lockout(policy: Policy, by: Access) -> None:
+    """Raise ``PolicyRefused`` if nobody, or not ``by``, could change ``policy`` once it is in force."""
+    if not policy.administrators:
+        raise PolicyRefused(
+            "nobody could change this policy: name an administrator by a rule such as "
+            '{"who": ["subject:NAME"], "role": "administrator"}, and deny him nothing'
+        )
+    # The program itself is no caller that could be locked out.
+    if by is not UNRESTRICTED and not policy.access(by.identity).may(Action.ADMINISTER, ROOT):
+        raise PolicyRefused(
+            f"{by.identity.name} could not change this policy back: keep a rule that lets you administer, "
+            "or let another administrator put it"
+        )
+
+
+def _stored(settings: SettingsReader) -> Policy | None:
+    document = settings.config(CONFIG)
+    if document is None:
+        return None
+    try:
+        return read_policy(document)
+    except InvalidPolicy as error:
+        raise SignalbookError(f"{error}\nit is stored in the database: replace it by signalbook access set") from None
+
+
+class _PolicyFile:
+    """A file that is the policy."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        self.path = path
+        self._kept = KeyValueStore(store)
+        self._mark: _Mark | None = None
+        self._logged = ""
+
+    def begin(self) -> Policy:
+        """The policy in the file, or the last usable one that was. Raises ``SettingError`` if there is neither."""
+        try:
+            return self._load()
+        except SignalbookError as error:
+            kept = self._kept.get(_FILE_KEY) or {}
+            if kept.get("file") != str(self.path.absolute()):
+                raise SettingError(f"access_file {self.path}: {error}") from None
+            self._log(error)
+            return read_policy(kept["policy"])
+
+    def look(self) -> Policy | None:
+        """The policy in the file if it changed and is usable; what is wrong with it is logged, once."""
+        # A mark that cannot be had is a change: the file is gone, which is logged by trying to read it.
+        mark = self._marked()
+        if mark is not None and mark == self._mark:
+            return None
+        try:
+            policy = self._load()
+        except SignalbookError as error:
+            self._log(error)
+            return None
+        self._logged = ""
+        _LOG.info("%s: a policy of %d rules is in force", self.path, len(policy.rules))
+        return policy
+
+    def _load(self) -> Policy:
+        """Read the file. Raises ``DocumentError``, ``InvalidPolicy``."""
+        # Before reading: what is written meanwhile makes another mark, and is read at the next look.
+        self._mark = self._marked()
+        document, _ = read_document(self.path, max_bytes=MAX_BYTES, max_depth=MAX_DEPTH)
+        if self._marked() != self._mark:
+            raise DocumentError(f"{self.path}: it is being written")
+        policy = read_policy(document)
+        self._keep(document)
+        return policy
+
+    def _keep(self, document: JSON) -> None:
+        kept = {"file": str(self.path.absolute()), "policy": document}
+        try:
+            if self._kept.get(_FILE_KEY) != kept:
+                self._kept.put({_FILE_KEY: kept})
+        except StorageError as error:
+            # The file is the policy, whether it can be stored or not.
+            _LOG.warning("%s: it is in force, and could not be stored for the next start: %s", self.path, error)
+
+    def _marked(self) -> _Mark | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    def _log(self, error: SignalbookError) -> None:
+        if str(error) != self._logged:
+            self._logged = str(error)
+            _LOG.error("%s: the policy stays as it was: %s", self.path, error)

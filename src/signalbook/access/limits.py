@@ -1,0 +1,257 @@
+"""Limits for each caller: requests a second, writes, reads of many entities at once, and failed logins.
+
+All count in this process alone: several servers, or server processes, allow so many times as much. Memory is bounded,
+however many callers there are. An anonymous caller is known by its address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
+from ipaddress import IPv6Address, ip_address
+from typing import Final, Generic, TypeVar
+
+from signalbook.access.decisions import Access
+from signalbook.access.identity import Identity
+from signalbook.errors import SignalbookError
+from signalbook.settings import SettingError, Settings
+
+REQUESTS: Final = "requests"
+WRITES: Final = "writes"
+READS: Final = "reads"
+LOGINS: Final = "logins"
+
+_BURST_SECONDS: Final = 10.0
+"""What nobody asked for in so many seconds may be asked for at once."""
+_CALLERS: Final = 10_000
+"""Callers that are told apart; of more than these, those that were seen first start anew."""
+_WAIT_SECONDS: Final = 10.0
+_FIRST_DELAY: Final = 1.0
+_LONGEST_DELAY: Final = 300.0
+_FORGIVEN_SECONDS: Final = 900.0
+"""Without a failed login for so long, a caller starts anew."""
+_IPV6_NETWORK: Final = 64
+_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins")
+_CHOICES: Final = ("auto", "on", "off")
+
+V = TypeVar("V")
+Clock = Callable[[], float]
+
+
+class TooManyRequests(SignalbookError):
+    """A request beyond a limit (429); ``retry_after`` is in how many whole seconds another one may pass."""
+
+    def __init__(self, limit: str, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.retry_after = max(1, math.ceil(retry_after))
+
+
+class TokenBucket:
+    """Something that may happen ``rate`` times a second, and ``burst`` times at once."""
+
+    __slots__ = ("_at", "_burst", "_clock", "_left", "_rate")
+
+    def __init__(self, *, rate: float, burst: float, clock: Clock = time.monotonic) -> None:
+        self._rate, self._burst, self._clock = rate, burst, clock
+        self._left, self._at = burst, clock()
+
+    def take(self) -> float:
+        """0 if it may happen now, else the seconds until it may."""
+        now = self._clock()
+        left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now
+        if left >= 1.0:
+            self._left = left - 1.0
+            return 0.0
+        self._left = left
+        return (1.0 - left) / self._rate
+
+
+class _Bounded(Generic[V]):
+    """Values by key, the ``most`` of them that were made last."""
+
+    __slots__ = ("_make", "_most", "_values")
+
+    def __init__(self, make: Callable[[], V], most: int = _CALLERS) -> None:
+        self._values: dict[Hashable, V] = {}
+        self._make, self._most = make, most
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: Hashable) -> V | None:
+        return self._values.get(key)
+
+    def of(self, key: Hashable) -> V:
+        """The value of ``key``, made if there is none."""
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = self._make()
+            if len(self._values) > self._most:
+                # Dictionaries keep the order of insertion: the first one is the oldest.
+                del self._values[next(iter(self._values))]
+        return found
+
+
+def caller(identity: Identity, address: str) -> Hashable:
+    """By what the limits know who makes a request: the identity, or of an anonymous one the network it comes from."""
+    if identity.token:
+        return identity.token
+    return (identity.issuer, identity.subject) if identity.subject else network(address)
+
+
+def network(address: str) -> str:
+    """The address of an IPv4 host, or the network of an IPv6 host, which has as many addresses as it likes."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(found, IPv6Address):
+        return address
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(IPv6Address(int(found) >> _IPV6_NETWORK << _IPV6_NETWORK))
+
+
+class Limits:
+    """What each caller may ask for in this process. For one event loop. Raises ``SettingError`` for its settings.
+
+    ``refused`` counts what was refused, by limit.
+    """
+
+    def __init__(self, settings: Settings, *, clock: Clock = time.monotonic) -> None:
+        check_limits(settings)
+        self._choice = settings.limits
+        self._requests, self._writes, self._reads = settings.limit_requests, settings.limit_writes, settings.limit_reads
+        self._asking = _buckets(self._requests, clock)
+        self._writing = _buckets(self._writes, clock)
+        self._loading: dict[Hashable, _Turns] = {}
+        self.logins = LoginGuard(settings.limit_logins, clock=clock)
+        self.refused: Counter[str] = Counter()
+
+    def hold(self, access: Access) -> bool:
+        """Whether they hold for who has this access: where access is configured, unless the setting says more."""
+        return self._choice == "on" or (self._choice == "auto" and access.key is not None)
+
+    def admit(self, who: Hashable, *, write: bool) -> None:
+        """Count a request. Raises ``TooManyRequests`` if it is one too many."""
+        if self._requests and (seconds := self._asking.of(who).take()):
+            detail = f"more than {self._requests} requests a second (setting limit_requests)"
+            raise self._refuse(REQUESTS, detail, seconds)
+        if write and self._writes and (seconds := self._writing.of(who).take()):
+            raise self._refuse(WRITES, f"more than {self._writes} writes a second (setting limit_writes)", seconds)
+
+    @asynccontextmanager
+    async def reading(self, who: Hashable) -> AsyncIterator[None]:
+        """A read that takes its time, when the caller has few enough of them under way.
+
+        Raises ``TooManyRequests`` if that does not become so in time.
+        """
+        if not self._reads:
+            yield
+            return
+        turns = self._loading.setdefault(who, _Turns(self._reads))
+        turns.users += 1
+        try:
+            try:
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await turns.free.acquire()
+            except TimeoutError:
+                detail = f"{self._reads} reads of many entities at once are under way (setting limit_reads)"
+                raise self._refuse(READS, detail, 1.0) from None
+            try:
+                yield
+            finally:
+                turns.free.release()
+        finally:
+            turns.users -= 1
+            # Nobody is left who runs or waits: what is kept is bounded by the requests there are.
+            if not turns.users:
+                del self._loading[who]
+
+    def _refuse(self, limit: str, detail: str, seconds: float) -> TooManyRequests:
+        self.refused[limit] += 1
+        return TooManyRequests(limit, f"too many requests: {detail}; wait before the next one", seconds)
+
+
+class _Turns:
+    """Those of one caller's reads that run, ``users`` with those that wait."""
+
+    __slots__ = ("free", "users")
+
+    def __init__(self, most: int) -> None:
+        self.free = asyncio.Semaphore(most)
+        self.users = 0
+
+
+class LoginGuard:
+    """Failed logins, by network and by whom they claimed to be: after some, each one costs twice the wait.
+
+    One wrong credential that comes again and again, as from a program that nobody looks after, counts once: what is to
+    be slowed down is guessing. ``free`` are the failures without a wait; 0 counts none at all. For one event loop.
+    """
+
+    def __init__(self, free: int, *, clock: Clock = time.monotonic) -> None:
+        self._free = free
+        self._clock = clock
+        self._failed: _Bounded[_Failures] = _Bounded(_Failures)
+        self._wrong: _Bounded[bool] = _Bounded(lambda: True)
+        self.refused = 0
+
+    def check(self, address: str, claimed: str) -> None:
+        """Raise ``TooManyRequests`` if a login from there, or of who it claims to be, has to wait."""
+        now = self._clock()
+        wait = max((failures.until - now for failures in self._known(address, claimed)), default=0.0)
+        if wait > 0:
+            self.refused += 1
+            detail = "too many failed logins (setting limit_logins); wait before the next one"
+            raise TooManyRequests(LOGINS, detail, wait)
+
+    def failed(self, address: str, claimed: str, credentials: Hashable) -> None:
+        """Count a failed login, unless it is one that failed before."""
+        known = hash(credentials)
+        if not self._free or self._wrong.get(known):
+            return
+        self._wrong.of(known)
+        for key in _keys(address, claimed):
+            self._failed.of(key).add(self._clock(), self._free)
+
+    def _known(self, address: str, claimed: str) -> list[_Failures]:
+        return [failures for key in _keys(address, claimed) if (failures := self._failed.get(key)) is not None]
+
+
+class _Failures:
+    __slots__ = ("_count", "_last", "until")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last = self.until = -math.inf
+
+    def add(self, now: float, free: int) -> None:
+        self._count = 1 if now - self._last > _FORGIVEN_SECONDS else self._count + 1
+        self._last = now
+        beyond = self._count - free
+        if beyond > 0:
+            self.until = now + min(_FIRST_DELAY * 2.0 ** min(beyond - 1, 30), _LONGEST_DELAY)
+
+
+def _keys(address: str, claimed: str) -> list[tuple[str, str]]:
+    return [("address", network(address)), *([("claimed", claimed)] if claimed else [])]
+
+
+def _buckets(rate: int, clock: Clock) -> _Bounded[TokenBucket]:
+    return _Bounded(lambda: TokenBucket(rate=max(rate, 1), burst=max(rate, 1) * _BURST_SECONDS, clock=clock))
+
+
+def check_limits(settings: Settings) -> None:
+    """Raise ``SettingError`` for a limit that is none."""
+    if settings.limits not in _CHOICES:
+        raise SettingError(f"limits is one of {', '.join(_CHOICES)}, not {settings.limits!r}")
+    for name in _COUNTS:
+        if getattr(settings, name) < 0:
+            raise SettingError(f"{name} is a whole number from 0, which is no limit, not {getattr(settings, name)}")

@@ -1,0 +1,357 @@
+"""JSON Web Tokens of OpenID Connect issuers: their keys, and what a token says once its signature holds.
+
+Sources: RFC 7519 (JWT), RFC 8725 (best current practices), RFC 9068 (access tokens), OpenID Connect Discovery 1.0.
+Signatures and registered claims are PyJWT's work; which key may check which signature is decided here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import jwt
+
+from signalbook.access.errors import AuthenticationUnavailable, Unauthenticated
+from signalbook.access.identity import Identity
+from signalbook.errors import SignalbookError
+from signalbook.settings import SettingError, Settings
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
+
+_LOG: Final = logging.getLogger("signalbook.access")
+_KINDS: Final = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
+    "ES256": ("EC", "P-256"),
+    "ES384": ("EC", "P-384"),
+    "ES512": ("EC", "P-521"),
+    "EdDSA": ("OKP", None),
+}
+"""Algorithms with a public key, and the key each takes. There is none with a shared secret, and not ``none``."""
+_TYPES: Final = frozenset({"jwt", "at+jwt", "application/jwt", "application/at+jwt"})
+MAX_TOKEN: Final = 16 * 1024
+_MAX_DEPTH: Final = 16
+_MAX_KEYS: Final = 100
+_MAX_GROUPS: Final = 2000
+_MAX_TEXT: Final = 1024
+_MAX_LEEWAY: Final = 600.0
+_MAX_BYTES: Final = 1 << 20
+_MIN_RSA_BITS: Final = 2048
+_TIMEOUT: Final = 5.0
+FRESH: Final = 300.0
+"""Seconds for which keys are used without asking again: so long holds what an issuer has withdrawn."""
+STALE: Final = 4 * 3600.0
+"""Seconds for which keys are used although the issuer cannot be asked again."""
+PAUSE: Final = 10.0
+"""Seconds between two questions to an issuer, whatever tokens come: unknown keys must not become a storm."""
+
+
+class IssuerError(SignalbookError):
+    """An issuer that does not answer as one."""
+
+
+class KeySet:
+    """The keys of an issuer at one time."""
+
+    def __init__(self, document: JSON) -> None:
+        listed = document.get("keys") if isinstance(document, dict) else None
+        if not isinstance(listed, list):
+            raise IssuerError("its keys are no JSON Web Key Set")
+        self.document = document
+        self._keys = [key for key in listed[:_MAX_KEYS] if isinstance(key, dict) and _signs(key)]
+        self._made: dict[tuple[str | None, str], jwt.PyJWK] = {}
+
+    def find(self, kid: str | None, algorithm: str) -> jwt.PyJWK | None:
+        """The key for a signature; without ``kid`` the only one there is for the ``algorithm``."""
+        known = self._made.get((kid, algorithm))
+        if known is not None:
+            return known
+        found = [key for key in self._keys if _fits(key, kid, algorithm)]
+        if len(found) != 1:
+            return None
+        try:
+            key = jwt.PyJWK(found[0], algorithm=algorithm)
+        except (jwt.PyJWTError, ValueError, TypeError):
+            return None
+        if getattr(key.key, "key_size", _MIN_RSA_BITS) < _MIN_RSA_BITS and algorithm[:2] in ("RS", "PS"):
+            return None
+        self._made[kid, algorithm] = key
+        return key
+
+
+def _signs(key: JSONObject) -> bool:
+    """Whether a key is a public one for signatures. One that also has a private part is no secret any more."""
+    operations = key.get("key_ops")
+    return (
+        key.get("kty") in ("RSA", "EC", "OKP")
+        and key.get("use", "sig") == "sig"
+        and (operations is None or (isinstance(operations, list) and "verify" in operations))
+        and "d" not in key
+    )
+
+
+def _fits(key: JSONObject, kid: str | None, algorithm: str) -> bool:
+    kind, curve = _KINDS[algorithm]
+    return (
+        (kid is None or key.get("kid") == kid)
+        and key.get("kty") == kind
+        and (curve is None or key.get("crv") == curve)
+        and key.get("alg", algorithm) == algorithm
+    )
+
+
+class Issuer:
+    """One issuer and its keys, fetched when they are needed. Safe for threads."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.keys: KeySet | None = None
+        self._fetched = self._asked = -STALE
+        self._problem = ""
+        self._lock = threading.Lock()
+
+    def find(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
+        """The key for a signature. Raises ``Unauthenticated``, and ``AuthenticationUnavailable`` without any keys."""
+        keys = self._current()
+        found = keys.find(kid, algorithm)
+        if found is None:
+            # It may be new.
+            found = self._refresh(keys).find(kid, algorithm)
+        if found is None:
+            raise Unauthenticated("the token is signed with a key that its issuer does not have for this algorithm")
+        return found
+
+    @property
+    def trusted_until(self) -> float:
+        """Until when what was checked with these keys need not be checked again; of ``time.monotonic``."""
+        return max(self._fetched + FRESH, self._asked + PAUSE)
+
+    def metadata(self) -> JSONObject:
+        """The discovery document. Raises ``IssuerError``."""
+        with _http() as http:
+            return discover(http, self.url)
+
+    def _current(self) -> KeySet:
+        keys, age = self.keys, time.monotonic() - self._fetched
+        if keys is not None and age < FRESH:
+            return keys
+        keys = self._refresh(keys)
+        if time.monotonic() - self._fetched > STALE:
+            raise AuthenticationUnavailable(f"the issuer {self.url} cannot be asked for its keys: try again later")
+        return keys
+
+    def _refresh(self, seen: KeySet | None) -> KeySet:
+        """Keys that are newer than those ``seen``, or these again where it is too early or nobody answers."""
+        # Whoever has keys does not wait for others who are asking: it may take seconds.
+        if not self._lock.acquire(blocking=seen is None):
+            assert seen is not None
+            return seen
+        try:
+            if self.keys is seen and time.monotonic() - self._asked >= PAUSE:
+                self._ask()
+            if self.keys is None:
+                raise AuthenticationUnavailable(f"the issuer {self.url} cannot be asked for its keys: try again later")
+            return self.keys
+        finally:
+            self._lock.release()
+
+    def _ask(self) -> None:
+        self._asked = time.monotonic()
+        try:
+            with _http() as http:
+                address = discover(http, self.url).get("jwks_uri")
+                found = KeySet(fetch(http, address, "its jwks_uri"))
+        except IssuerError as error:
+            if str(error) != self._problem:
+                _LOG.warning("issuer %s: %s", self.url, error)
+            self._problem = str(error)
+            return
+        self._fetched, self._problem = time.monotonic(), ""
+        # The same object as long as nothing changed: what was checked with it holds.
+        if self.keys is None or self.keys.document != found.document:
+            self.keys = found
+
+
+def _http() -> httpx.Client:
+    return httpx.Client(timeout=_TIMEOUT, verify=ssl.create_default_context(), follow_redirects=False)
+
+
+def discover(http: httpx.Client, issuer: str) -> JSONObject:
+    """What an issuer says of itself (OpenID Connect Discovery 4.3). Raises ``IssuerError``."""
+    found = fetch(http, f"{issuer.rstrip('/')}/.well-known/openid-configuration", "its discovery document")
+    if not isinstance(found, dict) or found.get("issuer") != issuer:
+        said = found.get("issuer") if isinstance(found, dict) else None
+        raise IssuerError(f"it says that it is {said!r}: the setting has to name it exactly so")
+    return found
+
+
+def fetch(http: httpx.Client, url: JSON, what: str) -> JSON:
+    """The JSON at ``url``, an address of an issuer. Raises ``IssuerError``."""
+    if not isinstance(url, str) or not is_safe(url):
+        raise IssuerError(f"{what} is not at an https URL")
+    try:
+        with http.stream("GET", url, headers={"Accept": "application/json"}) as response:
+            if response.status_code != httpx.codes.OK:
+                raise IssuerError(f"{what} ({url}): it answers {response.status_code}")
+            content = bytearray()
+            for chunk in response.iter_bytes():
+                content += chunk
+                if len(content) > _MAX_BYTES:
+                    raise IssuerError(f"{what} ({url}) is larger than {_MAX_BYTES} bytes")
+        return parse_json(bytes(content))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise IssuerError(f"{what} ({url}): {error or type(error).__name__}") from None
+    except JSONError as error:
+        raise IssuerError(f"{what} ({url}) is no JSON: {error}") from None
+
+
+def is_safe(url: str) -> bool:
+    """Whether nobody on the way can change what is at ``url``: https, or this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if not host or parts.username is not None or parts.fragment:
+            return False
+        if parts.scheme == "https":
+            return True
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedToken:
+    """A token whose signature and claims hold, until ``expires`` (seconds since 1970) and as long as its key does."""
+
+    identity: Identity
+    expires: float
+    issuer: Issuer
+    keys: KeySet | None
+
+
+class TokenVerifier:
+    """Checks tokens of the issuers that the settings name. Raises ``SettingError``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.issuers = {url: Issuer(url) for url in settings.oidc_issuers}
+        self._audience = list(settings.oidc_audience)
+        self._algorithms = settings.oidc_algorithms
+        self._subject = settings.oidc_subject_claim
+        self._groups = settings.oidc_groups_claim
+        self._leeway = settings.oidc_leeway
+        self._check()
+
+    def _check(self) -> None:
+        for url in self.issuers:
+            if not is_safe(url):
+                raise SettingError(f"oidc_issuers: {url!r} is not an https URL (http only for this machine)")
+        if self.issuers and not self._audience:
+            raise SettingError(
+                "oidc_issuers needs oidc_audience: without it every token that the issuer made for anybody counts here"
+            )
+        for name in self._algorithms:
+            if name not in _KINDS:
+                raise SettingError(f"oidc_algorithms: {name!r} is none of {', '.join(_KINDS)}")
+        if self.issuers and not (self._algorithms and self._subject):
+            raise SettingError("oidc_algorithms and oidc_subject_claim must not be empty")
+        if not 0 <= self._leeway <= _MAX_LEEWAY:
+            raise SettingError(f"oidc_leeway is 0 to {_MAX_LEEWAY:g} seconds, not {self._leeway:g}")
+
+    def verify(self, text: str) -> VerifiedToken:
+        """Who a token is from. Raises ``Unauthenticated``, ``AuthenticationUnavailable``."""
+        kid, algorithm, issuer = self._read(text)
+        key = issuer.find(kid, algorithm)
+        keys = issuer.keys
+        try:
+            claims = jwt.decode(
+                text,
+                key,
+                algorithms=[algorithm],
+                audience=self._audience,
+                issuer=issuer.url,
+                leeway=self._leeway,
+                options={"require": ["exp", "iss", "aud"], "verify_sub": False},
+            )
+        except (jwt.PyJWTError, ValueError, TypeError, OverflowError) as error:
+            raise Unauthenticated(_reason(error)) from None
+        return VerifiedToken(
+            identity=self._identity(claims, issuer),
+            expires=float(claims["exp"]) + self._leeway,
+            issuer=issuer,
+            keys=keys,
+        )
+
+    def _read(self, text: str) -> tuple[str | None, str, Issuer]:
+        """Key, algorithm and issuer that a token claims to have: nothing of it is to be believed yet."""
+        parts = text.split(".")
+        if len(text) > MAX_TOKEN or len(parts) != 3:
+            raise Unauthenticated("the bearer token is neither an API token of this server nor a signed JWT")
+        header, claims = _part(parts[0], "header"), _part(parts[1], "claims")
+        algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "JWT")
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
+            raise Unauthenticated(f"the token's algorithm (alg) is none of {', '.join(self._algorithms)}")
+        if "crit" in header:
+            raise Unauthenticated("the token has critical extensions (crit), and none is understood here")
+        if not isinstance(kind, str) or kind.lower() not in _TYPES:
+            raise Unauthenticated("the token's type (typ) is not that of an access token: JWT or at+jwt")
+        if kid is not None and not isinstance(kid, str):
+            raise Unauthenticated("the token's key id (kid) is no text")
+        issuer = claims.get("iss")
+        if not isinstance(issuer, str) or issuer not in self.issuers:
+            raise Unauthenticated("the token's issuer (iss) is not one that this server trusts")
+        return kid, algorithm, self.issuers[issuer]
+
+    def _identity(self, claims: JSONObject, issuer: Issuer) -> Identity:
+        subject, groups = claim(claims, self._subject), claim(claims, self._groups)
+        if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_TEXT:
+            raise Unauthenticated(f"the token's claim {self._subject} is no subject: a text that is not empty")
+        found = [groups] if isinstance(groups, str) else [] if groups is None else groups
+        if not isinstance(found, list) or len(found) > _MAX_GROUPS or not all(isinstance(one, str) for one in found):
+            raise Unauthenticated(f"the token's claim {self._groups} is no list of at most {_MAX_GROUPS} groups")
+        return Identity(subject=subject, groups=frozenset(found), issuer=issuer.url)
+
+
+def claim(claims: Mapping[str, Any], path: str) -> JSON:
+    """The claim of this name or, if there is none, at this path with dots; None without one."""
+    if path in claims:
+        return claims[path]
+    found: JSON = dict(claims)
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _part(text: str, what: str) -> JSONObject:
+    try:
+        content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        found = parse_json(content, max_depth=_MAX_DEPTH, unique=True)
+    except (binascii.Error, ValueError, JSONError):
+        found = None
+    if not isinstance(found, dict):
+        raise Unauthenticated(f"the token's {what} are no JSON object in base64url".replace("header are", "header is"))
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong with a token, in words for who sent it."""
+    match error:
+        case jwt.InvalidSignatureError():
+            return "the token's signature does not hold"
+        case jwt.ExpiredSignatureError():
+            return "the token has expired (exp)"
+        case jwt.ImmatureSignatureError():
+            return "the token is not valid yet (nbf, iat): is a clock wrong?"
+        case jwt.InvalidAudienceError():
+            return "the token is for another audience (aud) than this server"
+        case jwt.MissingRequiredClaimError():
+            return f"the token has no claim {error.claim}"
+        case _:
+            return "the token cannot be read as a signed JWT with the claims iss, aud and exp"

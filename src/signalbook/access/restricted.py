@@ -1,0 +1,240 @@
+"""The store as one identity sees it: what may not be read is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from signalbook.access.actions import Action
+from signalbook.access.decisions import Access
+from signalbook.storage.base import Hit, Part, Reader, Row, Selection
+from signalbook.values import JSONObject
+from signalbook.xid import Kind, Xid
+
+_FEW = 100
+"""Rows asked for at once where some of them may be hidden."""
+
+
+def restricted(reader: Reader, access: Access) -> Reader:
+    """``reader`` without what ``access`` hides."""
+    return reader if access.reads_everything else RestrictedReader(reader, access)
+
+
+class RestrictedReader:
+    """``storage.base.Reader`` without the entities that ``access`` hides: not listed, not counted, not referred to.
+
+    Versions are as readable as their Resource, so what is asked about the Versions of one is passed on.
+    """
+
+    def __init__(self, reader: Reader, access: Access) -> None:
+        self._reader = reader
+        self._access = access
+        # Most questions name their parent by its key alone, and nearly always it was read before.
+        self._xids: dict[int, Xid] = {}
+
+    def get(self, xid: Xid) -> Row | None:
+        """The entity, or None."""
+        return self.get_many((xid,)).get(xid)
+
+    def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+        """Those that exist and are readable."""
+        wanted = [xid for xid in xids if self._access.readable(xid)]
+        found = self._reader.get_many(wanted) if wanted else {}
+        self._xids.update((row.key, xid) for xid, row in found.items())
+        return found
+
+    def children(
+        self,
+        parents: Collection[int],
+        type: str | None = None,
+        *,
+        ids: Collection[str] | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Row]:
+        """Readable rows below ``parents``."""
+        if all(self._is_open(xid) for xid in self._known(parents).values()):
+            return self._seen(self._reader.children(parents, type, ids=ids, after=after, limit=limit))
+        if len(parents) == 1 and type is not None:
+            ids = self._narrowed(next(iter(parents)), type, ids)
+            if limit is not None:
+                return islice(self._paged(next(iter(parents)), type, ids, after, max(limit, _FEW)), limit)
+        # Without a bound for the store: nobody knows how many of the rows are hidden.
+        rows = self._readable(self._reader.children(parents, type, ids=ids, after=after))
+        return rows if limit is None else islice(rows, limit)
+
+    def _paged(
+        self, parent: int, type: str, ids: Collection[str] | None, after: str | None, size: int
+    ) -> Iterator[Row]:
+        """Readable rows of one type below ``parent``, of which hardly more than ``size`` are wanted."""
+        while True:
+            rows = list(self._reader.children((parent,), type, ids=ids, after=after, limit=size))
+            yield from self._readable(rows)
+            if len(rows) < size:
+                return
+            after = rows[-1].xid.id
+
+    def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
+        """Up to ``limit`` readable rows of one type below ``parent``, by falling ids."""
+        found: list[Row] = []
+        size = limit if self._is_open(self._known((parent,)).get(parent)) else max(limit, _FEW)
+        # Behind the first look, each begins with the last row of the one before, which is not taken again.
+        seen: set[int] = set()
+        while len(found) < limit:
+            rows = self._reader.preceding(parent, type, size + len(seen), upto=upto)
+            new = [row for row in rows if row.key not in seen]
+            found += self._readable(new)
+            if not new or len(rows) < size:
+                break
+            upto, seen = rows[-1].xid.id, {rows[-1].key}
+        return found[:limit]
+
+    def by_key(self, keys: Collection[int]) -> Iterator[Row]:
+        """Those that exist and are readable."""
+        return self._readable(self._reader.by_key(keys))
+
+    def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
+        """The ways that lead through readable entities alone."""
+        if selection.resource is not None:
+            # Only its row tells what a Resource refers to.
+            selection = replace(selection, rows=selection.rows | {selection.resource})
+        parent = self._known((selection.parent,)).get(selection.parent)
+        if parent is None:
+            return
+        for way in self._reader.select(selection):
+            shown = self._way(parent, way, selection)
+            if shown is not None:
+                yield shown
+
+    def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
+        """Numbers of readable children: those kept where all are readable, else counted."""
+        counts = self._reader.counts(parents)
+        known = self._known({parent for parent, _ in counts})
+        found: dict[tuple[int, str], int] = {}
+        for (parent, plural), count in counts.items():
+            xid = known.get(parent)
+            if xid is not None:
+                number = count if self._is_open(xid) else self._count(parent, plural)
+                found |= {(parent, plural): number} if number else {}
+        return found
+
+    def referrers(self, targets: Collection[Xid]) -> list[Row]:
+        """Readable Resources that refer to ``targets``."""
+        return list(self._readable(self._reader.referrers(targets)))
+
+    def newest(self, parent: int, limit: int) -> list[Row]:
+        """Versions of a Resource."""
+        return self._reader.newest(parent, limit)
+
+    def leaves(self, parent: int, limit: int, *, above: tuple[str, str] = ("", "")) -> list[Row]:
+        """Versions of a Resource."""
+        return self._reader.leaves(parent, limit, above=above)
+
+    def neighbours(self, parent: int, rank: str, id: str, limit: int) -> tuple[list[Row], list[Row]]:
+        """Versions of a Resource."""
+        return self._reader.neighbours(parent, rank, id, limit)
+
+    def derived(self, parent: int, ancestors: Collection[str]) -> list[Row]:
+        """Versions of a Resource."""
+        return self._reader.derived(parent, ancestors)
+
+    def ancestors(self, keys: Collection[int]) -> set[int]:
+        """Versions of a Resource."""
+        return self._reader.ancestors(keys)
+
+    def named(self, uris: Collection[str], limit: int) -> list[Row]:
+        """Up to ``limit`` readable Versions with one of these ``uris``."""
+        asked = limit
+        while True:
+            rows = self._reader.named(uris, asked)
+            found = list(self._readable(rows))
+            if len(found) >= limit or len(rows) < asked:
+                return found[:limit]
+            asked *= 2
+
+    def holders(self, parent: int, document: str, limit: int) -> list[Row]:
+        """Versions of a Resource."""
+        return self._reader.holders(parent, document, limit)
+
+    def documents(self, digests: Collection[str]) -> dict[str, bytes]:
+        """By digest, which only a readable Version tells."""
+        return self._reader.documents(digests)
+
+    def last_numbers(self, xids: Collection[Xid]) -> dict[Xid, int]:
+        """Of Resources that were deleted."""
+        return self._reader.last_numbers([xid for xid in xids if self._access.readable(xid)])
+
+    def _known(self, keys: Collection[int]) -> dict[int, Xid]:
+        """The xids of these entities, as far as they exist."""
+        missing = [key for key in keys if key not in self._xids]
+        if missing:
+            self._xids.update((row.key, row.xid) for row in self._reader.by_key(missing))
+        return {key: self._xids[key] for key in keys if key in self._xids}
+
+    def _is_open(self, xid: Xid | None) -> bool:
+        """Whether nothing beneath is hidden."""
+        if xid is None:
+            return False
+        if xid.kind in (Kind.RESOURCE, Kind.META, Kind.VERSION):
+            return self._access.readable(xid)
+        return self._access.everything_below(Action.READ, xid)
+
+    def _seen(self, rows: Iterable[Row]) -> Iterator[Row]:
+        for row in rows:
+            self._xids[row.key] = row.xid
+            yield row
+
+    def _readable(self, rows: Iterable[Row]) -> Iterator[Row]:
+        return self._seen(row for row in rows if self._access.readable(row.xid))
+
+    def _narrowed(self, parent: int, type: str, ids: Collection[str] | None) -> Collection[str] | None:
+        """``ids``, or the few that may be readable: rules that name groups cost nothing for all the others."""
+        xid = self._known((parent,)).get(parent)
+        some = None if xid is None else self._access.readable_ids(xid / type)
+        if some is None or ids is None:
+            return some if ids is None else ids
+        return [each for each in ids if each.casefold() in some]
+
+    def _count(self, parent: int, plural: str) -> int:
+        return sum(1 for _ in self.children((parent,), plural))
+
+    def _way(self, parent: Xid, way: tuple[Hit, ...], selection: Selection) -> tuple[Hit, ...] | None:
+        """``way`` without what is hidden; None if there is nothing left of it."""
+        xid, shown = parent, list(way)
+        for step, hit in enumerate(way):
+            xid = xid / selection.types[step] / hit.folded
+            if not self._access.readable(xid):
+                return None
+            if step == selection.resource and hit.target is not None and not self._access.readable(hit.target.xid):
+                if step < len(way) - 1:
+                    return None
+                shown[step] = _Dangling(hit)
+        return tuple(shown)
+
+
+class _Dangling:
+    """The hit of a Resource that refers to something hidden: as if it referred to nothing.
+
+    What the store tested of its target is tested again by whoever reads on (``engine.read.prefilter``).
+    """
+
+    def __init__(self, hit: Hit) -> None:
+        self._hit = hit
+        self.key = hit.key
+        self.folded = hit.folded
+
+    @property
+    def row(self) -> Row | None:
+        return self._hit.row
+
+    @property
+    def target(self) -> Row | None:
+        return None
+
+    @property
+    def default(self) -> Row | None:
+        return None
+
+    def attributes(self, part: Part) -> JSONObject:
+        return {} if part == "default" else self._hit.attributes(part)

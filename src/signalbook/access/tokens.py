@@ -1,0 +1,207 @@
+"""API tokens: made by administrators, shown once, known by a hash.
+
+A token is ``sbk_<id>_<secret>``. The secret has 256 random bits and ends with a checksum of the whole token, so that
+mistyped ones cost no look into the database, and scanners for leaked secrets find no false ones. It is kept as its
+SHA-256: what is random cannot be guessed from a dictionary, so slow hashes (bcrypt, argon2) would add nothing but a
+means to keep the server busy (docs/decisions/090-access.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import string
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from signalbook import values
+from signalbook.access.actions import ACTIONS
+from signalbook.access.identity import Identity
+from signalbook.errors import SignalbookError
+from signalbook.storage.base import StoredToken, TokenWriter
+from signalbook.values import JSON, Finding, JSONObject, format_timestamp, parse_timestamp
+
+DEFAULT_DAYS: Final = 90
+"""How long a token lives that says nothing else."""
+MAX_TOKENS: Final = 10_000
+MAX_TEXT: Final = 256
+MAX_GROUPS: Final = 200
+PREFIX: Final = "sbk"
+_ID: Final = string.ascii_lowercase + string.digits
+_SECRET: Final = string.ascii_letters + string.digits
+_ID_LENGTH: Final = 12
+_RANDOM_LENGTH: Final = 43
+"""Of 62 characters: 256 bits."""
+_CHECKSUM_LENGTH: Final = 6
+TOKEN: Final = re.compile(
+    rf"{PREFIX}_([a-z0-9]{{{_ID_LENGTH}}})_([A-Za-z0-9]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}})", re.ASCII
+)
+_NOBODY: Final = hashlib.sha256(b"").hexdigest()
+_MEMBERS: Final = frozenset({"subject", "groups", "scopes", "expires", "note"})
+
+
+class InvalidToken(SignalbookError):
+    """What is wanted of a new token is wrong; ``faults`` say what and where."""
+
+    def __init__(self, faults: Iterable[Finding]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(f"{fault.path}: {fault.message}" for fault in self.faults))
+
+
+class TooManyTokens(SignalbookError):
+    """There are as many tokens as there may be."""
+
+    def __init__(self) -> None:
+        super().__init__(f"there are {MAX_TOKENS} API tokens already: revoke those that are not used")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequest:
+    """What is wanted of a new token: who it acts as, in which groups, narrowed to which actions, until when."""
+
+    subject: str
+    groups: tuple[str, ...] = ()
+    scopes: tuple[str, ...] | None = None
+    expires: datetime | None = None
+    note: str = ""
+
+
+def read_request(document: JSON, now: datetime) -> TokenRequest:
+    """The request in a document. Without ``expires`` it lives for 90 days, with null for ever.
+
+    Raises ``InvalidToken``.
+    """
+    if not isinstance(document, dict):
+        raise InvalidToken([Finding(path="", rule="type", message="this is no JSON object")])
+    faults = [_fault(f"/{name}", "unknown", f"there is no {name!r}") for name in sorted(document.keys() - _MEMBERS)]
+    groups = document.get("groups", [])
+    scopes = document.get("scopes")
+    if not _is_text(document.get("subject")):
+        faults.append(_fault("/subject", "value", f"it is a text of 1 to {MAX_TEXT} printable characters"))
+    if not _are_texts(groups):
+        faults.append(_fault("/groups", "value", f"they are a list of at most {MAX_GROUPS} texts"))
+    if scopes is not None and not (isinstance(scopes, list) and scopes and set(map(str, scopes)) <= ACTIONS.keys()):
+        faults.append(_fault("/scopes", "value", f"they are some of {', '.join(ACTIONS)}"))
+    if document.get("note", "") != "" and not _is_text(document["note"]):
+        faults.append(_fault("/note", "value", f"it is a text of at most {MAX_TEXT} printable characters"))
+    expires = _expiry(document, now, faults.append)
+    if faults:
+        raise InvalidToken(faults)
+    return TokenRequest(
+        subject=document["subject"],
+        groups=tuple(dict.fromkeys(groups)),
+        scopes=None if scopes is None else tuple(dict.fromkeys(scopes)),
+        expires=expires,
+        note=document.get("note", ""),
+    )
+
+
+def create(writer: TokenWriter, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
+    """A new token as it is stored, and its text, which is nowhere else. Raises ``TooManyTokens``."""
+    if writer.count() >= MAX_TOKENS:
+        raise TooManyTokens
+    name, random = _random(_ID, _ID_LENGTH), _random(_SECRET, _RANDOM_LENGTH)
+    secret = random + _checksum(name, random)
+    stored = StoredToken(
+        id=name,
+        hash=_hash(secret),
+        subject=wanted.subject,
+        groups=wanted.groups,
+        scopes=wanted.scopes,
+        note=wanted.note,
+        created=now,
+        expires=wanted.expires,
+    )
+    writer.add(stored)
+    return stored, f"{PREFIX}_{name}_{secret}"
+
+
+def split(text: str) -> tuple[str, str] | None:
+    """The id and the secret of a token, None for what cannot be one."""
+    match = TOKEN.fullmatch(text)
+    if match is None:
+        return None
+    name, secret = match.groups()
+    # A checksum is no secret: it needs no comparison in constant time.
+    return (name, secret) if secret[_RANDOM_LENGTH:] == _checksum(name, secret[:_RANDOM_LENGTH]) else None
+
+
+def holds(stored: StoredToken | None, secret: str) -> bool:
+    """Whether ``secret`` is that of a token; it takes as long whether there is one or not."""
+    known = _NOBODY if stored is None else stored.hash
+    return hmac.compare_digest(known, _hash(secret)) and stored is not None
+
+
+def identity(stored: StoredToken) -> Identity:
+    """Who a token acts as."""
+    return Identity(
+        subject=stored.subject,
+        groups=frozenset(stored.groups),
+        token=stored.id,
+        scopes=None if stored.scopes is None else frozenset(stored.scopes),
+    )
+
+
+def describe(stored: StoredToken) -> JSONObject:
+    """A token as it is shown: all but its secret."""
+    return {
+        "id": stored.id,
+        "subject": stored.subject,
+        "groups": list(stored.groups),
+        "scopes": None if stored.scopes is None else list(stored.scopes),
+        "note": stored.note,
+        "created": format_timestamp(stored.created),
+        "expires": None if stored.expires is None else format_timestamp(stored.expires),
+        "used": None if stored.used is None else format_timestamp(stored.used),
+        "expired": stored.expires is not None and stored.expires <= values.now(),
+    }
+
+
+def _expiry(document: JSONObject, now: datetime, fault: Callable[[Finding], None]) -> datetime | None:
+    if "expires" not in document:
+        return now + timedelta(days=DEFAULT_DAYS)
+    given = document["expires"]
+    if given is None:
+        return None
+    try:
+        stamp = parse_timestamp(given if isinstance(given, str) else "")
+    except ValueError:
+        fault(_fault("/expires", "value", "it is an RFC3339 timestamp such as 2030-12-19T06:00:00Z, or null"))
+        return None
+    if stamp <= now:
+        fault(_fault("/expires", "value", "it is in the past"))
+    return stamp
+
+
+def _is_text(value: JSON) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_TEXT and value.isprintable() and value == value.strip()
+
+
+def _are_texts(found: JSON) -> bool:
+    return isinstance(found, list) and len(found) <= MAX_GROUPS and all(_is_text(member) for member in found)
+
+
+def _fault(path: str, rule: str, message: str) -> Finding:
+    return Finding(path=path, rule=rule, message=message)
+
+
+def _random(alphabet: str, length: int) -> str:
+    return "".join(secrets.choice(alphabet) for _ in range(length))
+
+
+def _checksum(id: str, random: str) -> str:
+    """CRC-32 of what is before it, in six characters of the secret's alphabet."""
+    number, found = zlib.crc32(f"{PREFIX}_{id}_{random}".encode("ascii")), ""
+    for _ in range(_CHECKSUM_LENGTH):
+        number, digit = divmod(number, len(_SECRET))
+        found = _SECRET[digit] + found
+    return found
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("ascii")).hexdigest()

@@ -1,0 +1,94 @@
+"""Admission: who makes a request and what they may do, before anything of it is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Final
+
+from starlette.types import Scope
+
+from signalbook.access.actions import EVERYTHING
+from signalbook.access.authentication import Authenticator
+from signalbook.access.control import AccessControl
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.errors import CredentialsNeeded, Unauthenticated
+from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.policy import Policy
+from signalbook.api.kernel.caching import Freshness
+from signalbook.api.kernel.commits import Workers
+
+_RECENT: Final = 0.5
+"""Seconds for which policy and tokens are taken as they were, where asking takes a while."""
+
+
+class Admission:
+    """Admits the requests of one server process. For one event loop.
+
+    ``generation`` asks the store whether anything changed, at once; without it ``freshness`` does, which takes a while.
+    """
+
+    def __init__(
+        self,
+        control: AccessControl,
+        authenticator: Authenticator,
+        workers: Workers,
+        freshness: Freshness,
+        generation: Callable[[], Hashable] | None,
+    ) -> None:
+        self._control = control
+        self._authenticator = authenticator
+        self._workers = workers
+        self._freshness = freshness
+        self._generation = generation
+        self._recent: Hashable = None
+        self._asked = float("-inf")
+
+    async def admit(self, scope: Scope) -> Access:
+        """What whoever makes a request may do. Raises ``Unauthenticated``, and what asking the store raises."""
+        if self._control.open:
+            return UNRESTRICTED
+        generation = await self._present(scope)
+        policy = await self._policy(generation)
+        if policy is None:
+            return UNRESTRICTED
+        identity = await self._identity(scope, generation)
+        access = policy.access(identity)
+        # Browsers ask without credentials what a path takes, before they send any.
+        if identity == ANONYMOUS and scope["method"] != "OPTIONS" and not access.somewhere(EVERYTHING):
+            raise CredentialsNeeded
+        return access
+
+    def challenges(self, root: str, error: Unauthenticated) -> tuple[tuple[str, str], ...]:
+        """The headers that tell what credentials are taken here (RFC9110 11.6.1)."""
+        return self._authenticator.challenges(root, None if isinstance(error, CredentialsNeeded) else error)
+
+    def forget(self) -> None:
+        """Ask again at once: this process changed something itself."""
+        self._asked = float("-inf")
+
+    async def _present(self, scope: Scope) -> Hashable:
+        if self._generation is not None:
+            # Kept responses are asked for by it, too: it takes a good part of what a hot read does.
+            scope["generation"] = generation = self._generation()
+            return generation
+        now = time.monotonic()
+        if now - self._asked > _RECENT:
+            self._recent = await self._freshness.now()
+            self._asked = now
+        return self._recent
+
+    async def _policy(self, generation: Hashable) -> Policy | None:
+        if self._control.stale(generation):
+            return await self._workers.read(partial(self._control.policy, generation))
+        return self._control.policy(generation)
+
+    async def _identity(self, scope: Scope, generation: Hashable) -> Identity:
+        credentials = self._authenticator.credentials(scope)
+        if credentials is None:
+            return ANONYMOUS
+        known = self._authenticator.known(credentials, generation)
+        if known is not None:
+            return known
+        return await self._workers.read(partial(self._authenticator.identify, credentials, generation))

@@ -1,0 +1,95 @@
+"""``/metrics``: what this server counted, and how the registry is, for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from starlette.routing import Route
+
+from signalbook import __version__, metrics
+from signalbook.access.actions import Action
+from signalbook.access.errors import Forbidden
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Response
+from signalbook.api.kernel.routing import Kernel, PathEndpoint
+from signalbook.storage.base import ACTIVE, DELIVERY_STATES, StorageError, Store
+from signalbook.xid import Xid
+
+PATH: Final = "/metrics"
+_XID: Final = Xid.parse(PATH)
+_SECONDS: Final = 1.0
+
+
+class MetricsAPI:
+    """``GET /metrics``, for who may read ``/metrics``: a rule may name it, one on ``/`` has it in it.
+
+    It answers while the database is away, too, unless that has to say who may: ``signalbook_database_up`` says so then.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def routes(self) -> list[Route]:
+        """The one path."""
+        return PathEndpoint({"GET": self._get}, self._kernel, subject=PATH).routes(PATH)
+
+    async def _get(self, request: HTTPRequest) -> Response:
+        if not request.scope["access"].may(Action.READ, _XID):
+            raise Forbidden(Action.READ, _XID)
+        metrics.HTTP.flush()
+        state = await self._kernel.workers.read(lambda: list(registry_state(self._kernel.engine.store)))
+        media_type, body = metrics.exposition(request.headers.get("accept", ""), state)
+        return Response(headers=(("Content-Type", media_type), NO_STORE), body=body)
+
+
+def registry_state(store: Store) -> Iterator[Metric]:
+    """What is the same for all servers of a database."""
+    yield _gauge("build_info", "1, by version.", ("version",), {(__version__,): 1.0})
+    try:
+        with store.read() as transaction:
+            position, pruned = transaction.outbox.position(), transaction.outbox.pruned()
+            states = transaction.subscriptions.states()
+    except StorageError:
+        yield _gauge("database_up", "1 while the database can be read.", (), {(): 0.0})
+        return
+    yield _gauge("database_up", "1 while the database can be read.", (), {(): 1.0})
+    yield _gauge("outbox_position", "Position of the last committed change.", (), {(): position})
+    yield _gauge("outbox_pruned_position", "Position up to which changes were pruned.", (), {(): pruned})
+    counts = {(state,): float(states.get(state, (0, 0))[0]) for state in DELIVERY_STATES}
+    yield _gauge("subscriptions", "Subscriptions by the state of their deliveries.", ("state",), counts)
+    behind = {(state,): float(position - least) for state, (_, least) in states.items() if state != ACTIVE}
+    text = "Changes since the one that the furthest behind waits with."
+    yield _gauge("delivery_lag_changes", text, ("state",), behind)
+
+
+def _gauge(name: str, text: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Metric:
+    found = GaugeMetricFamily(f"signalbook_{name}", text, labels=labels)
+    for label, value in values.items():
+        found.add_metric(label, value)
+    return found
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[None]:
+    """Bring the metrics of this server process up to date every second."""
+    process = metrics.Process()
+
+    async def run() -> None:
+        while True:
+            metrics.HTTP.flush()
+            process.measure()
+            await asyncio.sleep(_SECONDS)
+
+    task = asyncio.create_task(run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        metrics.HTTP.flush()

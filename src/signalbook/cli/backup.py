@@ -1,0 +1,90 @@
+"""``signalbook backup`` and ``signalbook restore``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from signalbook import settings
+from signalbook.cli.console import print_json, say, working
+from signalbook.cli.registry import DbOption, require_database
+
+if TYPE_CHECKING:
+    from signalbook.storage.backup import Backup
+
+JsonOption = Annotated[bool, Option("--json", help="Print what is in the backup as JSON.")]
+
+
+def back_up(
+    file: Annotated[Path, Argument(metavar="FILE", help="The new file.")],
+    db: DbOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a backup of a database, while servers may be at work on it.
+
+    All that is committed when it begins is in it: registry, history, subscriptions, reports. The file is an SQLite
+    database, whichever kind was backed up, readable by its owner only. Secrets in it stay encrypted: keep the key file
+    (setting key_file) as well, and elsewhere.
+    """
+    from signalbook.storage.backup import back_up
+
+    given = settings.load({"db": db}, environ=os.environ)
+    require_database(given.db)
+    with working("backing up") as show:
+        backup = back_up(given.db, file, timeout=given.request_timeout, progress=_progress("backing up", show))
+    _report(backup, file, f"backed up {backup.database} to {file}", json=json)
+
+
+def restore(
+    file: Annotated[Path, Argument(metavar="FILE", help="What signalbook backup wrote.")],
+    db: DbOption = None,
+    replace: Annotated[
+        bool, Option("--replace", help="Delete what the database holds. No server may run on it meanwhile.")
+    ] = False,
+    check: Annotated[bool, Option("--check", help="Only read all of the backup and compare its digests.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Restore a backup into an empty database, of either kind: all of it or nothing.
+
+    The backup is read and checked first. One of an older version is migrated on the way, and stays as it is itself.
+    """
+    from signalbook.storage.backup import restore, verify
+
+    given = settings.load({"db": db}, environ=os.environ)
+    if check:
+        with working("checking") as show:
+            backup = verify(file, progress=_progress("checking", show))
+        _report(backup, file, f"{file} is complete", json=json)
+        return
+    with working("restoring") as show:
+        progress = _progress("restoring", show)
+        backup = restore(file, given.db, timeout=given.request_timeout, replace=replace, progress=progress)
+    _report(backup, file, f"restored {file}", json=json)
+
+
+def _progress(what: str, show: Callable[[str], None]) -> Callable[[str, int], None]:
+    return lambda table, rows: show(f"{what}: {table}, {rows:,} rows")
+
+
+def _report(backup: Backup, file: Path, done: str, *, json: bool) -> None:
+    if json:
+        tables = {name: {"rows": each.rows, "sha256": each.sha256} for name, each in backup.tables.items()}
+        print_json(
+            {
+                "file": str(file),
+                "bytes": file.stat().st_size,
+                "created": backup.created.isoformat(),
+                "database": backup.database,
+                "revision": backup.revision,
+                "tables": tables,
+            }
+        )
+        return
+    rows = sum(each.rows for each in backup.tables.values())
+    say(
+        f"{done}: {backup.tables['entities'].rows:,} entities, {rows:,} rows, of {backup.created:%Y-%m-%d %H:%M:%S} UTC"
+    )

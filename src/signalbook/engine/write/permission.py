@@ -1,0 +1,98 @@
+"""Whether a write is allowed: asked of what it names before anything is looked at, and of what it changed after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from signalbook.access.actions import Action
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.errors import Forbidden
+from signalbook.engine.write import apply
+from signalbook.engine.write.apply import Change, Entity
+from signalbook.engine.write.commands import Command, Intent, WriteMode
+from signalbook.xid import ROOT, Kind, Xid
+
+_NAMED = (Entity.REGISTRY, Entity.GROUP, Entity.RESOURCE)
+
+
+class WritePermission:
+    """What ``access`` lets a write do; a ``trial``, of which nothing stays, may do whatever is about readable things.
+
+    All methods raise ``Forbidden``. Whether there is something already is not looked at before one of creating and
+    updating is known to be allowed, so that a refusal tells nothing.
+    """
+
+    def __init__(self, access: Access, *, trial: bool = False) -> None:
+        self._access = access
+        self._trial = trial
+
+    def check_configuration(self) -> None:
+        """Model and capabilities may be changed."""
+        self._require(Action.CONFIGURE, ROOT)
+
+    def check_deletion(self, command: Command) -> None:
+        """What the command names may be deleted, with all that is or may be beneath."""
+        for xid in _deleted(command):
+            if xid.kind in (Kind.GROUPS, Kind.GROUP, Kind.RESOURCES):
+                self._require_below(Action.DELETE, xid)
+            else:
+                self._require(Action.DELETE, xid.resource)
+
+    def check_intent(self, intent: Intent) -> None:
+        """Everything that the write names may be created or updated."""
+        if self._access is UNRESTRICTED:
+            return
+        for xid in _named(intent):
+            # Where it leads to is found out later; here it counts that one of them is allowed.
+            if not self._access.may(Action.CREATE, xid):
+                self._require(Action.UPDATE, xid)
+
+    def check_changes(self, intent: Intent, changes: Iterable[Change]) -> None:
+        """What the write did was to create, or to update, what may be.
+
+        That an owner changed because of what is in it is nobody's update of it.
+        """
+        if self._access is UNRESTRICTED:
+            return
+        named = frozenset(_named(intent))
+        created = set()
+        for change in changes:
+            if change.entity in _NAMED:
+                xid = Xid.parse(change.xid)
+                if change.action is apply.Action.CREATED:
+                    created.add(xid)
+                    self._require(Action.CREATE, xid)
+                elif xid in named:
+                    self._require(Action.UPDATE, xid)
+        for resource in intent.resources():
+            if resource.xid not in created:
+                self._require(Action.UPDATE, resource.xid)
+            if resource.remove:
+                self._require(Action.DELETE, resource.xid)
+
+    def _require(self, action: Action, xid: Xid) -> None:
+        if not self._access.may(Action.READ if self._trial else action, xid):
+            raise Forbidden(action, xid)
+
+    def _require_below(self, action: Action, xid: Xid) -> None:
+        if not self._access.everything_below(Action.READ if self._trial else action, xid):
+            raise Forbidden(action, xid)
+
+
+def _deleted(command: Command) -> Iterator[Xid]:
+    target = command.target
+    if not target.is_collection or target.kind is Kind.VERSIONS or command.body is None:
+        yield target
+    elif isinstance(command.body, dict):
+        # Ids that are none are refused when the request is read; a part of a path more would change nothing here.
+        yield from (target / name for name in command.body)
+
+
+def _named(intent: Intent) -> Iterator[Xid]:
+    """What the write speaks of itself: a map of Groups or Resources does not speak of what it is in."""
+    if intent.body or (intent.body is not None and intent.mode is WriteMode.REPLACE):
+        yield ROOT
+    for group in intent.groups:
+        if group.body or (group.body is not None and group.mode is WriteMode.REPLACE):
+            yield group.xid
+        yield from (resource.xid for resource in group.resources)

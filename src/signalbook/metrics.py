@@ -1,0 +1,205 @@
+"""Every metric of a server, in one place: declare yours here, count where it happens, name it in docs/operations.md.
+
+Several server processes share a folder of counts (prometheus-client's multiprocess mode), and any of them answers for
+all. Labels have few values: never an id, a path, a user. Counting costs 1 us, or 4 us for a histogram, which is too
+much for a hot read: those are counted in ``HTTP`` first, and added up once a second.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    ProcessCollector,
+    multiprocess,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable of the environment that names the shared folder. It counts when this module is first imported."""
+REGISTRY: Final = CollectorRegistry()
+_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_WRITES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class _Histogram(Histogram):
+    """One that takes many observations at once."""
+
+    def add(self, counts: Iterable[int], total: float) -> None:
+        """Add ``counts`` of observations by bucket, which come to ``total``."""
+        self._sum.inc(total)
+        for bucket, count in zip(self._buckets, counts, strict=True):
+            if count:
+                bucket.inc(count)
+
+
+def _histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> _Histogram:
+    return _Histogram(f"signalbook_{name}", text, labels, buckets=buckets, registry=REGISTRY)
+
+
+def _counter(name: str, text: str, *labels: str) -> Counter:
+    return Counter(f"signalbook_{name}", text, labels, registry=REGISTRY)
+
+
+def _gauge(name: str, text: str, *labels: str, sum: bool = True) -> Gauge:
+    """A state: the ``sum`` over server processes, or the value that one of them set last."""
+    mode: Final = "livesum" if sum else "livemostrecent"
+    return Gauge(f"signalbook_{name}", text, labels, registry=REGISTRY, multiprocess_mode=mode)
+
+
+REQUESTS: Final = _histogram(
+    "http_request_duration_seconds",
+    "Time until a response begins, by API, method and class of the status.",
+    "api",
+    "method",
+    "status",
+)
+CACHED_READS: Final = _counter("cache_requests", "Reads of entities, by whether memory had the response.", "result")
+WRITE_QUEUE: Final = _gauge("write_queue_length", "Writes that wait for their turn.")
+WRITE_WAIT: Final = _histogram("write_wait_seconds", "Time the first write of a commit waited for its turn.")
+WRITE_BATCH: Final = _histogram("write_batch_size", "Writes that share a commit.", buckets=_WRITES)
+COMMIT: Final = _histogram("commit_duration_seconds", "Time of a transaction that writes, its commit included.")
+DATABASE_ERRORS: Final = _counter(
+    "database_errors", "Errors of the database: busy (a lock timed out) or error.", "kind"
+)
+DELIVERY_ATTEMPTS: Final = _counter(
+    "delivery_attempts",
+    "Attempts to deliver, by protocol and result: delivered, failed or rejected.",
+    "protocol",
+    "result",
+)
+DELIVERED_EVENTS: Final = _counter("delivered_events", "Events that sinks took, by protocol.", "protocol")
+REPLICATION_FAILING: Final = _gauge(
+    "replication_failing", "1 while something keeps a registry from being followed or pushed to.", "peer", sum=False
+)
+REPLICATION_SYNCED: Final = _gauge(
+    "replication_synced_timestamp_seconds", "When all changes of a registry were last copied.", "peer", sum=False
+)
+WORKERS: Final = _gauge("workers", "Server processes.")
+MEMORY: Final = _gauge("resident_memory_bytes", "Memory of all server processes.")
+OPEN_FILES: Final = _gauge("open_fds", "Open files and connections of all server processes.")
+CPU: Final = _counter("cpu_seconds", "Processor time of all server processes.")
+
+_APIS: Final = {
+    **{
+        each: each
+        for each in ("events", "subscriptions", "notifications", "pipelines", "check", "access", "audit", "ui")
+    },
+    "health": "operations",
+    "metrics": "operations",
+}
+_COMPAT: Final = ("schemaregistry", "messagecatalog", "confluent")
+_METHODS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"})
+
+
+def api_of(path: str) -> str:
+    """The API that a path belongs to: one of a dozen names, whatever the path."""
+    first, _, rest = path[1:].partition("/")
+    if first != "compat":
+        return _APIS.get(first, "xregistry")
+    second = rest.partition("/")[0]
+    return second if second in _COMPAT else "xregistry"
+
+
+class HttpCounts:
+    """Requests that were counted and are not in the metrics yet. For one event loop."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str, int], _Counts] = {}
+        self._known: dict[tuple[str, str, int], _Counts] = {}
+        self.hits = 0
+        self.misses = 0
+
+    def add(self, path: str, method: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        # To find the labels of a path takes longer than all the rest: what was found is known until the next flush.
+        counts = self._known.get((path, method, status)) or self._find(path, method, status)
+        counts.buckets[bisect_left(_SECONDS, seconds)] += 1
+        counts.total += seconds
+
+    def flush(self) -> None:
+        """Add what was counted to the metrics."""
+        found, self._counts, self._known = self._counts, {}, {}
+        for (api, method, status), counts in found.items():
+            REQUESTS.labels(api, method, f"{status}xx").add(counts.buckets, counts.total)
+        for result, count in (("hit", self.hits), ("miss", self.misses)):
+            CACHED_READS.labels(result).inc(count)
+        self.hits = self.misses = 0
+
+    def _find(self, path: str, method: str, status: int) -> _Counts:
+        labels = (api_of(path), method if method in _METHODS else "other", status // 100)
+        counts = self._counts.setdefault(labels, _Counts())
+        self._known[path, method, status] = counts
+        return counts
+
+
+class _Counts:
+    __slots__ = ("buckets", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(_SECONDS) + 1)
+        self.total = 0.0
+
+
+HTTP: Final = HttpCounts()
+
+
+class Process:
+    """What this server process takes of its machine; nothing where there is no ``/proc``."""
+
+    def __init__(self) -> None:
+        self._collector = ProcessCollector(registry=None)
+        self._cpu = 0.0
+
+    def measure(self) -> None:
+        """Set the metrics."""
+        WORKERS.set(1)
+        values = {sample.name: sample.value for metric in self._collector.collect() for sample in metric.samples}
+        MEMORY.set(values.get("process_resident_memory_bytes", 0))
+        OPEN_FILES.set(values.get("process_open_fds", 0))
+        cpu = values.get("process_cpu_seconds_total", 0.0)
+        CPU.inc(cpu - self._cpu)
+        self._cpu = cpu
+
+
+def exposition(accept: str, state: Iterable[Metric] = ()) -> tuple[str, bytes]:
+    """The media type and text of all metrics, as ``accept`` asks for it, with ``state`` beside them."""
+    registry = CollectorRegistry()
+    folder = os.environ.get(FOLDER)
+    if folder:
+        _bury(Path(folder))
+        multiprocess.MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
+    else:
+        registry.register(REGISTRY)
+    registry.register(_Given(state))
+    encode, media_type = choose_encoder(accept)
+    return media_type, encode(registry)
+
+
+class _Given(Collector):
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def _bury(folder: Path) -> None:
+    """Drop the states of server processes that ended; what they counted stays."""
+    for pid in {int(file.stem.rpartition("_")[2]) for file in folder.glob("gauge_live*.db")}:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            with suppress(FileNotFoundError):  # another process was faster
+                multiprocess.mark_process_dead(pid, str(folder))  # type: ignore[no-untyped-call]

@@ -1,0 +1,138 @@
+"""The audit: a history that only grows, by the number of its entries and by time, and is pruned by age."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, desc, literal_column, or_, select
+
+from signalbook.storage.base import AuditEntry, AuditQuery
+from signalbook.storage.dialect import ESCAPE, Dialect
+from signalbook.storage.schema import AUDIT, dump_text, instant, load_json, microseconds
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
+
+_LAST: Final = 2**63 - 1
+_FIRST_TIME: Final = datetime.min.replace(tzinfo=UTC)
+_LAST_TIME: Final = datetime.max.replace(tzinfo=UTC)
+_SKEW: Final = timedelta(hours=1)
+"""How far the clocks of servers may be apart: entries have numbers in commit order, and nearly the order of time."""
+
+
+class AuditStatements:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        c = AUDIT.c
+        given = {c.who: "who", c.action: "action", c.outcome: "outcome"}
+        exact = [
+            or_(bindparam(name) == literal_column("''"), column == bindparam(name)) for column, name in given.items()
+        ]
+        wanted = (
+            c.number > bindparam("after"),
+            c.number < bindparam("before"),
+            c.time >= bindparam("since"),
+            c.time < bindparam("until"),
+            *exact,
+            or_(bindparam("xid") == literal_column("''"), dialect.contains(c.xids, "xid")),
+        )
+        columns = (c.number, c.time, c.who, c.action, c.outcome, c.xids, c.correlationid, c.details)
+        self.entries = dialect.page(select(*columns).where(*wanted).order_by(desc(c.number)))
+        # What lies beyond these two need not be looked at: it is older, or newer, whatever the clocks say.
+        older = select(c.number).where(c.time < bindparam("time"))
+        self.older = dialect.page(older.order_by(desc(c.time), desc(c.number)))
+        newer = select(c.number).where(c.time >= bindparam("time"))
+        self.newer = dialect.page(newer.order_by(c.time, c.number))
+        self.append = dialect.text(dialect.insert_many(AUDIT, [column.name for column in columns[1:]]))
+        oldest = select(c.number).where(c.time < bindparam("time")).order_by(c.time)
+        oldest = oldest.limit(bindparam("limit")).offset(literal_column("0"))
+        self.prune = dialect.text(delete(AUDIT).where(c.number.in_(oldest)))
+
+
+class SqlAuditReader:
+    """``base.AuditReader``."""
+
+    def __init__(self, transaction: SqlTransaction, sql: AuditStatements) -> None:
+        self._transaction = transaction
+        self._sql = sql
+
+    def entries(self, query: AuditQuery, limit: int) -> list[AuditEntry]:
+        """Entries, the newest first."""
+        after, before = query.after, query.before or _LAST
+        if query.since is not None:
+            after = max(after, self._number(self._sql.older, query.since, -_SKEW) or 0)
+        if query.until is not None:
+            before = min(before, self._number(self._sql.newer, query.until, _SKEW) or _LAST)
+        wanted = {
+            "after": after,
+            "before": before,
+            "since": microseconds(query.since or _FIRST_TIME),
+            "until": microseconds(query.until or _LAST_TIME),
+            "who": query.who,
+            "action": query.action,
+            "outcome": query.outcome,
+            "xid": f"%\n{_escaped(query.xid)}%" if query.xid else "",
+        }
+        return [_entry(record) for record in self._transaction.rows(self._sql.entries, {**wanted, "limit": limit})]
+
+    def _number(self, sql: str, time: datetime, skew: timedelta) -> int | None:
+        """The number of the entry that ``sql`` finds at ``time``, ``skew`` away from it; None if there is none."""
+        at = microseconds(time) + skew // timedelta(microseconds=1)
+        found = self._transaction.rows(sql, {"time": at, "limit": 1})
+        return int(found[0][0]) if found else None
+
+
+class SqlAuditWriter(SqlAuditReader):
+    """``base.AuditWriter``."""
+
+    def __init__(self, transaction: SqlWriting, sql: AuditStatements) -> None:
+        super().__init__(transaction, sql)
+        self._writing = transaction
+
+    def append(self, entries: Sequence[AuditEntry]) -> None:
+        """Add entries, written at the commit, with all others in one statement."""
+        self._writing.check()
+        self._writing.pending.audit += [_record(entry) for entry in entries]
+
+    def prune(self, before: datetime, limit: int) -> int:
+        """Remove the oldest entries."""
+        return self._writing.run(self._sql.prune, {"time": microseconds(before), "limit": limit})
+
+    def finish(self) -> None:
+        """Write what is pending: last work before the commit."""
+        self._writing.run_bulk(self._sql.append, self._writing.pending.audit)
+
+
+def _escaped(text: str) -> str:
+    """``text`` where a pattern is expected."""
+    for special in (ESCAPE, "%", "_"):
+        text = text.replace(special, f"{ESCAPE}{special}")
+    return text
+
+
+def _record(entry: AuditEntry) -> dict[str, Any]:
+    # PostgreSQL keeps no NUL, and who made a request may say anything of himself.
+    return {
+        "time": microseconds(entry.time),
+        "who": entry.who.replace("\0", "\ufffd"),
+        "action": entry.action,
+        "outcome": entry.outcome,
+        "xids": "".join(f"\n{xid}" for xid in entry.xids) + "\n" if entry.xids else "",
+        "correlationid": entry.correlationid,
+        "details": dump_text(entry.details),
+    }
+
+
+def _entry(record: tuple[Any, ...]) -> AuditEntry:
+    number, time, who, action, outcome, xids, correlationid, details = record
+    return AuditEntry(
+        number=number,
+        time=instant(time),
+        who=who,
+        action=action,
+        outcome=outcome,
+        xids=tuple(xids.split("\n")[1:-1]),
+        correlationid=correlationid,
+        details=load_json(details),
+    )

@@ -1,0 +1,271 @@
+"""Backups: all that a database holds at one instant, as an SQLite file that restores into either kind of database.
+
+Rows are copied, not pages: so a backup of PostgreSQL is the same file as one of SQLite, and moves a registry from one
+to the other. The file says what is in it, with a digest of each table (docs/decisions/020-storage.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from signalbook import values
+from signalbook.storage.base import StorageError
+from signalbook.storage.dialect import Dialect, DriverConnection
+from signalbook.storage.schema import REVISION
+from signalbook.storage.sqlite import SQLite
+from signalbook.storage.store import ensure_current, find_dialect, migrate, schema_revision
+
+Progress = Callable[[str, int], None]
+"""Gets the name of a table, and how many of its rows are done."""
+
+_STEP: Final = 5000
+_UNCOUNTED: Final = ("counters",)
+"""Tables that have rows in an empty database."""
+
+
+class BackupError(StorageError):
+    """A backup that cannot be made, read or restored; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableContents:
+    """How many ``rows`` of a table there are, and the SHA-256 of them as JSON lines in the order of their keys."""
+
+    rows: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """What a backup says about itself: the ``database`` it is of, with its schema ``revision``, and its ``tables``."""
+
+    created: datetime
+    database: str
+    revision: str
+    tables: dict[str, TableContents]
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of a backup; ``key`` is what its rows are ordered by."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+    @property
+    def query(self) -> str:
+        """All rows, in the words of either database."""
+        return f"SELECT {_names(self.columns)} FROM {_names([self.name])} ORDER BY {_names(self.key)}"  # noqa: S608
+
+
+def back_up(url: str, path: Path, *, timeout: float, progress: Progress = lambda *_: None) -> Backup:
+    """Write all that is committed in the database at ``url`` now to a new file, while others read and write there.
+
+    The database stays as it is, also if it was written by an older program. The file is there when it is complete
+    and was read back, for its owner only. Raises ``StorageError``, ``OSError``.
+    """
+    if path.exists():
+        raise BackupError(f"{path} is there already: name another file")
+    source = find_dialect(url, timeout)
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as private:
+            file = Path(private) / "backup"
+            _copy_out(source, file, progress)
+            backup = verify(file)
+            _publish(file, path)
+            return backup
+    except source.errors as error:
+        raise source.explain(error) from None
+    finally:
+        source.close()
+
+
+def verify(path: Path, *, progress: Progress = lambda *_: None) -> Backup:
+    """What a backup says about itself, after reading all of it. Raises ``BackupError`` if it is not as it was made."""
+    if not path.is_file():
+        raise BackupError(f"there is no backup at {path}")
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            backup = _manifest(connection, path)
+            found = {table.name: _read(connection, table, progress) for table in _tables(connection)}
+            for name in backup.tables.keys() | found.keys():
+                if found.get(name) != backup.tables.get(name):
+                    raise BackupError(f"{path}: table {name} is not as it was backed up: use another backup")
+            return backup
+    except sqlite3.Error as error:
+        raise BackupError(f"{path} is no backup, or a damaged one ({error}): use another backup") from None
+
+
+def _read(connection: sqlite3.Connection, table: _Table, progress: Progress) -> TableContents:
+    rows = _Digest(table.name, connection.execute(table.query), progress)
+    deque(rows, maxlen=0)
+    return rows.contents()
+
+
+def restore(
+    path: Path, url: str, *, timeout: float, replace: bool = False, progress: Progress = lambda *_: None
+) -> Backup:
+    """Put a backup into the empty database at ``url``: all of it or nothing. A backup of an older schema is migrated.
+
+    ``replace`` deletes what the database holds; no server may run on it then. Raises ``StorageError``, ``OSError``.
+    """
+    backup = verify(path, progress=progress)
+    if backup.revision > REVISION:
+        raise BackupError(
+            f"{path}: its schema is {backup.revision}, this program knows {REVISION} at most: update Signalbook"
+        )
+    target = find_dialect(url, timeout)
+    try:
+        # Before it is migrated: what is refused stays as it was.
+        if not replace and schema_revision(target) is not None:
+            with closing(target.connect()) as connection:
+                _require_empty(target, connection, ("entities",))
+        ensure_current(target)
+        with _migrated(path, backup) as source:
+            _copy_in(source, target, replace, progress)
+        return backup
+    except target.errors as error:
+        raise target.explain(error) from None
+    finally:
+        target.close()
+
+
+def _copy_out(source: Dialect, file: Path, progress: Progress) -> None:
+    revision = schema_revision(source)
+    if revision is None:
+        raise BackupError(f"{source.where}: there is no registry in this database: name another one")
+    if revision > REVISION:
+        raise BackupError(f"{source.where}: its schema is {revision}, this program knows {REVISION} at most: update it")
+    # A backup that did not get finished is of no use: nothing has to be safe on disk before the end.
+    target = SQLite(file, timeout=1.0, synchronous="off")
+    migrate(target, revision)
+    with closing(target.connect()) as writing, closing(source.connect()) as reading:
+        reading.execute(source.begin_read)
+        writing.execute(target.begin_write)
+        contents = {}
+        for table in _tables(writing):
+            rows = _Digest(table.name, source.stream(reading, table.query, {}), progress)
+            writing.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608  counters, which start with some
+            target.load(writing, table.name, table.columns, rows)
+            contents[table.name] = rows.contents()
+        backup = Backup(created=values.now(), database=source.where, revision=revision, tables=contents)
+        writing.execute("CREATE TABLE backup (manifest TEXT NOT NULL)")
+        writing.execute("INSERT INTO backup VALUES (?)", (msgspec.json.encode(backup).decode(),))
+        writing.execute("COMMIT")
+        writing.execute("PRAGMA journal_mode=DELETE")  # one file, not three
+
+
+def _publish(file: Path, path: Path) -> None:
+    """Give a complete file its name, when it is safe on disk."""
+    file.chmod(0o600)
+    _sync(file)
+    file.rename(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _migrated(path: Path, backup: Backup) -> Iterator[Path]:
+    """The backup with this program's schema; a copy, where it has an older one."""
+    if backup.revision == REVISION:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="signalbook-restore-") as private:
+        copy = Path(shutil.copy(path, Path(private) / "backup"))
+        ensure_current(SQLite(copy, timeout=1.0, synchronous="off"))
+        yield copy
+
+
+def _copy_in(path: Path, target: Dialect, replace: bool, progress: Progress) -> None:
+    with (
+        closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reading,
+        closing(target.connect()) as writing,
+    ):
+        writing.execute(target.begin_write)
+        tables = _tables(reading)
+        if not replace:
+            _require_empty(target, writing, [table.name for table in tables if table.name not in _UNCOUNTED])
+        for table in tables:
+            writing.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608
+            rows = _Digest(table.name, reading.execute(table.query), progress)
+            target.load(writing, table.name, table.columns, rows)
+        writing.execute("COMMIT")
+
+
+def _require_empty(target: Dialect, connection: DriverConnection, tables: Iterable[str]) -> None:
+    for name in tables:
+        if connection.execute(f"SELECT 1 FROM {_names([name])} LIMIT 1").fetchall():  # noqa: S608
+            raise BackupError(
+                f"{target.where} is not empty: restore into a new database; or stop all servers on this one, "
+                "and say --replace to delete what it holds"
+            )
+
+
+def _manifest(connection: sqlite3.Connection, path: Path) -> Backup:
+    found = connection.execute("SELECT manifest FROM backup").fetchone()
+    try:
+        return msgspec.json.decode(found[0], type=Backup)
+    except (TypeError, msgspec.DecodeError):
+        raise BackupError(f"{path} does not say what is in it: use another backup") from None
+
+
+def _tables(connection: Any) -> list[_Table]:
+    """The tables of a backup, but for those that say what it is."""
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    names = [name for (name,) in found if name not in ("alembic_version", "backup") and not name.startswith("sqlite_")]
+    return [_table(connection, name) for name in names]
+
+
+def _table(connection: Any, name: str) -> _Table:
+    columns = connection.execute(f"PRAGMA table_info({_names([name])})").fetchall()
+    key = sorted((place, column) for _, column, _, _, _, place in columns if place)
+    everything = tuple(column for _, column, *_ in columns)
+    return _Table(name, everything, tuple(column for _, column in key) or everything)
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+class _Digest:
+    """Passes rows on, as SQLite has them, and takes their digest."""
+
+    def __init__(self, table: str, rows: Iterable[tuple[Any, ...]], progress: Progress) -> None:
+        self._table, self._rows, self._progress = table, rows, progress
+        self._sha256 = hashlib.sha256()
+        self._count = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        for record in self._rows:
+            # SQLite has no booleans.
+            row = tuple(int(value) if isinstance(value, bool) else value for value in record)
+            self._sha256.update(msgspec.json.encode(row) + b"\n")
+            self._count += 1
+            if self._count % _STEP == 0:
+                self._progress(self._table, self._count)
+            yield row
+
+    def contents(self) -> TableContents:
+        """What was passed on."""
+        return TableContents(rows=self._count, sha256=self._sha256.hexdigest())

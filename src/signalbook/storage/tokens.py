@@ -1,0 +1,99 @@
+"""API tokens: who they act as and how far, with a hash of their secrets; when each was last used."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, select, update
+
+from signalbook.storage.base import StoredToken
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.schema import TOKENS, dump_text, instant, load_json, microseconds
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
+
+
+class TokenStatements:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        t = TOKENS.c
+        named = t.id == bindparam("id")
+        self.get = dialect.text(select(*t).where(named))
+        self.page = dialect.page(select(*t).where(t.id > bindparam("after")).order_by(t.id))
+        self.count = dialect.text(select(func.count()).select_from(TOKENS))
+        self.add = dialect.text(dialect.insert(TOKENS).values({c.name: bindparam(c.name) for c in t}))
+        self.remove = dialect.text(delete(TOKENS).where(named))
+        self.put_used = dialect.text(update(TOKENS).where(named).values(used=bindparam("time")))
+
+
+class SqlTokenReader:
+    """``base.TokenReader``."""
+
+    def __init__(self, transaction: SqlTransaction, sql: TokenStatements) -> None:
+        self._transaction = transaction
+        self._sql = sql
+
+    def get(self, id: str) -> StoredToken | None:
+        """One of them."""
+        found = self._transaction.rows(self._sql.get, {"id": id})
+        return _token(found[0]) if found else None
+
+    def page(self, after: str, limit: int) -> list[StoredToken]:
+        """Tokens by id."""
+        return [_token(each) for each in self._transaction.rows(self._sql.page, {"after": after, "limit": limit})]
+
+    def count(self) -> int:
+        """How many there are."""
+        return int(self._transaction.rows(self._sql.count, {})[0][0])
+
+
+class SqlTokenWriter(SqlTokenReader):
+    """``base.TokenWriter``."""
+
+    def __init__(self, transaction: SqlWriting, sql: TokenStatements) -> None:
+        super().__init__(transaction, sql)
+        self._writing = transaction
+
+    def add(self, token: StoredToken) -> None:
+        """Add one."""
+        self._writing.pending.touched = True
+        self._writing.run(
+            self._sql.add,
+            {
+                "id": token.id,
+                "hash": token.hash,
+                "subject": token.subject,
+                "groups": dump_text(list(token.groups)),
+                "scopes": None if token.scopes is None else dump_text(list(token.scopes)),
+                "note": token.note,
+                "created": microseconds(token.created),
+                "expires": None if token.expires is None else microseconds(token.expires),
+                "used": None if token.used is None else microseconds(token.used),
+            },
+        )
+
+    def remove(self, id: str) -> bool:
+        """Remove one."""
+        gone = self._writing.run(self._sql.remove, {"id": id}) > 0
+        self._writing.pending.touched |= gone
+        return gone
+
+    def put_used(self, id: str, time: datetime) -> None:
+        """Store when one was used."""
+        self._writing.run(self._sql.put_used, {"id": id, "time": microseconds(time)})
+
+
+def _token(record: tuple[Any, ...]) -> StoredToken:
+    named, secret, subject, groups, scopes, note, created, expires, used = record
+    return StoredToken(
+        id=named,
+        hash=secret,
+        subject=subject,
+        groups=tuple(load_json(groups)),
+        scopes=None if scopes is None else tuple(load_json(scopes)),
+        note=note,
+        created=instant(created),
+        expires=None if expires is None else instant(expires),
+        used=None if used is None else instant(used),
+    )

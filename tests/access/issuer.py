@@ -1,0 +1,99 @@
+"""An issuer of our own for tests: it answers as one, can be away, and signs whatever it is asked to."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+AUDIENCE: Final = "registry"
+RSA_KEY: Final = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC_KEY: Final = ec.generate_private_key(ec.SECP256R1())
+ED_KEY: Final = ed25519.Ed25519PrivateKey.generate()
+
+
+def jwk(key: Any, kid: str, **more: Any) -> dict[str, Any]:
+    """The public part of a key."""
+    algorithm: Any = (
+        jwt.algorithms.RSAAlgorithm
+        if isinstance(key, rsa.RSAPrivateKey)
+        else jwt.algorithms.ECAlgorithm
+        if isinstance(key, ec.EllipticCurvePrivateKey)
+        else jwt.algorithms.OKPAlgorithm
+    )
+    return {**algorithm.to_jwk(key.public_key(), as_dict=True), "kid": kid, **more}
+
+
+class FakeIssuer:
+    """What is at ``url``. ``keys`` are published, ``asked`` counts the paths asked for; ``away`` answers 503."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.keys = [jwk(RSA_KEY, "r1", use="sig", alg="RS256"), jwk(EC_KEY, "e1", use="sig"), jwk(ED_KEY, "d1")]
+        self.asked: list[str] = []
+        self.away = False
+        self.metadata: dict[str, Any] = {"issuer": url, "jwks_uri": f"{url}/jwks"}
+        self.slow = 0.0
+
+    def claims(self, **more: Any) -> dict[str, Any]:
+        """Those of a good token; None removes one."""
+        now = int(time.time())
+        claims = {"iss": self.url, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + 300, **more}
+        return {name: value for name, value in claims.items() if value is not None}
+
+    def token(
+        self, key: Any = RSA_KEY, algorithm: str = "RS256", kid: str | None = "r1", headers: Any = None, **claims: Any
+    ) -> str:
+        """A token, a good one unless something is said."""
+        head = {**({} if kid is None else {"kid": kid}), **(headers or {})}
+        return jwt.encode(self.claims(**claims), key, algorithm=algorithm, headers=head)
+
+    def answer(self, path: str) -> tuple[int, bytes]:
+        """The answer to GET."""
+        self.asked.append(path)
+        time.sleep(self.slow)
+        if self.away:
+            return 503, b"away"
+        documents = {"/.well-known/openid-configuration": self.metadata, "/jwks": {"keys": self.keys}}
+        return (200, json.dumps(documents[path]).encode()) if path in documents else (404, b"")
+
+
+def raw_token(header: Any, claims: Any, signature: bytes = b"") -> str:
+    """A token made by hand."""
+    parts = [part if isinstance(part, bytes) else json.dumps(part).encode() for part in (header, claims, signature)]
+    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+
+
+@contextmanager
+def fake_issuer() -> Iterator[FakeIssuer]:
+    """One that runs."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = issuer.answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    issuer = FakeIssuer(f"http://127.0.0.1:{server.server_address[1]}")
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield issuer
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

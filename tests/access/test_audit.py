@@ -1,0 +1,190 @@
+"""What is recorded: writes with their xids, refusals in bounded numbers, lines for others."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from signalbook import values
+from signalbook.access import audit
+from signalbook.access.actions import Action
+from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, Origin, Refusal, entries, shown
+from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import AuditEntry, AuditQuery, StorageBusy, Store
+
+STAMP = datetime(2030, 1, 1, tzinfo=UTC)
+ANN = Identity(subject="ann", issuer="https://id.example", groups=frozenset({"secretgroup"}), token="t1")
+ORIGIN = Origin(peer="10.0.0.1", forwarded="192.0.2.1", api="/", method="PUT")
+REFUSAL = Refusal(who=ANN, origin=ORIGIN, action="update", error="403 Forbidden")
+
+
+def stored(store: Store) -> list[AuditEntry]:
+    with store.read() as reader:
+        return reader.audit.entries(AuditQuery(), 10_000)
+
+
+def test_a_request_is_an_entry_for_each_action() -> None:
+    done = [(Action.CREATE, "/g/a"), (Action.UPDATE, "/g/b"), (Action.CREATE, "/g/c"), (Action.CREATE, "/g/a")]
+    made = entries(ANN, ORIGIN, done, at=STAMP, correlationid="c")
+    assert [(one.action, one.xids) for one in made] == [("create", ("/g/a", "/g/c")), ("update", ("/g/b",))]
+    assert shown(made[1]) == {
+        "time": "2030-01-01T00:00:00Z",
+        "who": "ann",
+        "action": "update",
+        "outcome": "done",
+        "xids": ["/g/b"],
+        "correlationid": "c",
+        "subject": "ann",
+        "token": "t1",
+        "issuer": "https://id.example",
+        "peer": "10.0.0.1",
+        "forwarded": "192.0.2.1",
+        "api": "/",
+        "method": "PUT",
+    }
+
+
+def test_xids_are_bounded_and_the_rest_is_counted() -> None:
+    done = [(Action.DELETE, f"/g/{number}") for number in range(MOST_XIDS + 7)]
+    (one,) = entries(ANONYMOUS, Origin(), done, at=STAMP, correlationid="")
+    assert len(one.xids) == MOST_XIDS
+    assert one.details == {"more": 7}
+
+
+def test_what_callers_say_of_themselves_is_cut() -> None:
+    (one,) = entries(Identity(subject="x" * 10_000), Origin(), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
+    assert len(one.who) == len(one.details["subject"]) == 256
+
+
+def test_refusals_alike_make_one_entry(store: Store) -> None:
+    recorder = Audit(store, Settings())
+    for number in range(1000):
+        recorder.refused(REFUSAL, f"/g/{number}")
+    recorder.refused(replace(REFUSAL, who=ANONYMOUS), "")
+    assert recorder.store_refusals() == 2
+    anonymous, ann = stored(store)
+    assert (ann.who, ann.outcome, ann.details["count"], ann.details["error"]) == (
+        "ann",
+        "refused",
+        1000,
+        "403 Forbidden",
+    )
+    assert ann.xids == ("/g/0", "/g/1", "/g/2", "/g/3", "/g/4")
+    assert anonymous.who == "anonymous"
+    assert recorder.store_refusals() == 0
+
+
+def test_a_flood_of_refusals_takes_bounded_memory_and_disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_BURST", 300.0)
+    monkeypatch.setattr(audit, "_RATE", 1e-9)
+    recorder = Audit(store, Settings())
+    for number in range(5000):
+        recorder.refused(replace(REFUSAL, who=Identity(subject=str(number))), "/g/x")
+        if number % 1000 == 999:
+            assert len(recorder._pending) <= 257
+            recorder.store_refusals()
+    recorder.start()
+    recorder.stop()
+    found = stored(store)
+    assert len(found) <= 302
+    assert sum(one.details["count"] for one in found) == 5000
+    assert found[0].who == SEVERAL
+    assert not found[0].xids
+
+
+def test_refusals_are_stored_by_themselves(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "_GATHER_SECONDS", 0.0)
+    recorder = Audit(store, Settings())
+    recorder.start()
+    recorder.refused(REFUSAL)
+    for _ in range(500):
+        if stored(store):
+            break
+        time.sleep(0.01)
+    assert len(stored(store)) == 1
+    recorder.stop()
+
+
+def test_refusals_wait_for_a_store_that_is_busy(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Audit(store, Settings())
+    recorder.refused(REFUSAL)
+
+    def busy() -> None:
+        raise StorageBusy("others write")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "write", busy)
+        assert recorder.store_refusals() == 0
+    recorder.refused(REFUSAL)
+    assert recorder.store_refusals() == 1
+    assert stored(store)[0].details["count"] == 2
+
+
+def test_old_entries_go(store: Store) -> None:
+    with store.write() as writer:
+        old = [
+            AuditEntry(time=values.now() - timedelta(days=days), who=str(days), action="a", outcome="done")
+            for days in (3, 1)
+        ]
+        writer.audit.append(old)
+    assert Audit(store, Settings(audit_days=0)).prune() == 0
+    assert Audit(store, Settings(audit_days=2)).prune() == 1
+    assert [one.who for one in stored(store)] == ["1"]
+
+
+def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Store) -> None:
+    path = tmp_path / "audit.jsonl"
+    previous = os.umask(0)
+    try:
+        recorder = Audit(store, Settings(audit_log=str(path), audit_reads="on"))
+        recorder.committed(
+            entries(ANN, ORIGIN, [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")], at=STAMP, correlationid="c")
+        )
+        path.rename(tmp_path / "audit.1")
+        recorder.read(ANN, ORIGIN, "/g/a", 200)
+        recorder.refused(REFUSAL)
+        recorder.start()
+        recorder.stop()
+    finally:
+        os.umask(previous)
+    first, second = ((tmp_path / name).read_text().splitlines() for name in ("audit.1", "audit.jsonl"))
+    assert [json.loads(line)["action"] for line in first] == ["create", "delete"]
+    assert [json.loads(line)["outcome"] for line in second] == ["done", "refused"]
+    assert {stat.S_IMODE(found.stat().st_mode) for found in tmp_path.iterdir()} == {0o600}
+    assert [one.action for one in stored(store)] == ["update"]
+
+
+def test_lines_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    AuditLog("-").write(entries(ANN, ORIGIN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
+    assert json.loads(capsys.readouterr().out)["who"] == "ann"
+
+
+def test_a_line_that_cannot_be_written_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    log = AuditLog("/dev/full")
+    log.write(entries(ANN, ORIGIN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
+    assert "could not be written" in caplog.text
+    with suppress(OSError):
+        log.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"audit": "yes"}, "audit is one of auto, on, off"),
+        ({"audit_reads": "on"}, "audit_reads needs audit_log"),
+        ({"audit_days": -1.0}, "audit_days"),
+        ({"audit_log": "/nowhere/audit.jsonl"}, "No such file"),
+    ],
+)
+def test_settings_that_cannot_be_used(store: Store, given: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        Audit(store, Settings(**given))  # type: ignore[arg-type]

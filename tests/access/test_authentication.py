@@ -1,0 +1,323 @@
+"""Who a request is from: API tokens, HTTP Basic, a trusted proxy, certificates; what is refused, and how."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Hashable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from signalbook import values
+from signalbook.access import tokens
+from signalbook.access.authentication import Authenticator, Usage
+from signalbook.access.errors import Unauthenticated
+from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.tokens import TokenRequest
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import Store
+
+PROXY: dict[str, Any] = {
+    "trusted_proxies": ("10.0.0.0/8", "::1"),
+    "proxy_user_header": "X-Forwarded-User",
+    "proxy_groups_header": "X-Forwarded-Groups",
+}
+CERTIFICATE = Identity(subject="cn")
+
+
+def made(store: Store, *, expires: datetime | None = None, subject: str = "ci") -> tuple[str, str]:
+    with store.write() as writer:
+        stored, text = tokens.create(writer.tokens, TokenRequest(subject=subject, expires=expires), values.now())
+    return stored.id, text
+
+
+def presented(
+    *headers: tuple[str, str], peer: str = "192.0.2.1", certificate: Identity | None = None
+) -> dict[str, Any]:
+    """An ASGI scope."""
+    given = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+    scope = {"type": "http", "headers": given, "client": (peer, 1234) if peer else None}
+    return scope if certificate is None else {**scope, "certificate": certificate}
+
+
+class Asking:
+    """An authenticator as the kernel uses it."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.real = Authenticator(store, settings)
+        self.usage, self.challenges = self.real.usage, self.real.challenges
+
+    def known(self, scope: dict[str, Any], generation: Hashable) -> Identity | None:
+        credentials = self.real.credentials(scope)
+        return ANONYMOUS if credentials is None else self.real.known(credentials, generation)
+
+    def identify(self, scope: dict[str, Any], generation: Hashable) -> Identity:
+        credentials = self.real.credentials(scope)
+        return ANONYMOUS if credentials is None else self.real.identify(credentials, generation)
+
+
+def bearer(text: str) -> dict[str, Any]:
+    return presented(("Accept", "*/*"), ("Authorization", f"Bearer {text}"))
+
+
+def basic(user: str, password: str) -> dict[str, Any]:
+    return presented(("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()))
+
+
+@pytest.fixture
+def authenticator(store: Store) -> Asking:
+    return Asking(store, Settings())
+
+
+def test_who_presents_nothing_is_anonymous(authenticator: Asking) -> None:
+    assert authenticator.known(presented(), 1) is ANONYMOUS
+    assert authenticator.identify(presented(), 1) is ANONYMOUS
+
+
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_an_api_token(store: Store, authenticator: Asking, scheme: str) -> None:
+    own, text = made(store)
+    given = presented(("Authorization", f"{scheme} {text}"))
+    assert authenticator.known(given, 1) is None
+    assert authenticator.identify(given, 1) == Identity(subject="ci", token=own)
+    assert authenticator.known(given, 1) == Identity(subject="ci", token=own)
+
+
+def test_a_token_as_user_and_password(store: Store, authenticator: Asking) -> None:
+    own, text = made(store)
+    assert authenticator.identify(basic(own, text.rpartition("_")[2]), 1).token == own
+
+
+def test_once_something_was_committed_it_is_looked_up_again(store: Store, authenticator: Asking) -> None:
+    own, text = made(store)
+    authenticator.identify(bearer(text), store.generation())
+    assert authenticator.known(bearer(text), store.generation()) is not None
+    with store.write() as writer:
+        writer.tokens.remove(own)
+    assert authenticator.known(bearer(text), store.generation()) is None
+    with pytest.raises(Unauthenticated, match="revoked"):
+        authenticator.identify(bearer(text), store.generation())
+
+
+def test_it_ends_when_it_expires_in_memory_too(store: Store, authenticator: Asking) -> None:
+    _, text = made(store, expires=values.now() + timedelta(seconds=0.2))
+    assert authenticator.identify(bearer(text), 1).subject == "ci"
+    time.sleep(0.25)
+    assert authenticator.known(bearer(text), 1) is None
+    with pytest.raises(Unauthenticated, match="expired"):
+        authenticator.identify(bearer(text), 1)
+
+
+def test_whoever_does_not_have_the_secret_learns_nothing(store: Store, authenticator: Asking) -> None:
+    """Not whether there is a token with this id, nor whether it has expired."""
+    there, text = made(store, expires=values.now() - timedelta(seconds=1))
+    with store.write() as writer:
+        _, gone = tokens.create(writer.tokens, TokenRequest(subject="x"), values.now())
+        writer.tokens.remove(tokens.split(gone)[0])  # type: ignore[index]
+    random = "a" * 43
+    wrong = f"sbk_{there}_{random}{tokens._checksum(there, random)}"
+    said = set()
+    for each in (gone, wrong):
+        with pytest.raises(Unauthenticated) as error:
+            authenticator.identify(bearer(each), 1)
+        said.add(str(error.value))
+    assert said == {"the API token is unknown or revoked, or its secret is wrong"}
+    with pytest.raises(Unauthenticated, match="has expired"):
+        authenticator.identify(bearer(text), 1)
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("", "Bearer with a token, or Basic"),
+        ("Digest x", "Bearer with a token, or Basic"),
+        ("Bearer", "begin with sbk_"),
+        ("Bearer sbk_x", "checksum"),
+        ("Bearer eyJhbGciOiJub25lIn0.e30.", "begin with sbk_"),
+        ("Bearer \xe9", "ASCII"),
+        ("Bearer " + "x" * 16385, "longer than"),
+        ("Basic", "no colon"),
+        ("Basic !!", "base64"),
+        ("Basic /w==", "base64"),
+        ("Basic " + base64.b64encode(b"user").decode(), "no colon"),
+        ("Basic " + base64.b64encode(b"user:password").decode(), "checksum"),
+    ],
+)
+def test_what_is_wrong_is_said(authenticator: Asking, header: str, reason: str) -> None:
+    with pytest.raises(Unauthenticated, match=reason):
+        authenticator.identify(presented(("Authorization", header)), 1)
+
+
+def test_what_is_claimed_is_known_without_proof(store: Store, authenticator: Asking) -> None:
+    """For counting failed logins."""
+    own, text = made(store)
+    unknown = "sbk_" + "a" * 12 + "_" + "b" * 49
+    claimed = []
+    for scope in (bearer(text), basic(own, text.rpartition("_")[2]), bearer(unknown), bearer("x.y.z"), basic("u", "p")):
+        credentials = authenticator.real.credentials(scope)
+        assert credentials is not None
+        claimed.append(credentials.claimed)
+    assert claimed == [own, own, "a" * 12, "", ""]
+
+
+def test_two_headers_are_none(authenticator: Asking) -> None:
+    two = presented(("Authorization", "Bearer x"), ("Authorization", "Bearer y"))
+    for ask in (authenticator.known, authenticator.identify):
+        with pytest.raises(Unauthenticated, match="more than one"):
+            ask(two, 1)
+
+
+def test_no_error_repeats_what_was_presented(store: Store, authenticator: Asking) -> None:
+    _, text = made(store)
+    for wrong in (text[:-1], text + "x", text.upper(), f"{text}.{text}.{text}"):
+        with pytest.raises(Unauthenticated) as error:
+            authenticator.identify(bearer(wrong), 1)
+        assert text[20:40].lower() not in f"{error.value!r}{authenticator.challenges('', error.value)}".lower()
+
+
+def test_memory_is_bounded(store: Store, authenticator: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signalbook.access.authentication._KNOWN", 2)
+    texts = [made(store)[1] for _ in range(3)]
+    for text in texts:
+        authenticator.identify(bearer(text), 1)
+    assert [authenticator.known(bearer(text), 1) is None for text in texts] == [True, False, False]
+    assert not any(text.encode() in repr(authenticator.real.__dict__).encode() for text in texts)
+
+
+def test_challenges_say_what_may_be_presented(authenticator: Asking, store: Store) -> None:
+    assert authenticator.challenges("http://r") == (
+        ("WWW-Authenticate", 'Bearer realm="signalbook"'),
+        ("WWW-Authenticate", 'Basic realm="signalbook", charset="UTF-8"'),
+    )
+    wrong = authenticator.challenges("http://r", Unauthenticated('it "is"\r\nwrong \\ é'))
+    assert wrong[0][1] == ('Bearer realm="signalbook", error="invalid_token", error_description="it  is   wrong    "')
+    with_issuer = Asking(store, Settings(oidc_issuers=("https://i.example",), oidc_audience=("a",)))
+    assert (
+        'resource_metadata="http://r/.well-known/oauth-protected-resource"' in with_issuer.challenges("http://r")[0][1]
+    )
+
+
+# Proxies and certificates
+
+
+def named(*more: tuple[str, str], peer: str = "10.1.2.3", certificate: Identity | None = None) -> dict[str, Any]:
+    return presented(("x-forwarded-user", "ann"), *more, peer=peer, certificate=certificate)
+
+
+def test_a_trusted_proxy_names_the_user(sqlite_store: Callable[[], Store]) -> None:
+    authenticator = Asking(sqlite_store(), Settings(**PROXY))
+    groups = ("X-Forwarded-Groups", "a, b,,Zo\xc3\xab")
+    expected = Identity(subject="ann", groups=frozenset({"a", "b", "Zoë"}))
+    for peer in ("10.1.2.3", "::1", "::ffff:10.0.0.1"):
+        assert authenticator.known(named(groups, peer=peer), 1) == expected
+    assert authenticator.known(named(("Authorization", "Bearer x")), 1) == Identity(subject="ann")
+
+
+@pytest.mark.parametrize("peer", ["192.0.2.1", "", "unix", "11.0.0.1"])
+def test_nobody_else_does(sqlite_store: Callable[[], Store], peer: str) -> None:
+    authenticator = Asking(sqlite_store(), Settings(**PROXY))
+    assert authenticator.known(named(peer=peer), 1) is ANONYMOUS
+    assert Asking(sqlite_store(), Settings()).known(named(), 1) is ANONYMOUS
+
+
+def test_a_proxy_is_not_who_asks(sqlite_store: Callable[[], Store]) -> None:
+    authenticator = Asking(sqlite_store(), Settings(**PROXY))
+    assert authenticator.known(presented(peer="10.0.0.1", certificate=CERTIFICATE), 1) is ANONYMOUS
+    assert authenticator.known(presented(("X-Forwarded-User", " "), peer="10.0.0.1"), 1) is ANONYMOUS
+    assert authenticator.known(named(certificate=CERTIFICATE), 1) == Identity(subject="ann")
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [(("X-Forwarded-User", "eve"), "more than one"), (("X-Forwarded-Groups", "a\x01b"), "printable")],
+)
+def test_what_a_proxy_says_is_checked(sqlite_store: Callable[[], Store], more: tuple[str, str], reason: str) -> None:
+    authenticator = Asking(sqlite_store(), Settings(**PROXY))
+    with pytest.raises(Unauthenticated, match=reason):
+        authenticator.known(named(more), 1)
+
+
+def test_a_certificate_counts_without_anything_else(store: Store, authenticator: Asking) -> None:
+    own, text = made(store)
+    assert authenticator.known(presented(certificate=CERTIFICATE), 1) == CERTIFICATE
+    both = presented(("Authorization", f"Bearer {text}"), certificate=CERTIFICATE)
+    assert authenticator.identify(both, 1).token == own
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"trusted_proxies": ("10.0.0.0/8",)},
+        {"proxy_user_header": "x"},
+        {"proxy_groups_header": "x"},
+        {**PROXY, "trusted_proxies": ("10.0.0.1/8",)},
+        {**PROXY, "trusted_proxies": ("proxy",)},
+        {**PROXY, "proxy_user_header": "a b"},
+        {**PROXY, "proxy_user_header": "Authorization"},
+        {"oidc_issuers": ("https://i.example",)},
+        {"oidc_issuers": ("http://i.example",), "oidc_audience": ("a",)},
+        {"oidc_issuers": ("https://u@i.example",), "oidc_audience": ("a",)},
+        {"oidc_issuers": ("https://[",), "oidc_audience": ("a",)},
+        {"oidc_algorithms": ("none",)},
+        {"oidc_algorithms": ("HS256",)},
+        {"oidc_issuers": ("https://i.example",), "oidc_audience": ("a",), "oidc_algorithms": ()},
+        {"oidc_leeway": -1.0},
+        {"oidc_leeway": float("nan")},
+    ],
+)
+def test_settings_that_make_no_sense(sqlite_store: Callable[[], Store], settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError):
+        Asking(sqlite_store(), Settings(**settings))
+
+
+# When tokens were used
+
+
+def used(store: Store, id: str) -> datetime | None:
+    with store.read() as reader:
+        stored = reader.tokens.get(id)
+    assert stored is not None
+    return stored.used
+
+
+def test_it_is_written_when_a_token_was_used(store: Store, authenticator: Asking) -> None:
+    own, text = made(store)
+    authenticator.identify(bearer(text), 1)
+    assert used(store, own) is None
+    authenticator.usage.write()
+    first = used(store, own)
+    assert first is not None
+    assert abs(values.now() - first) < timedelta(seconds=60)
+    authenticator.usage.write()
+    assert used(store, own) == first
+    authenticator.known(bearer(text), 1)
+    authenticator.usage.write()
+    assert used(store, own) > first  # type: ignore[operator]
+
+
+def test_it_is_written_by_itself_and_at_the_end(store: Store) -> None:
+    own, _ = made(store)
+    usage = Usage(store, seconds=0.01)
+    usage.start()
+    usage.note(own)
+    deadline = time.monotonic() + 10
+    while used(store, own) is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    usage.stop()
+    assert used(store, own) is not None
+    other, _ = made(store)
+    last = Usage(store, seconds=100)
+    last.start()
+    last.note(other)
+    last.stop()
+    assert used(store, other) is not None
+
+
+def test_a_store_that_is_away_stops_nothing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    usage = Usage(store)
+    usage.note("x")
+    store.close()
+    usage.write()
+    assert "API tokens" in caplog.text

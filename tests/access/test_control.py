@@ -1,0 +1,215 @@
+"""Which policy is in force: the stored one, on every server, or the one of a file."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from signalbook.access.control import AccessControl, PolicyRefused
+from signalbook.access.decisions import UNRESTRICTED
+from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.policy import InvalidPolicy
+from signalbook.errors import SignalbookError
+from signalbook.settings import SettingError, Settings
+from signalbook.storage.base import Store
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT
+
+PAT, SAM = Identity(subject="pat"), Identity(subject="sam")
+ADMINISTRATOR: JSONObject = {"who": ["subject:pat"], "role": "administrator"}
+
+
+def document(*rules: JSONObject) -> JSONObject:
+    return {"rules": [ADMINISTRATOR, *rules]}
+
+
+OPEN_TO_READ = document({"who": ["anyone"], "role": "reader"})
+
+
+def put(control: AccessControl, store: Store, policy: JSON, by: Identity | None = None) -> None:
+    access = UNRESTRICTED
+    if by is not None:
+        in_force = control.policy(store.generation())
+        assert in_force is not None
+        access = in_force.access(by)
+    with store.write() as transaction:
+        control.put(transaction, policy, by=access)
+
+
+def current(control: AccessControl) -> JSON:
+    policy = control.current()
+    return policy and policy.document
+
+
+def readable(control: AccessControl, store: Store) -> bool:
+    """Whether anonymous callers may read."""
+    policy = control.policy(store.generation())
+    assert policy is not None
+    return policy.access(ANONYMOUS).readable(ROOT)
+
+
+def test_a_stored_policy_is_in_force_on_every_server_with_its_next_request(store: Store) -> None:
+    here, there = AccessControl(store, Settings()), AccessControl(store, Settings())
+    assert here.policy(store.generation()) is there.policy(store.generation()) is None
+    put(here, store, document())
+    assert there.stale(store.generation())
+    assert not readable(here, store)
+    assert not readable(there, store)
+    put(there, store, OPEN_TO_READ, by=PAT)
+    assert readable(here, store)
+    assert current(here) == current(there) == OPEN_TO_READ
+
+
+def test_other_writes_leave_the_compiled_policy(store: Store) -> None:
+    control = AccessControl(store, Settings())
+    put(control, store, document())
+    before = control.policy(store.generation())
+    with store.write() as transaction:
+        transaction.settings.put_config("capabilities", {})
+    generation = store.generation()
+    assert control.stale(generation)
+    assert control.policy(generation) is before
+    assert not control.stale(generation)
+
+
+def test_what_is_stored_and_no_policy_lets_nobody_in(store: Store) -> None:
+    control = AccessControl(store, Settings())
+    with store.write() as transaction:
+        transaction.settings.put_config("access", {"rules": [{"who": ["anyone"], "role": "king"}]})
+    for _ in range(2):
+        with pytest.raises(SignalbookError, match=r"(?s)/rules/0/role: .*replace it by signalbook access set"):
+            control.policy(store.generation())
+    put(control, store, document())
+    assert not readable(control, store)
+
+
+@pytest.mark.parametrize(
+    ("policy", "by", "message"),
+    [
+        ({"rules": []}, None, "nobody could change this policy"),
+        ({"rules": [{"who": ["anyone"], "role": "administrator"}]}, None, "nobody could change this policy"),
+        (document({"who": ["subject:pat"], "deny": ["administer"]}), None, "nobody could change this policy"),
+        ({"rules": [{"who": ["subject:sam"], "role": "administrator"}]}, PAT, "pat could not change this policy back"),
+    ],
+)
+def test_a_policy_that_locks_out_is_refused(store: Store, policy: JSON, by: Identity | None, message: str) -> None:
+    control = AccessControl(store, Settings())
+    put(control, store, OPEN_TO_READ)
+    with pytest.raises(PolicyRefused, match=message):
+        put(control, store, policy, by=by)
+    with pytest.raises(InvalidPolicy):
+        put(control, store, {})
+    assert current(control) == OPEN_TO_READ
+    assert readable(control, store)
+
+
+def test_who_administers_by_a_group_may_leave_it_at_that(store: Store) -> None:
+    control = AccessControl(store, Settings())
+    team: JSONObject = {"rules": [{"who": ["group:platform"], "role": "administrator"}]}
+    put(control, store, team)
+    put(control, store, {"rules": [*team["rules"], ADMINISTRATOR]}, by=Identity(groups=frozenset({"platform"})))
+    # A token that is narrowed to other actions has no right to lose.
+    narrowed = Identity(subject="pat", token="t", scopes=frozenset({"read"}))
+    with pytest.raises(PolicyRefused):
+        put(control, store, team, by=narrowed)
+
+
+def test_open_access_asks_nothing(local: Store) -> None:
+    control = AccessControl(local, Settings(access="open"))
+    put(control, local, document())
+    assert control.open
+    assert not control.stale(local.generation())
+    assert control.policy(local.generation()) is None
+    assert current(control) == document()
+
+
+def test_settings_that_cannot_be(local: Store, tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="access is \"open\" or empty, not 'all'"):
+        AccessControl(local, Settings(access="all"))
+    with pytest.raises(SettingError, match="leave out one of them"):
+        AccessControl(local, Settings(access="open", access_file=str(tmp_path / "p.json")))
+
+
+class PolicyFile:
+    """A file that changes as files do: by another one in its place."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = Settings(access_file=str(path), reload_seconds=1e-9)
+
+    def write(self, text: str) -> None:
+        new = self.path.with_suffix(".new")
+        new.write_text(text, encoding="utf-8")
+        new.replace(self.path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> PolicyFile:
+    found = PolicyFile(tmp_path / "policy.yaml")
+    found.write("rules:\n- {who: ['subject:pat'], role: administrator}\n")
+    return found
+
+
+@pytest.fixture
+def local(sqlite_store: Callable[[], Store]) -> Store:
+    """A store where it does not matter on which database."""
+    return sqlite_store()
+
+
+def test_a_file_is_followed_and_the_last_good_one_stays(
+    local: Store, file: PolicyFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    control = AccessControl(local, file.settings)
+    assert not readable(control, local)
+    file.write("rules:\n- {who: [anyone], role: reader}\n")
+    assert readable(control, local)
+    with caplog.at_level(logging.ERROR):
+        for text in ("rules: [", "rules: 1", "rules: 1"):
+            file.write(text)
+            assert readable(control, local)
+            assert readable(control, local)
+        file.path.unlink()
+        assert readable(control, local)
+        assert readable(control, local)
+    assert [record.getMessage().splitlines()[-1].split(": ", 2)[-1] for record in caplog.records] == [
+        f"{file.path}: line 2, column 1: did not find expected node content",
+        "it is the list of rules [type]",
+        f"{file.path}: cannot be read: No such file or directory",
+    ]
+    file.write("rules: []\n")
+    assert not readable(control, local)
+
+
+def test_a_server_that_starts_with_a_broken_file_goes_on_with_the_last_good_one(local: Store, file: PolicyFile) -> None:
+    AccessControl(local, file.settings)
+    good = file.path.read_text(encoding="utf-8")
+    file.write("rules: 1\n")
+    control = AccessControl(local, file.settings)
+    assert not readable(control, local)
+    assert current(control) == {"rules": [ADMINISTRATOR]}
+    # Another file is another policy.
+    other = file.path.with_name("other.yaml")
+    other.write_text("rules: 1\nroles: 2\n", encoding="utf-8")
+    with pytest.raises(SettingError, match=r"(?s)access_file .*other.yaml.*/roles: .*/rules: "):
+        AccessControl(local, Settings(access_file=str(other)))
+    with pytest.raises(SettingError, match="No such file"):
+        AccessControl(local, Settings(access_file=str(file.path.with_name("gone.yaml"))))
+    other.write_text(good, encoding="utf-8")
+    assert AccessControl(local, Settings(access_file=str(other))).policy(None) is not None
+
+
+def test_a_policy_in_a_file_is_not_put(local: Store, file: PolicyFile) -> None:
+    control = AccessControl(local, file.settings)
+    with pytest.raises(PolicyRefused, match=r"the policy is the file policy.yaml: change that"):
+        put(control, local, document())
+
+
+def test_without_reloading_a_file_is_read_at_the_start_only(local: Store, file: PolicyFile) -> None:
+    control = AccessControl(local, Settings(access_file=str(file.path), reload_seconds=0))
+    file.write(json.dumps(OPEN_TO_READ))
+    assert not control.stale(local.generation())
+    assert not readable(control, local)

@@ -1,0 +1,206 @@
+"""Limits for each caller, against a clock of the tests."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from signalbook.access import limits
+from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.limits import Limits, LoginGuard, TokenBucket, TooManyRequests, caller, network
+from signalbook.settings import SettingError, Settings
+
+SETTINGS = Settings(limits="on", limit_requests=10, limit_writes=2, limit_reads=2, limit_logins=3)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def admitted(held: Limits, who: str, *, write: bool = False, most: int = 1000) -> int:
+    for count in range(most):
+        try:
+            held.admit(who, write=write)
+        except TooManyRequests:
+            return count
+    return most
+
+
+def test_a_bucket_gives_its_burst_then_its_rate(clock: Clock) -> None:
+    bucket = TokenBucket(rate=4, burst=8, clock=clock)
+    assert [bucket.take() for _ in range(9)] == [0.0] * 8 + [0.25]
+    clock.now += 0.125
+    assert bucket.take() == pytest.approx(0.125)
+    clock.now += 0.125
+    assert bucket.take() == 0.0
+    clock.now += 3600
+    assert sum(not bucket.take() for _ in range(100)) == 8
+
+
+def test_each_caller_has_requests_of_his_own(clock: Clock) -> None:
+    held = Limits(SETTINGS, clock=clock)
+    assert admitted(held, "ann") == 100
+    assert admitted(held, "bob") == 100
+    clock.now += 1
+    assert admitted(held, "ann") == 10
+    assert held.refused == {"requests": 3}
+
+
+def test_writes_have_a_limit_beside(clock: Clock) -> None:
+    held = Limits(SETTINGS, clock=clock)
+    assert admitted(held, "ann", write=True) == 20
+    assert admitted(held, "ann") == 79  # the refused write was a request, too
+    with pytest.raises(TooManyRequests, match="limit_requests") as error:
+        held.admit("ann", write=True)
+    assert error.value.retry_after == 1
+
+
+def test_nothing_is_limited_by_0() -> None:
+    held = Limits(replace(SETTINGS, limit_requests=0, limit_writes=0))
+    assert admitted(held, "ann", write=True, most=5000) == 5000
+
+
+def test_callers_are_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Limits(SETTINGS, clock=clock)
+    for number in range(limits._CALLERS + 50):
+        held.admit(number, write=True)
+    assert len(held._asking) == len(held._writing) == limits._CALLERS
+
+
+def test_a_caller_is_an_identity_or_a_network() -> None:
+    assert caller(ANONYMOUS, "10.0.0.1") == caller(ANONYMOUS, "::ffff:10.0.0.1") != caller(ANONYMOUS, "10.0.0.2")
+    assert caller(ANONYMOUS, "2001:db8:1:2::1") == caller(ANONYMOUS, "2001:db8:1:2:ffff::9")
+    assert caller(ANONYMOUS, "2001:db8:1:2::1") != caller(ANONYMOUS, "2001:db8:1:3::1")
+    ann = Identity(subject="ann", issuer="https://a")
+    assert caller(ann, "10.0.0.1") == caller(ann, "10.0.0.2") != caller(replace(ann, issuer="https://b"), "10.0.0.1")
+    assert caller(Identity(token="t", subject="ann"), "") == "t"
+    assert network("fe80::1%eth0") == "fe80::"
+    assert network("unix:") == "unix:"
+
+
+def test_reads_of_one_caller_wait_for_one_another() -> None:
+    async def scenario() -> None:
+        held = Limits(SETTINGS)
+        running = highest = 0
+        release = asyncio.Event()
+
+        async def read(who: str) -> None:
+            nonlocal running, highest
+            async with held.reading(who):
+                running += 1
+                highest = max(highest, running)
+                await release.wait()
+                running -= 1
+
+        reads = [asyncio.create_task(read("ann")) for _ in range(5)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert running == 2
+        reads.append(asyncio.create_task(read("bob")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert running == 3
+        release.set()
+        await asyncio.gather(*reads)
+        assert highest == 3
+        assert not held._loading
+
+    asyncio.run(scenario())
+
+
+def test_a_read_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_WAIT_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        held = Limits(SETTINGS)
+        async with held.reading("ann"), held.reading("ann"):
+            with pytest.raises(TooManyRequests, match="limit_reads"):
+                async with held.reading("ann"):
+                    pass
+        async with held.reading("ann"):
+            assert held.refused == {"reads": 1}
+        assert not held._loading
+
+    asyncio.run(scenario())
+
+
+def test_a_read_that_fails_makes_room() -> None:
+    async def scenario() -> None:
+        held = Limits(SETTINGS)
+        for _ in range(5):
+            with pytest.raises(KeyError):
+                async with held.reading("ann"):
+                    raise KeyError
+        assert not held._loading
+
+    asyncio.run(scenario())
+
+
+def waits(guard: LoginGuard, address: str = "10.0.0.1", claimed: str = "t") -> int:
+    try:
+        guard.check(address, claimed)
+    except TooManyRequests as error:
+        return error.retry_after
+    return 0
+
+
+def test_failed_logins_cost_ever_longer_waits(clock: Clock) -> None:
+    guard = LoginGuard(3, clock=clock)
+    seen = []
+    for number in range(12):
+        guard.failed("10.0.0.1", "", number)
+        seen.append(waits(guard))
+        clock.now += seen[-1]
+    assert seen == [0, 0, 0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+    guard.failed("10.0.0.1", "", "more")
+    assert waits(guard) == 300
+    assert waits(guard, "10.0.0.2", "") == 0
+    clock.now += 1000
+    guard.failed("10.0.0.1", "", "later")
+    assert waits(guard) == 0
+
+
+def test_a_name_is_guarded_wherever_it_is_guessed_from(clock: Clock) -> None:
+    guard = LoginGuard(3, clock=clock)
+    for number in range(5):
+        guard.failed(f"10.0.0.{number}", "t", number)
+    assert waits(guard, "10.9.9.9", "t") == 2
+    assert waits(guard, "10.9.9.9", "u") == 0
+
+
+def test_the_same_wrong_credential_again_is_no_guess(clock: Clock) -> None:
+    guard = LoginGuard(3, clock=clock)
+    for _ in range(100):
+        guard.failed("10.0.0.1", "t", "expired")
+    assert waits(guard) == 0
+
+
+def test_failed_logins_take_bounded_memory(clock: Clock) -> None:
+    guard = LoginGuard(3, clock=clock)
+    for number in range(3 * limits._CALLERS):
+        guard.failed(f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}", str(number), number)
+    assert len(guard._failed) == len(guard._wrong) == limits._CALLERS
+
+
+def test_no_limit_of_logins() -> None:
+    guard = LoginGuard(0)
+    for number in range(100):
+        guard.failed("10.0.0.1", "t", number)
+    assert waits(guard) == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("limits", "maybe"), ("limit_requests", -1), ("limit_logins", -1)])
+def test_a_limit_that_is_none_is_refused(name: str, value: object) -> None:
+    with pytest.raises(SettingError, match=name):
+        Limits(replace(SETTINGS, **{name: value}))  # type: ignore[arg-type]

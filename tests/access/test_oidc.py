@@ -1,0 +1,411 @@
+"""JWT: which hold and which do not, keys that come and go, and issuers that are away."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from tests.access.issuer import AUDIENCE, EC_KEY, ED_KEY, RSA_KEY, FakeIssuer, fake_issuer, jwk, raw_token
+
+from signalbook.access import oidc
+from signalbook.access.authentication import Authenticator, Credentials
+from signalbook.access.errors import AuthenticationUnavailable, Unauthenticated
+from signalbook.access.identity import Identity
+from signalbook.access.oidc import TokenVerifier
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+
+OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+NOW = int(time.time())
+
+
+@pytest.fixture(scope="module")
+def shared_issuer() -> Iterator[FakeIssuer]:
+    with fake_issuer() as issuer:
+        yield issuer
+
+
+@pytest.fixture
+def issuer(shared_issuer: FakeIssuer) -> FakeIssuer:
+    shared_issuer.__init__(shared_issuer.url)  # type: ignore[misc]
+    return shared_issuer
+
+
+def settings(issuer: FakeIssuer, **more: Any) -> Settings:
+    return Settings(**{"oidc_issuers": (issuer.url,), "oidc_audience": (AUDIENCE,), **more})
+
+
+@pytest.fixture
+def verifier(issuer: FakeIssuer) -> TokenVerifier:
+    return TokenVerifier(settings(issuer))
+
+
+def refused(verifier: TokenVerifier, token: str) -> str:
+    """What is said of a token that does not hold."""
+    with pytest.raises(Unauthenticated) as error:
+        verifier.verify(token)
+    assert token[-40:] not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "algorithm", "kid"),
+    [(RSA_KEY, "RS256", "r1"), (EC_KEY, "ES256", "e1"), (ED_KEY, "EdDSA", "d1"), (EC_KEY, "ES256", None)],
+)
+def test_a_token_that_holds(issuer: FakeIssuer, verifier: TokenVerifier, key: Any, algorithm: str, kid: str) -> None:
+    found = verifier.verify(issuer.token(key, algorithm, kid, groups=["a", "b"]))
+    assert found.identity == Identity(subject="ann", groups=frozenset("ab"), issuer=issuer.url)
+    assert found.expires == pytest.approx(time.time() + 330, abs=10)
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"exp": NOW - 100}, "expired"),
+        ({"exp": None}, "no claim exp"),
+        ({"exp": "soon"}, "cannot be read"),
+        ({"exp": 1e400}, "claims are no JSON"),
+        ({"nbf": NOW + 100}, "not valid yet"),
+        ({"nbf": "x"}, "cannot be read"),
+        ({"iat": NOW + 100}, "not valid yet"),
+        ({"iat": []}, "cannot be read"),
+        ({"aud": "other"}, "audience"),
+        ({"aud": ["other", "another"]}, "audience"),
+        ({"aud": None}, "no claim aud"),
+        ({"aud": {"registry": 1}}, "audience"),
+        ({"aud": []}, "no claim aud"),
+        ({"iss": "https://other.example"}, "not one that this server trusts"),
+        ({"iss": None}, "not one that this server trusts"),
+        ({"iss": "x" * 9000}, "not one that this server trusts"),
+        ({"sub": None}, "no subject"),
+        ({"sub": ""}, "no subject"),
+        ({"sub": 7}, "no subject"),
+        ({"sub": "x" * 1025}, "no subject"),
+        ({"groups": 7}, "no list"),
+        ({"groups": ["a", 7]}, "no list"),
+        ({"groups": {"a": 1}}, "no list"),
+        ({"groups": ["g"] * 2001}, "no list"),
+    ],
+)
+def test_claims_that_are_wrong(
+    issuer: FakeIssuer, verifier: TokenVerifier, claims: dict[str, Any], reason: str
+) -> None:
+    assert reason in refused(verifier, issuer.token(**claims))
+
+
+def test_clocks_may_differ_a_little(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    assert verifier.verify(issuer.token(exp=NOW - 5, iat=NOW + 10, nbf=NOW + 10))
+    strict = TokenVerifier(settings(issuer, oidc_leeway=0.0))
+    assert "expired" in refused(strict, issuer.token(exp=NOW - 5))
+
+
+def test_one_of_several_audiences_is_enough(issuer: FakeIssuer) -> None:
+    verifier = TokenVerifier(settings(issuer, oidc_audience=("a", "b")))
+    assert verifier.verify(issuer.token(aud=["x", "b"]))
+
+
+@pytest.mark.parametrize(
+    ("path", "claims", "groups"),
+    [
+        ("realm_access.roles", {"realm_access": {"roles": ["a", "b"]}}, "ab"),
+        ("https://x.example/groups", {"https://x.example/groups": ["a"]}, "a"),
+        ("realm_access.roles", {"realm_access": ["roles"]}, ""),
+        ("groups", {"groups": "a"}, "a"),
+        ("groups", {}, ""),
+    ],
+)
+def test_groups_may_be_anywhere(issuer: FakeIssuer, path: str, claims: dict[str, Any], groups: str) -> None:
+    verifier = TokenVerifier(settings(issuer, oidc_groups_claim=path, oidc_subject_claim="sub"))
+    assert verifier.verify(issuer.token(**claims)).identity.groups == frozenset(groups)
+
+
+def test_the_subject_may_be_elsewhere(issuer: FakeIssuer) -> None:
+    verifier = TokenVerifier(settings(issuer, oidc_subject_claim="email"))
+    assert verifier.verify(issuer.token(email="ann@x.example")).identity.subject == "ann@x.example"
+    assert "no subject" in refused(verifier, issuer.token())
+
+
+# Forged
+
+
+def public_pem() -> bytes:
+    return RSA_KEY.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def with_hmac(issuer: FakeIssuer, secret: bytes, algorithm: str = "HS256") -> str:
+    unsigned = raw_token({"alg": algorithm, "typ": "JWT", "kid": "r1"}, issuer.claims())[:-1]
+    mac = hmac.digest(secret, unsigned.encode(), hashlib.sha256)
+    return f"{unsigned}.{base64.urlsafe_b64encode(mac).rstrip(b'=').decode()}"
+
+
+@pytest.mark.parametrize("algorithm", ["none", "None", "NONE", "nOnE", "", "HS256", "HS384", "RS1", "ES256K", 7, None])
+def test_algorithms_that_prove_nothing(issuer: FakeIssuer, verifier: TokenVerifier, algorithm: Any) -> None:
+    for signature in (b"", b"x" * 256):
+        token = raw_token({"alg": algorithm, "kid": "r1"}, issuer.claims(), signature)
+        assert "algorithm" in refused(verifier, token)
+    assert issuer.asked == []
+
+
+def test_a_public_key_is_no_secret(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    """HMAC with the public key, the confusion of algorithms that libraries fell for."""
+    document = json.dumps(issuer.keys[0]).encode()
+    for secret in (public_pem(), document, b""):
+        assert "algorithm" in refused(verifier, with_hmac(issuer, secret))
+        assert "signature" in refused(verifier, with_hmac(issuer, secret, "RS256"))
+
+
+def test_a_shared_secret_among_the_keys_is_none(issuer: FakeIssuer) -> None:
+    issuer.keys.append({"kty": "oct", "kid": "r1", "k": "c2VjcmV0"})
+    issuer.keys.append({"kty": "oct", "kid": "o1", "k": "c2VjcmV0"})
+    verifier = TokenVerifier(settings(issuer))
+    assert verifier.verify(issuer.token())
+    assert "algorithm" in refused(verifier, with_hmac(issuer, b"secret"))
+
+
+@pytest.mark.parametrize("kid", ["r1", "x", "../../etc/passwd", "r1' OR '1'='1", "", "x" * 4000, None])
+def test_somebody_elses_key(issuer: FakeIssuer, verifier: TokenVerifier, kid: str | None) -> None:
+    said = refused(verifier, issuer.token(OTHER_RSA, kid=kid))
+    assert "signature" in said or "key that its issuer does not have" in said
+
+
+def test_a_key_that_the_token_brings_is_not_looked_at(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    for headers in (
+        {"jwk": jwk(OTHER_RSA, "r1")},
+        {"jku": f"{issuer.url}/evil"},
+        {"x5u": f"{issuer.url}/evil"},
+        {"x5c": ["MII"]},
+    ):
+        assert "signature" in refused(verifier, issuer.token(OTHER_RSA, headers=headers))
+    assert set(issuer.asked) == {"/.well-known/openid-configuration", "/jwks"}
+
+
+def test_a_key_fits_its_algorithm_alone(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    assert "does not have" in refused(verifier, issuer.token(RSA_KEY, "PS256", "r1"))  # the key says RS256
+    assert "does not have" in refused(verifier, issuer.token(EC_KEY, "ES256", "r1"))
+    assert "does not have" in refused(verifier, issuer.token(RSA_KEY, "RS256", "e1"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"use": "enc"}, {"key_ops": ["encrypt"]}, {"key_ops": "verify"}, {"d": "AQAB"}, {"alg": "RS512"}, {"n": "AQAB"},
+     {"n": 7}, {"kid": 7}, {"crv": "P-384", "kty": "EC"}],
+)  # fmt: skip
+def test_keys_that_check_no_signatures(issuer: FakeIssuer, more: dict[str, Any]) -> None:
+    issuer.keys = [jwk(RSA_KEY, "r1") | more, "x", None]  # type: ignore[list-item]
+    assert "does not have" in refused(TokenVerifier(settings(issuer)), issuer.token())
+
+
+def test_short_keys_and_other_curves(issuer: FakeIssuer) -> None:
+    short = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    curve = ec.generate_private_key(ec.SECP384R1())
+    issuer.keys = [jwk(short, "s"), jwk(curve, "c"), {**jwk(curve, "f"), "crv": "P-256"}]
+    verifier = TokenVerifier(settings(issuer))
+    assert "does not have" in refused(verifier, raw_token({"alg": "RS256", "kid": "s"}, issuer.claims(), b"x" * 128))
+    for kid in ("c", "f"):
+        assert "does not have" in refused(verifier, issuer.token(EC_KEY, "ES256", kid))
+
+
+def test_two_keys_with_one_id_are_none(issuer: FakeIssuer) -> None:
+    issuer.keys = [jwk(RSA_KEY, "r1"), jwk(OTHER_RSA, "r1")]
+    assert "does not have" in refused(TokenVerifier(settings(issuer)), issuer.token())
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ({"alg": "RS256", "crit": ["b64"], "b64": False}, "critical"),
+        ({"alg": "RS256", "crit": []}, "critical"),
+        ({"alg": "RS256", "typ": "logout+jwt"}, "type"),
+        ({"alg": "RS256", "typ": 7}, "type"),
+        ({"alg": "RS256", "kid": 7}, "key id"),
+        ([], "header"),
+        (b"{", "header"),
+        (b"[" * 5000, "header"),
+        (b'{"alg":"RS256","alg":"none"}', "header"),
+        (b"\xff", "header"),
+    ],
+)
+def test_headers_that_are_wrong(issuer: FakeIssuer, verifier: TokenVerifier, header: Any, reason: str) -> None:
+    assert reason in refused(verifier, raw_token(header, issuer.claims(), b"x"))
+    assert issuer.asked == []
+
+
+@pytest.mark.parametrize("claims", [b"{", [], b"[" * 5000, b'{"iss":"a","iss":"b"}', b""])
+def test_claims_that_are_none(verifier: TokenVerifier, claims: Any) -> None:
+    assert "claims" in refused(verifier, raw_token({"alg": "RS256", "kid": "r1"}, claims, b"x"))
+
+
+@pytest.mark.parametrize("token", ["x", "a.b", "a.b.c.d.e", "...", "a.b.c" + "x" * 17000, "!.!.!"])
+def test_what_is_no_token(verifier: TokenVerifier, token: str) -> None:
+    assert refused(verifier, token)
+
+
+@pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "application/at+jwt", "AT+JWT"])
+def test_types_of_access_tokens(issuer: FakeIssuer, verifier: TokenVerifier, kind: str) -> None:
+    assert verifier.verify(issuer.token(headers={"typ": kind}))
+
+
+def test_no_claim_is_talked_of_before_the_signature_holds(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    forged = issuer.token(OTHER_RSA, exp=1, aud="x", sub="")
+    assert refused(verifier, forged) == "the token's signature does not hold"
+
+
+def test_tokens_of_another_issuer_with_a_trusted_name(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    """Its own keys do not count for the name of this one, nor does a name that is nearly the same."""
+    with fake_issuer() as other:
+        other.keys = [jwk(OTHER_RSA, "r1")]
+        assert "signature" in refused(verifier, other.token(OTHER_RSA, iss=issuer.url))
+        assert "trusts" in refused(verifier, other.token(OTHER_RSA))
+        assert other.asked == []
+        both = TokenVerifier(settings(issuer, oidc_issuers=(issuer.url, other.url)))
+        assert "signature" in refused(both, other.token(OTHER_RSA, iss=issuer.url))
+        assert both.verify(other.token(OTHER_RSA)).identity.issuer == other.url
+    assert "trusts" in refused(verifier, issuer.token(iss=issuer.url + "/"))
+
+
+# Keys that come and go
+
+
+def test_keys_are_fetched_once(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    for _ in range(3):
+        verifier.verify(issuer.token())
+    assert issuer.asked == ["/.well-known/openid-configuration", "/jwks"]
+
+
+def test_unknown_keys_are_no_storm(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    verifier.verify(issuer.token())
+    for number in range(20):
+        refused(verifier, issuer.token(kid=f"new{number}"))
+    assert issuer.asked.count("/jwks") == 1
+
+
+def test_a_new_key_is_found(issuer: FakeIssuer, verifier: TokenVerifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    verifier.verify(issuer.token())
+    issuer.keys.append(jwk(OTHER_RSA, "r2"))
+    assert "does not have" in refused(verifier, issuer.token(OTHER_RSA, kid="r2"))  # asked a moment ago
+    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    assert verifier.verify(issuer.token(OTHER_RSA, kid="r2"))
+    assert issuer.asked.count("/jwks") == 2
+
+
+def test_a_withdrawn_key_ends_what_was_verified(
+    issuer: FakeIssuer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authenticator = Authenticator(store, settings(issuer))
+    old = Credentials(header=b"Bearer " + issuer.token().encode())
+    assert authenticator.known(old, 1) is None
+    assert authenticator.identify(old, 1).subject == "ann"
+    known = authenticator.known(old, 2)  # commits do not matter
+    assert known is not None
+    assert known.issuer == issuer.url
+    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    monkeypatch.setattr(oidc, "FRESH", 0.0)
+    issuer.keys = [jwk(OTHER_RSA, "r2")]
+    new = Credentials(header=b"Bearer " + issuer.token(OTHER_RSA, kid="r2").encode())
+    assert authenticator.identify(new, 1).subject == "ann"
+    assert authenticator.known(old, 1) is None
+    with pytest.raises(Unauthenticated, match="does not have"):
+        authenticator.identify(old, 1)
+
+
+def test_what_was_verified_ends_when_it_expires(issuer: FakeIssuer, store: Store) -> None:
+    authenticator = Authenticator(store, settings(issuer, oidc_leeway=0.0))
+    given = Credentials(header=b"Bearer " + issuer.token(exp=time.time() + 1).encode())
+    assert authenticator.identify(given, 1)
+    assert authenticator.known(given, 1) is not None
+    time.sleep(1.05)
+    assert authenticator.known(given, 1) is None
+    with pytest.raises(Unauthenticated, match="expired"):
+        authenticator.identify(given, 1)
+
+
+def test_an_issuer_that_is_away_at_first(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    """That is not the client's doing, and it is not asked with every request."""
+    issuer.away = True
+    for _ in range(5):
+        with pytest.raises(AuthenticationUnavailable, match="try again"):
+            verifier.verify(issuer.token())
+    assert len(issuer.asked) == 1
+
+
+def test_an_issuer_that_goes_away_later(
+    issuer: FakeIssuer, verifier: TokenVerifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verifier.verify(issuer.token())
+    issuer.away = True
+    monkeypatch.setattr(oidc, "FRESH", 0.0)
+    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    assert verifier.verify(issuer.token())
+    monkeypatch.setattr(oidc, "STALE", 0.0)
+    with pytest.raises(AuthenticationUnavailable):
+        verifier.verify(issuer.token())
+    issuer.away = False
+    monkeypatch.setattr(oidc, "STALE", 100.0)
+    assert verifier.verify(issuer.token())
+
+
+def test_nobody_with_keys_waits_for_a_slow_issuer(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    verifier.verify(issuer.token())
+    (known,) = verifier.issuers.values()
+    known._asked -= 100
+    issuer.slow = 1.0
+    thread = threading.Thread(target=lambda: refused(verifier, issuer.token(kid="new")))
+    thread.start()
+    deadline = time.monotonic() + 5
+    while len(issuer.asked) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    begin = time.monotonic()
+    assert verifier.verify(issuer.token())
+    refused(verifier, issuer.token(kid="another"))
+    assert time.monotonic() - begin < 0.5
+    issuer.slow = 0.0
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"issuer": "https://other.example"},
+        {"jwks_uri": "http://keys.example/jwks"},
+        {"jwks_uri": "file:///etc/passwd"},
+        {"jwks_uri": None},
+        {"jwks_uri": "http://127.0.0.1:1/"},
+        {"jwks_uri": "https://["},
+    ],
+)
+def test_issuers_that_are_none(issuer: FakeIssuer, verifier: TokenVerifier, metadata: dict[str, Any]) -> None:
+    issuer.metadata |= metadata
+    with pytest.raises(AuthenticationUnavailable):
+        verifier.verify(issuer.token())
+    assert "/jwks" not in issuer.asked
+
+
+def test_keys_that_are_none(issuer: FakeIssuer, verifier: TokenVerifier, caplog: pytest.LogCaptureFixture) -> None:
+    issuer.metadata["jwks_uri"] = f"{issuer.url}/.well-known/openid-configuration"
+    with pytest.raises(AuthenticationUnavailable):
+        verifier.verify(issuer.token())
+    assert caplog.text.count("no JSON Web Key Set") == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "safe"),
+    [
+        ("https://i.example/x", True), ("http://i.example", False), ("http://localhost:1", True),
+        ("http://127.0.0.2:1", True), ("http://[::1]:1", True), ("http://localhost.example", False),
+        ("http://127.0.0.1.example", False), ("ftp://i.example", False), ("https://u:p@i.example", False),
+        ("https://", False), ("https://i.example#x", False), ("", False),
+    ],
+)  # fmt: skip
+def test_addresses_that_nobody_can_change_on_the_way(url: str, safe: bool) -> None:
+    assert oidc.is_safe(url) is safe

@@ -1,0 +1,76 @@
+"""``/metrics``: what happened, and how the registry is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.api.test_app import Failing
+from tests.test_metrics import samples
+
+from signalbook import __version__
+from signalbook.storage import open_store
+from signalbook.storage.base import RETRYING, DeliveryState, StorageError, Store
+
+from .conftest import Client, Serve
+
+
+def asked(client: Client) -> dict[tuple[str, tuple[str, ...]], float]:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert answer.headers["Cache-Control"] == "no-store"
+    return samples(answer.content)
+
+
+def test_what_was_done_is_counted(client: Client) -> None:
+    before = asked(client)
+    assert client.put("/dirs/d", {}).status_code == 201
+    assert [client.get("/dirs/d").status_code for _ in range(3)] == [200] * 3
+    assert client.get("/dirs/none").status_code == 404
+    after = asked(client)
+
+    def grown(name: str, *labels: str) -> float:
+        return after[f"signalbook_{name}", labels] - before.get((f"signalbook_{name}", labels), 0)
+
+    requests = "http_request_duration_seconds_count"
+    assert grown(requests, "xregistry", "PUT", "2xx") == 1
+    assert grown(requests, "xregistry", "GET", "2xx") == 3
+    assert grown(requests, "xregistry", "GET", "4xx") == 1
+    assert (grown("cache_requests_total", "hit"), grown("cache_requests_total", "miss")) == (2, 2)
+    assert grown("commit_duration_seconds_count") == grown("write_batch_size_count") == 1
+    assert grown("write_wait_seconds_count") == 1
+    assert grown("outbox_position") > 0
+    assert after["signalbook_build_info", (__version__,)] == after["signalbook_database_up", ()] == 1
+    assert after["signalbook_write_queue_length", ()] == 0
+
+
+def test_deliveries_by_state_and_how_far_they_are_behind(client: Client, store: Store) -> None:
+    assert asked(client)["signalbook_subscriptions", ("retrying",)] == 0
+    with store.write() as writing:
+        for name, behind in (("a", 1), ("b", 0)):
+            state = DeliveryState(position=writing.outbox.position() - behind, state=RETRYING)
+            writing.subscriptions.put_delivery(name, state)
+        writing.subscriptions.put_delivery("c", DeliveryState(position=0))
+    found = asked(client)
+    assert found["signalbook_subscriptions", ("retrying",)] == 2
+    assert found["signalbook_subscriptions", ("active",)] == 1
+    assert found["signalbook_delivery_lag_changes", ("retrying",)] == 1
+    assert ("signalbook_delivery_lag_changes", ("active",)) not in found
+
+
+def test_while_the_database_is_away(serve: Serve) -> None:
+    store = Failing(open_store("sqlite://"), StorageError("no connection"))
+    client = serve(store, access="open")
+    store.fail()
+    assert asked(client)["signalbook_database_up", ()] == 0
+    store.close()
+
+
+def test_who_may_not_read_them_is_refused(serve: Serve, store: Store, tmp_path: Path) -> None:
+    policy = tmp_path / "access.json"
+    for on, status in (("/metrics", 200), ("/dirs", 401)):
+        admin = {"who": ["subject:root"], "role": "administrator"}
+        rules = [admin, {"who": ["anyone"], "allow": ["read"], "on": [on]}]
+        policy.write_text(json.dumps({"rules": rules}))
+        assert serve(store, access_file=str(policy)).get("/metrics").status_code == status
