@@ -104,7 +104,8 @@ class Pending:
     ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
     how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, entries of the
     ``audit``, and how many keys were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one
-    lost; ``touched`` tells that anything of the registry was written, ``marked`` that the database has a savepoint where this part began.
+    lost; ``touched`` tells that anything of the registry was written, ``marked`` that the database has a savepoint
+    where this part began.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
