@@ -18,6 +18,7 @@ from signalbook.cli import (
     backup,
     check,
     conform,
+    doctor,
     export,
     get,
     importing,
@@ -115,6 +116,7 @@ app.command("get")(get.run)
 app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
+app.command("doctor")(doctor.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(access.app, name="access")
