@@ -66,6 +66,7 @@ class Postgres(Dialect):
         f"SET LOCAL enable_mergejoin = off; SELECT pg_advisory_xact_lock({_LOCK})"
     )
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    clock: ClassVar = "SELECT extract(epoch FROM clock_timestamp())"
     connections: ClassVar = 32
     errors: ClassVar[type[Exception]] = psycopg.Error
 
