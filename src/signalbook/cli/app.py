@@ -14,6 +14,7 @@ from typer import Option
 
 from signalbook import __version__, settings
 from signalbook.cli import (
+    access,
     backup,
     check,
     conform,
@@ -120,6 +121,8 @@ app.command("doctor")(doctor.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(tokens.app, name="token")
+app.add_typer(access.app, name="access")
+app.command("whoami")(access.whoami)
 app.command("check")(check.run)
 app.add_typer(message.app, name="message")
 app.command("conform")(conform.run)
