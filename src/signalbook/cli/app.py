@@ -27,6 +27,7 @@ from signalbook.cli import (
     register,
     replicate,
     subscriptions,
+    tokens,
 )
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
@@ -119,6 +120,7 @@ app.command("restore")(backup.restore)
 app.command("doctor")(doctor.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(tokens.app, name="token")
 app.add_typer(access.app, name="access")
 app.command("whoami")(access.whoami)
 app.command("check")(check.run)
