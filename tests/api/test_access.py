@@ -174,7 +174,7 @@ def test_a_policy_in_a_file_is_not_put(store: Store, serve: Serve, pat: dict[str
 
 def test_options_answer_what_the_caller_may_do(client: Client, store: Store, pat: dict[str, str]) -> None:
     """Seed 002 4.2.1, C-27"""
-    rules = [
+    rules: list[dict[str, Any]] = [
         {"who": ["authenticated"], "role": "reader"},
         {"who": ["subject:sam"], "allow": ["create", "update"], "on": ["/messagegroups/m*", "/schemagroups/s"]},
     ]
