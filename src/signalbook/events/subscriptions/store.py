@@ -22,7 +22,14 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.backoff import resumed
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, secret_binding
+from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed
+from signalbook.events.subscriptions.subscription import (
+    CREDENTIAL_PATH,
+    Credential,
+    Subscription,
+    SubscriptionError,
+    secret_binding,
+)
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
 from signalbook.values import JSON, canonical_json, digest, dump_json, parse_json
@@ -102,15 +109,15 @@ class Keyring:
             raise _no_key_file(self._path) from None
         return Keys(_read(text, self._path))
 
-    def sealing(self) -> Keys:
-        """At least one key, made first if there was none. Raises ``SettingError``, and ``SubscriptionError`` if this
-        server may not make one."""
+    def sealing(self, where: str = CREDENTIAL_PATH) -> Keys:
+        """At least one key, made first if there was none. Raises ``SettingError``, and ``SubscriptionError`` about
+        what is at ``where`` if this server may not make one."""
         found = self.keys()
         if found:
             return found
         if self._path is None or not self._makes:
             raise SubscriptionError(
-                "/sinkcredential: this server has no key to store secrets under: its operator has to name one, the same"
+                f"{where}: this server has no key to store secrets under: its operator has to name one, the same"
                 " for every server of this database (setting key_file)"
             )
         try:
@@ -288,15 +295,29 @@ class SubscriptionStore:
         return shown
 
     def renew(self, session: Session) -> int:
-        """Seal with the newest key what is sealed with others: how many it were. What cannot be read stays."""
+        """Seal with the newest key what is sealed with others, or not at all: how many it were.
+
+        What cannot be read stays, as does what was stored in clear once where there is no key yet.
+        """
         stored, keys, count = session.transaction.subscriptions, self._keyring.keys(), 0
         for each in stored.page():
-            if each.sealed is not None and not keys.is_newest(each.sealed):
+            outdated = each.sealed is not None and not keys.is_newest(each.sealed)
+            if outdated or _in_clear(each):
+                keys = keys or self._new_keys()
                 subscription = _with_secrets(each, keys, "")
-                if not subscription.fault:
+                if keys and not subscription.fault:
                     stored.put(_stored(subscription, keys))
+                    consent = stored.consent(each.id)
+                    if consent is not None:
+                        stored.put_consent(each.id, replace(consent, sink=masked_sink(consent.sink)))
                     count += 1
         return count
+
+    def _new_keys(self) -> Keys:
+        try:
+            return self._keyring.sealing()
+        except SubscriptionError:
+            return Keys(())
 
     @contextmanager
     def _reading(self) -> Iterator[SubscriptionReader]:
@@ -307,7 +328,11 @@ class SubscriptionStore:
         self, stored: SubscriptionWriter, subscription: Subscription, state: DeliveryState, count: int
     ) -> ShownSubscription:
         credential = subscription.credential
-        keys = self._keyring.sealing() if credential is not None and credential.secrets else None
+        keys = None
+        if credential is not None and credential.secrets:
+            keys = self._keyring.sealing()
+        elif concealed := hidden(subscription):
+            keys = self._keyring.sealing(f"/{next(iter(concealed)).replace('.', '/')}")
         row = _stored(subscription, keys)
         stored.put(row)
         stored.put_delivery(row.id, state)
@@ -366,31 +391,43 @@ _SAME: Final = (
 
 def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription:
     """What is stored of it; ``keys`` only if it has secrets."""
-    same = {name: getattr(subscription, name) for name in _SAME}
-    credential = subscription.credential
-    if credential is None:
-        return StoredSubscription(**same)
-    shown = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
-    sealed = None if keys is None else keys.seal(credential.secrets, secret_binding(subscription))
+    clear, credential = masked(subscription), subscription.credential
+    same = {name: getattr(clear, name) for name in _SAME}
+    shown, secret = None, hidden(subscription)
+    if credential is not None:
+        shown = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
+        secret |= credential.secrets
+    sealed = keys.seal(secret, secret_binding(clear)) if keys is not None and secret else None
     return StoredSubscription(**same, credential=shown, sealed=sealed)
 
 
+def _in_clear(stored: StoredSubscription) -> bool:
+    """Whether there are secrets in it as they were stored before they were sealed."""
+    subscription = _as_stored(stored)
+    return masked(subscription) != subscription
+
+
 def _without_secrets(stored: StoredSubscription) -> Subscription:
+    return masked(_as_stored(stored))
+
+
+def _as_stored(stored: StoredSubscription) -> Subscription:
     credential = None if stored.credential is None else Credential(**stored.credential)
     return Subscription(credential=credential, **{name: getattr(stored, name) for name in _SAME})
 
 
 def _with_secrets(stored: StoredSubscription, keys: Keys, fault: str) -> Subscription:
     """``fault`` says why there are no ``keys``, if that is one."""
-    subscription = _without_secrets(stored)
-    credential = subscription.credential
-    if credential is None or stored.sealed is None:
+    subscription = _as_stored(stored)
+    if stored.sealed is None:
         return subscription
     try:
         secret = keys.open(stored.sealed, secret_binding(subscription))
     except UnreadableSecret as error:
         return replace(subscription, fault=fault or str(error))
-    return replace(subscription, credential=replace(credential, secrets=secret))
+    subscription, secret = revealed(subscription, secret)
+    credential = subscription.credential
+    return subscription if credential is None else replace(subscription, credential=replace(credential, secrets=secret))
 
 
 def _shown(stored: SubscriptionReader, id: str) -> ShownSubscription | None:
