@@ -29,7 +29,7 @@ from signalbook.events.delivery.reader import DeliveryReader
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import DeliveryState, KeyValueStore, StorageError
+from signalbook.storage.base import DeliveryState, KeyValueStore, StorageError, StorageUnavailable
 from signalbook.values import JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.delivery")
@@ -120,6 +120,8 @@ class CheckpointWriter:
             try:
                 self._look()
                 logged = ""
+            except StorageUnavailable:
+                pass  # the store logs it, once
             except StorageError as error:
                 if str(error) != logged:
                     _LOG.warning("deliveries are waiting for the store: %s", error)
@@ -305,6 +307,8 @@ class Dispatcher:
             try:
                 self._receive(pause)
                 pause = self._turn()
+            except StorageUnavailable:
+                pause = _PAUSE_SECONDS
             except StorageError as error:
                 _LOG.warning("deliveries are waiting for the store: %s", error)
                 pause = _PAUSE_SECONDS
