@@ -14,17 +14,21 @@ from typer import Option
 
 from signalbook import __version__, settings
 from signalbook.cli import (
+    access,
     backup,
     check,
     conform,
+    doctor,
     export,
     get,
     importing,
     message,
+    migrate,
     pipeline,
     register,
     replicate,
     subscriptions,
+    tokens,
 )
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
@@ -114,8 +118,13 @@ app.command("get")(get.run)
 app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
+app.command("doctor")(doctor.run)
+app.command("migrate")(migrate.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(tokens.app, name="token")
+app.add_typer(access.app, name="access")
+app.command("whoami")(access.whoami)
 app.command("check")(check.run)
 app.add_typer(message.app, name="message")
 app.command("conform")(conform.run)

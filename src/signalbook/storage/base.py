@@ -58,7 +58,19 @@ class Selection:
 
 
 class StorageError(SignalbookError):
-    """The store cannot do its work (no connection, full disk, damaged file); the message says what to do."""
+    """The store cannot do its work (no connection, full disk, damaged file); the message says what to do.
+
+    ``shown`` is as much of it as clients may know: neither which database it is nor what its driver says.
+    """
+
+    def __init__(self, shown: str, *, where: str = "", cause: str = "") -> None:
+        text = f"{where}: {shown}" if where else shown
+        super().__init__(f"{text} ({cause})" if cause else text)
+        self.shown = shown
+
+
+class StorageUnavailable(StorageError):
+    """The database is away: it does not run, cannot be reached, or takes no connections. It may be back soon."""
 
 
 class StorageBusy(StorageError):

@@ -8,13 +8,30 @@ from itertools import count
 from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
 
+import msgspec
 import psycopg
-from sqlalchemy import ARRAY, URL, ColumnElement, and_, bindparam, func, literal_column
+from sqlalchemy import (
+    ARRAY,
+    JSON,
+    URL,
+    ClauseElement,
+    ColumnElement,
+    LargeBinary,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    column,
+    func,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
 
 from signalbook.metrics import DATABASE_ERRORS
-from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
@@ -24,6 +41,14 @@ _SESSION: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 1
 _SECRETS: Final = ("password", "sslpassword")
 _BUSY: Final = ("55P03", "57014")
 _BAD_PARAMETER: Final = "22"
+_AWAY: Final = ("08", "57", "53300")
+_WHILE_CONNECTING: Final = {
+    "the database system is": "57P03",
+    "terminating connection": "57P01",
+    "too many": "53300",
+    "remaining connection slots": "53300",
+}
+"""By what the server's refusal says; in another language it passes for one that lasts."""
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
     "28": "the server refuses the connection; check user, password and database",
@@ -42,8 +67,14 @@ class Postgres(Dialect):
 
     # Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
     # Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
-    begin_write: ClassVar = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({_LOCK})"
+    # A write is about few rows and finds them by index. The planner knows that only once the table has been analyzed,
+    # and takes any array for a hundred rows.
+    begin_write: ClassVar = (
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; "
+        f"SET LOCAL enable_mergejoin = off; SELECT pg_advisory_xact_lock({_LOCK})"
+    )
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    clock: ClassVar = "SELECT extract(epoch FROM clock_timestamp())"
     connections: ClassVar = 32
     errors: ClassVar[type[Exception]] = psycopg.Error
 
@@ -85,6 +116,20 @@ class Postgres(Dialect):
         """A list, which psycopg sends as an array."""
         return cast("list[int] | list[str]", list(values))
 
+    def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
+        """From one JSON array: a parameter instead of one for each value, and one statement for all rows."""
+        names = names or [column.name for column in table.c]
+        return self.insert(table).from_select(list(names), select(*_rows(table, names)))
+
+    def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
+        """From one JSON array too."""
+        place, *values = _rows(table, [key, *names])
+        return update(table).where(table.c[key] == place).values(dict(zip(names, values, strict=True)))
+
+    def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
+        """One round trip."""
+        return connection.execute(sql, {"rows": msgspec.json.encode(rows).decode()}).rowcount
+
     def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
         """Fetch batch by batch from a cursor held by the server."""
         name = f"stream_{next(self._cursors)}"
@@ -117,9 +162,10 @@ class Postgres(Dialect):
         state = getattr(error, "sqlstate", None) or _state(error, detail)
         DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
         if state in _BUSY:
-            return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
+            return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")
-        return StorageError(f"{self.where}: {remedy} ({detail})")
+        away = state.startswith(_AWAY)
+        return (StorageUnavailable if away else StorageError)(remedy, where=self.where, cause=detail)
 
     def _without_secrets(self, text: str) -> str:
         for name in _SECRETS:
@@ -154,8 +200,19 @@ class Postgres(Dialect):
             self._stop_watching()
 
 
+def _rows(table: Table, names: Collection[str]) -> list[ColumnElement[Any]]:
+    """Columns ``names`` of the rows in parameter ``rows``, a JSON array of objects."""
+    array = sql_cast(bindparam("rows", type_=Text), JSON)
+    binary = {name for name in names if isinstance(table.c[name].type, LargeBinary)}
+    columns = [column(name, Text() if name in binary else table.c[name].type) for name in names]
+    given = func.json_to_recordset(array).table_valued(*columns).render_derived("given", with_types=True).c
+    return [func.decode(given[name], literal_column("'base64'")) if name in binary else given[name] for name in names]
+
+
 def _state(error: Exception, detail: str) -> str:
     """The SQLSTATE class of an error that came without one: libpq tells none while it connects."""
     if not isinstance(error, psycopg.OperationalError):
         return _BAD_PARAMETER
-    return "28" if "FATAL:" in detail else "08"
+    if "FATAL:" not in detail:
+        return "08"
+    return next((state for phrase, state in _WHILE_CONNECTING.items() if phrase in detail), "28")

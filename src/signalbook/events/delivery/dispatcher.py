@@ -30,7 +30,7 @@ from signalbook.events.delivery.rights import DeliveryRights, EverythingAllowed
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import DeliveryState, KeyValueStore, Record, StorageError
+from signalbook.storage.base import DeliveryState, KeyValueStore, Record, StorageError, StorageUnavailable
 from signalbook.values import JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.delivery")
@@ -121,6 +121,8 @@ class CheckpointWriter:
             try:
                 self._look()
                 logged = ""
+            except StorageUnavailable:
+                pass  # the store logs it, once
             except StorageError as error:
                 if str(error) != logged:
                     _LOG.warning("deliveries are waiting for the store: %s", error)
@@ -313,6 +315,8 @@ class Dispatcher:
             try:
                 self._receive(pause)
                 pause = self._turn()
+            except StorageUnavailable:
+                pause = _PAUSE_SECONDS
             except StorageError as error:
                 _LOG.warning("deliveries are waiting for the store: %s", error)
                 pause = _PAUSE_SECONDS
