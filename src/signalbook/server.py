@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import tempfile
 import time
@@ -21,9 +22,13 @@ from uvicorn import Config
 from uvicorn.supervisors import Multiprocess
 
 from signalbook import metrics
+from signalbook.access.authentication import Authenticator
+from signalbook.access.control import OPEN, AccessControl
 from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
-from signalbook.api.kernel.origins import Origins
+from signalbook.api.kernel.origins import Origins, is_loopback
+from signalbook.api.kernel.tls import tls_context
+from signalbook.api.waiting import Waiting
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -35,6 +40,7 @@ from signalbook.folder_registry import FolderWatch
 from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
+from signalbook.storage.base import StorageUnavailable
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -113,9 +119,16 @@ def run(settings: Settings) -> None:
 
 
 def _serve(settings: Settings, listening: socket.socket) -> None:
-    registryid = _prepare(settings)
+    exposed = not (is_loopback(settings.host) and is_loopback(str(listening.getsockname()[0])))
+    away: StorageUnavailable | None = None
+    registryid = ""
+    try:
+        registryid = _prepare(settings, exposed=exposed)
+    except StorageUnavailable as error:
+        away = error
+        sys.stderr.write(f"{error}; this server waits for it\n")
     config = Config(
-        partial(_application, settings),
+        partial(_application, settings, exposed=exposed, away=away),
         factory=True,
         workers=settings.workers,
         interface="asgi3",
@@ -131,17 +144,25 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_worker_healthcheck=_HANG_SECONDS,
+        # Each server process reads the files: they are read anew at SIGHUP, which replaces all of them.
+        ssl_context_factory=partial(_tls, settings) if settings.tls_cert else None,
     )
     # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
     # the last of 256 clients that come at once waits for more than a second.
     supervisor = _Supervisor(config, [listening, *(listening.dup() for _ in range(_ACCEPTED - 1))])
     # From now on clients may connect: they wait for the first server process.
     listening.listen(config.backlog)
-    _announce(settings, registryid)
+    _announce(settings, registryid, exposed=exposed)
     # Its processes share their counts there, which begin anew with it.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
         os.environ[metrics.FOLDER] = folder
         supervisor.run()
+
+
+def _tls(settings: Settings, *_: object) -> ssl.SSLContext:
+    context = tls_context(settings)
+    assert context is not None, "uvicorn asks only where there is a certificate"
+    return context
 
 
 class _Supervisor(Multiprocess):
@@ -164,16 +185,29 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
     return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
-def _application(settings: Settings) -> Starlette:
-    """What each server process runs; it opens the store for itself."""
+def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
+    """What each server process runs; it opens the store for itself. ``away`` says why nothing is prepared yet."""
     begin_log(settings.log_level.upper())
     # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGINT)}
-    application = build(settings)
+    late = partial(_build_late, settings, exposed=exposed)
+    application: Starlette | Waiting
+    if away is not None:
+        application = Waiting(late, away)
+    else:
+        try:
+            application = build(settings)
+        except StorageUnavailable as error:
+            application = Waiting(late, error)
     _spare_what_stays()
     for number, handler in handlers.items():
         signal.signal(number, handler)
     return application
+
+
+def _build_late(settings: Settings, *, exposed: bool) -> Starlette:
+    _prepare(settings, exposed=exposed)
+    return build(settings)
 
 
 def begin_log(level: str) -> None:
@@ -182,6 +216,8 @@ def begin_log(level: str) -> None:
     if level != "DEBUG":
         # It names every request: to a registry that is followed, one a second for ever.
         logging.getLogger("httpx").setLevel(logging.WARNING)
+        # It names every migration, and a new database has all of them.
+        logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 def _spare_what_stays() -> None:
@@ -191,19 +227,40 @@ def _spare_what_stays() -> None:
     gc.set_threshold(_ALLOCATIONS)
 
 
-def _announce(settings: Settings, registryid: str) -> None:
-    url = settings.base_url.rstrip("/") or f"http://{_host(settings)}:{settings.port}"
-    sys.stdout.write(f'Signalbook serves the registry "{registryid}" at {url}/\n')
+def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:
+    scheme = "https" if settings.tls_cert else "http"
+    url = settings.base_url.rstrip("/") or f"{scheme}://{_host(settings)}:{settings.port}"
+    serves = f'Signalbook serves the registry "{registryid}"' if registryid else "Signalbook waits for its database"
+    sys.stdout.write(f"{serves} at {url}/\n")
+    if settings.access == OPEN and exposed:
+        sys.stdout.write("Everybody who can reach it may do everything (--access open).\n")
+    elif not exposed:
+        sys.stdout.write(f"It listens on this machine only ({_host(settings)}).\n")
     sys.stdout.flush()
 
 
-def _prepare(settings: Settings) -> str:
-    """Create or migrate the store, and close it again: server processes must not inherit it. Returns the registryid."""
+_CLOSED: Final = """\
+{host} can be reached from other machines, and nobody has said who may do what here. One of these will do:
+  --host 127.0.0.1                 only this machine (the default)
+  signalbook access set FILE {db}  a policy in the database; docs/access.md has examples
+  --access-file FILE               a policy in a file
+  --access open                    everybody who can reach the server may do everything"""
+
+
+def _prepare(settings: Settings, *, exposed: bool) -> str:
+    """Create or migrate the store, and close it again: server processes must not inherit it. Returns the registryid.
+
+    Raises ``ServerError`` if it would be ``exposed`` to other machines without anybody having said who may do what.
+    """
     store = open_store(settings.db, timeout=settings.request_timeout)
     try:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:
             SubscriptionStore.of(engine, settings).renew(session)
+        control = AccessControl(store, settings)
+        if exposed and not control.open and control.policy(store.generation()) is None:
+            raise ServerError(_CLOSED.format(host=_host(settings), db="--db URL"))
+        Authenticator(store, settings)
         watch = _watch(engine, settings)
         if watch is not None:
             watch.load()
@@ -224,6 +281,7 @@ def check_settings(settings: Settings) -> None:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
     Origins(settings)
+    tls_context(settings)
     sink_policy(settings)
     peers(settings)
     if settings.copies not in _COPIES:

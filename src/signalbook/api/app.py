@@ -27,6 +27,7 @@ from signalbook.api.metrics import MetricsAPI, counting
 from signalbook.api.notifications import Notifications
 from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
+from signalbook.api.tokens import TokensAPI
 from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
@@ -101,6 +102,7 @@ def create_app(
         *PipelinesAPI(kernel, reports).routes(),
         *AccessAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
+        *TokensAPI(kernel).routes(),
     ]
     return Application(others, registry, settings, lifespan)
 
@@ -122,7 +124,7 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
         try:
             await kernel.workers.read(read)
         except StorageError as error:
-            return json_response({"status": "unavailable", "reason": str(error)}, status=503, headers=(NO_STORE,))
+            return json_response({"status": "unavailable", "reason": error.shown}, status=503, headers=(NO_STORE,))
         shown = {name: state() for name, state in states.items()}
         return json_response({"status": "ok", **shown}, headers=(NO_STORE,))
 

@@ -23,10 +23,12 @@ from signalbook.cli import (
     get,
     importing,
     message,
+    migrate,
     pipeline,
     register,
     replicate,
     subscriptions,
+    tokens,
 )
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
@@ -117,8 +119,10 @@ app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
 app.command("doctor")(doctor.run)
+app.command("migrate")(migrate.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(tokens.app, name="token")
 app.add_typer(access.app, name="access")
 app.command("whoami")(access.whoami)
 app.command("check")(check.run)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Final
 
 from starlette.types import Scope
 
-from signalbook.access.actions import EVERYTHING
+from signalbook.access.actions import EVERYTHING, Action
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
@@ -18,15 +18,30 @@ from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
+from signalbook.xid import Xid
 
 _RECENT: Final = 0.5
 """Seconds for which policy and tokens are taken as they were, where asking takes a while."""
+_CHANGES: Final = Action.CREATE | Action.UPDATE
+_WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE": Action.DELETE}
+"""Methods that write entities, and the actions of which one at least is what they do."""
+
+
+def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
+    """Those of ``methods`` that may be used at ``xid``, by its rights alone, be there anything or not."""
+    writes = access.readable(xid)
+    return [
+        method
+        for method in methods
+        if method not in _WRITES or (writes and any(access.somewhere(action, xid) for action in _WRITES[method]))
+    ]
 
 
 class Admission:
     """Admits the requests of one server process. For one event loop.
 
     ``generation`` asks the store whether anything changed, at once; without it ``freshness`` does, which takes a while.
+    A server that is ``exposed`` to other machines admits nobody without a policy.
     """
 
     def __init__(
@@ -36,12 +51,15 @@ class Admission:
         workers: Workers,
         freshness: Freshness,
         generation: Callable[[], Hashable] | None,
+        *,
+        exposed: bool,
     ) -> None:
         self._control = control
         self._authenticator = authenticator
         self._workers = workers
         self._freshness = freshness
         self._generation = generation
+        self._exposed = exposed
         self._recent: Hashable = None
         self._asked = float("-inf")
 
@@ -52,6 +70,8 @@ class Admission:
         generation = await self._present(scope)
         policy = await self._policy(generation)
         if policy is None:
+            if self._exposed:  # the server would not have started so: the policy is gone since
+                raise CredentialsNeeded("nobody has said who may do what here")
             return UNRESTRICTED
         identity = await self._identity(scope, generation)
         access = policy.access(identity)

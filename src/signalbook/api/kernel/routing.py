@@ -35,6 +35,7 @@ from signalbook.api.kernel.caching import (
 )
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.errors import NotAllowed, error_response
+from signalbook.api.kernel.origins import is_loopback
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
 from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
 from signalbook.engine.engine import Batch, Engine, Session
@@ -74,6 +75,7 @@ class Kernel:
     cache: CachedResponses = field(default_factory=CachedResponses)
     freshness: Freshness
     control: AccessControl
+    authenticator: Authenticator
     admission: Admission
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
@@ -83,7 +85,9 @@ class Kernel:
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
         control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
-        admission = Admission(control, authenticator, workers, freshness, engine.generation if direct else None)
+        generation = engine.generation if direct else None
+        exposed = not is_loopback(settings.host)
+        admission = Admission(control, authenticator, workers, freshness, generation, exposed=exposed)
         engine.listen(admission.forget)
         return cls(
             engine=engine,
@@ -93,6 +97,7 @@ class Kernel:
             commits=Commits(engine.batch, Batch.expect, timeout=settings.request_timeout),
             freshness=freshness,
             control=control,
+            authenticator=authenticator,
             admission=admission,
         )
 
@@ -114,6 +119,7 @@ class Kernel:
         """Finish what is under way."""
         self.commits.close()
         self.workers.close()
+        self.authenticator.usage.stop()
 
 
 class Endpoint(ABC):
