@@ -29,9 +29,10 @@ from sqlalchemy import (
 )
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
+from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
-from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
@@ -41,6 +42,14 @@ _SESSION: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 1
 _SECRETS: Final = ("password", "sslpassword")
 _BUSY: Final = ("55P03", "57014")
 _BAD_PARAMETER: Final = "22"
+_AWAY: Final = ("08", "57", "53300")
+_WHILE_CONNECTING: Final = {
+    "the database system is": "57P03",
+    "terminating connection": "57P01",
+    "too many": "53300",
+    "remaining connection slots": "53300",
+}
+"""By what the server's refusal says; in another language it passes for one that lasts."""
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
     "28": "the server refuses the connection; check user, password and database",
@@ -60,10 +69,11 @@ class Postgres(Dialect):
     # Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
     # Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
     # A write is about few rows and finds them by index. The planner knows that only once the table has been analyzed,
-    # and takes any array for a hundred rows.
+    # and takes any array for a hundred rows; a plan that it keeps is one for the table as it was, maybe empty.
     begin_write: ClassVar = (
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; "
-        f"SET LOCAL enable_mergejoin = off; SELECT pg_advisory_xact_lock({_LOCK})"
+        "SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_custom_plan; "
+        f"SELECT pg_advisory_xact_lock({_LOCK})"
     )
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     clock: ClassVar = "SELECT extract(epoch FROM clock_timestamp())"
@@ -94,6 +104,11 @@ class Postgres(Dialect):
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``= ANY`` of an array."""
         return column == func.any(sql_cast(bindparam(name), ARRAY(column.type)))
+
+    def elements(self, name: str) -> FromClause:
+        """Those of an array."""
+        array = func.unnest(sql_cast(bindparam(name), ARRAY(Text)))
+        return array.table_valued(column("value", Text)).render_derived("given")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``ILIKE`` knows the cases of ASCII at least."""
@@ -154,9 +169,10 @@ class Postgres(Dialect):
         state = getattr(error, "sqlstate", None) or _state(error, detail)
         DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
         if state in _BUSY:
-            return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
+            return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")
-        return StorageError(f"{self.where}: {remedy} ({detail})")
+        away = state.startswith(_AWAY)
+        return (StorageUnavailable if away else StorageError)(remedy, where=self.where, cause=detail)
 
     def _without_secrets(self, text: str) -> str:
         for name in _SECRETS:
@@ -204,4 +220,6 @@ def _state(error: Exception, detail: str) -> str:
     """The SQLSTATE class of an error that came without one: libpq tells none while it connects."""
     if not isinstance(error, psycopg.OperationalError):
         return _BAD_PARAMETER
-    return "28" if "FATAL:" in detail else "08"
+    if "FATAL:" not in detail:
+        return "08"
+    return next((state for phrase, state in _WHILE_CONNECTING.items() if phrase in detail), "28")
