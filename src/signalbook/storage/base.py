@@ -201,7 +201,8 @@ class DeliveryState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSubscription:
-    """A subscription without secrets; ``sealed`` are these, encrypted, if it has any. ``credential`` is JSON, too."""
+    """A subscription without secrets; ``sealed`` are these, encrypted, if it has any. ``credential`` is JSON, too, and
+    so is ``owner``."""
 
     id: str
     revision: int
@@ -215,6 +216,7 @@ class StoredSubscription:
     protocolsettings: JSONObject = field(default_factory=dict)
     credential: JSONObject | None = None
     sealed: str | None = None
+    owner: JSONObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
