@@ -21,7 +21,7 @@ from typing import Final, TextIO
 from signalbook import values
 from signalbook.access.actions import Action
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity
+from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import AuditEntry, StorageError, Store
@@ -51,24 +51,11 @@ _STDOUT: Final = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where a request came from: the address of its peer, and the one that a trusted proxy forwards.
-
-    ``api`` is the path of the API that it came by, ``method`` what it wanted there.
-    """
-
-    peer: str = ""
-    forwarded: str = ""
-    api: str = ""
-    method: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Requests alike that were refused. ``error`` is a status and its phrase, never what was sent."""
 
     who: Identity | None
-    origin: Origin
+    origin: RequestOrigin
     action: str
     error: str
 
@@ -85,12 +72,13 @@ def records(settings: Settings, access: Access) -> bool:
 
 
 def entries(
-    identity: Identity, origin: Origin, done: Iterable[tuple[Action, str]], *, at: datetime, correlationid: str
+    access: Access, done: Iterable[tuple[Action, str]], *, at: datetime, correlationid: str
 ) -> list[AuditEntry]:
     """What one request did, an entry for each action."""
     by_action: dict[str, dict[str, None]] = {}
     for action, xid in done:
         by_action.setdefault(action.word, {})[xid] = None
+    identity, origin = access.identity, access.origin or RequestOrigin()
     return [
         AuditEntry(
             time=at,
@@ -170,7 +158,7 @@ class Audit:
         """Whether lines tell of reads."""
         return self._lines is not None and self._settings.audit_reads == "on"
 
-    def read(self, identity: Identity, origin: Origin, path: str, status: int) -> None:
+    def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""
         if self._lines is not None:
             details = _details(identity, origin, status=status)
@@ -257,7 +245,7 @@ class Audit:
 
 def _together(refusal: Refusal) -> Refusal:
     """What is told of it where there are too many to tell them apart."""
-    return Refusal(who=None, origin=Origin(), action=refusal.action, error=refusal.error)
+    return Refusal(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 
 def _entry(refusal: Refusal, gathered: _Gathered) -> AuditEntry:
@@ -272,7 +260,7 @@ def _entry(refusal: Refusal, gathered: _Gathered) -> AuditEntry:
     )
 
 
-def _details(identity: Identity, origin: Origin, **more: int | str) -> JSONObject:
+def _details(identity: Identity, origin: RequestOrigin, **more: int | str) -> JSONObject:
     """What is known of a request beside who made it, without what is empty."""
     found: JSONObject = {
         "subject": identity.subject,

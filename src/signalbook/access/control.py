@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.access.actions import Action
-from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.decisions import Access
 from signalbook.access.policy import InvalidPolicy, Policy, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError
@@ -144,7 +144,7 @@ def check_lockout(policy: Policy, by: Access) -> None:
             '{"who": ["subject:NAME"], "role": "administrator"}, and deny him nothing'
         )
     # The program itself is no caller that could be locked out.
-    if by is not UNRESTRICTED and not policy.access(by.identity).may(Action.ADMINISTER, ROOT):
+    if not by.unrestricted and not policy.access(by.identity).may(Action.ADMINISTER, ROOT):
         raise PolicyRefused(
             f"{by.identity.name} could not change this policy back: keep a rule that lets you administer, "
             "or let another administrator put it"
