@@ -31,6 +31,8 @@ DONE: Final = "done"
 REFUSED: Final = "refused"
 MOST_XIDS: Final = 100
 """Of one entry; of the rest their number is recorded."""
+PROGRAM: Final = "(signalbook)"
+"""The program itself, such as its command line over a database."""
 SEVERAL: Final = "(several)"
 """Who was refused, where there were too many to tell them apart."""
 
@@ -79,10 +81,11 @@ def entries(
     for action, xid in done:
         by_action.setdefault(action.word, {})[xid] = None
     identity, origin = access.identity, access.origin or RequestOrigin()
+    who = PROGRAM if access.unrestricted and access.origin is None else _cut(identity.name)
     return [
         AuditEntry(
             time=at,
-            who=_cut(identity.name),
+            who=who,
             action=action,
             outcome=DONE,
             xids=tuple(xids)[:MOST_XIDS],

@@ -81,7 +81,9 @@ class SubscriptionsAPI:
     async def _create(self, request: HTTPRequest) -> Response:
         given = await self._read(request, await _document(request))
         complete = partial(documents.complete, given, None, check=self._checks)
-        entry = await self._kernel.write(lambda session: self._subscriptions.create(session, complete()))
+        entry = await self._kernel.write(
+            lambda session: self._subscriptions.create(session, complete()), request.access
+        )
         self._deliveries.changed(entry.subscription.id)
         location = ("Location", f"{request.root}{PATH}/{entry.subscription.id}")
         return _response(request, entry, 201, location)
@@ -97,14 +99,18 @@ class SubscriptionsAPI:
             raise InvalidSubscription([fault])
         complete = partial(documents.complete, await self._read(request, document), check=self._checks)
         require = partial(_require, request)
-        found = await self._kernel.write(lambda session: self._subscriptions.update(session, own, complete, require))
+        found = await self._kernel.write(
+            lambda session: self._subscriptions.update(session, own, complete, require), request.access
+        )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)
 
     async def _delete(self, request: HTTPRequest) -> Response:
         own, require = request.params["id"], partial(_require, request)
-        found = await self._kernel.write(lambda session: self._subscriptions.remove(session, own, require))
+        found = await self._kernel.write(
+            lambda session: self._subscriptions.remove(session, own, require), request.access
+        )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)

@@ -103,10 +103,13 @@ def _named(intent: Intent) -> Iterator[Xid]:
 def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
     """What changes amount to, in the words of the policy, each with its xid.
 
-    A new Version is an update of its Resource, unless the Resource is new as well.
+    A new Version is an update of its Resource, unless the Resource is new as well. That an owner counts more or fewer
+    members is nobody's update of it.
     """
     made = set()
     for change in changes:
+        if _only_counts(change):
+            continue
         action = _DONE.get(change.action, Action.UPDATE)
         if change.entity in _CONFIGURATION:
             action = Action.CONFIGURE
@@ -115,3 +118,11 @@ def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
         if action is Action.CREATE:
             made.add(change.xid)
         yield action, change.xid
+
+
+def _only_counts(change: Change) -> bool:
+    names = {
+        name.removesuffix("count") for name in change.changed if f"{name.removesuffix('count')}count" in change.changed
+    }
+    own = set(change.changed) - {"epoch", "modifiedat"} - names - {f"{name}count" for name in names}
+    return bool(names) and not own and change.entity in (Entity.REGISTRY, Entity.GROUP)

@@ -19,6 +19,7 @@ from typing import Final, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from signalbook.access.actions import Action
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.backoff import resumed
@@ -251,6 +252,7 @@ class SubscriptionStore:
         made = replace(subscription, id=_new_id(revision), revision=revision)
         after = _chosen_start(session, made)
         state = DeliveryState(position=session.transaction.outbox.position() if after is None else after)
+        _record(session, made.id)
         return self._write(stored, made, state, count + 1)
 
     def update(
@@ -272,6 +274,7 @@ class SubscriptionStore:
         state = resumed(state)
         if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
             state = replace(state, position=after)
+        _record(session, id)
         return self._write(stored, made, state, stored.count())
 
     def remove(
@@ -283,6 +286,7 @@ class SubscriptionStore:
         if shown is None:
             return None
         require(shown)
+        _record(session, id)
         stored.remove(id)
         stored.put_totals(revision=stored.revision() + 1, count=stored.count() - 1)
         return shown
@@ -330,6 +334,10 @@ def start(subscription: Subscription) -> int | None:
     """The position that ``config.after`` names."""
     after = subscription.config.get("after")
     return None if after is None else int(after)
+
+
+def _record(session: Session, id: str) -> None:
+    session.record(Action.SUBSCRIBE, f"/subscriptions/{id}")
 
 
 def _chosen_start(session: Session, subscription: Subscription) -> int | None:
