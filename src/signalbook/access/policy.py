@@ -27,6 +27,7 @@ _DEPTH: Final = 4
 _KINDS: Final = ("subject", "group", "token")
 PRINCIPALS: Final = f'"subject:NAME", "group:NAME", "token:ID", "{AUTHENTICATED}" or "{ANYONE}"'
 """What ``who`` of a rule may be, for people."""
+_BETWEEN: Final = re.compile(",(?=(?:subject|group|token):|(?:anyone|authenticated)(?:,|$))")
 _LONGEST: Final = 512
 """Characters of a principal, and of what is said about a rule."""
 _PATTERN: Final = re.compile(r"/|(/[A-Za-z0-9_*][A-Za-z0-9._~:@*-]{0,127})+", re.ASCII)
@@ -185,11 +186,16 @@ def is_principal(text: str) -> bool:
     return text in (ANYONE, AUTHENTICATED) or (kind in _KINDS and 0 < len(name) <= _LONGEST and name.isprintable())
 
 
-def identity_of(principals: Iterable[str]) -> Identity:
+def principals(text: str) -> list[str]:
+    """Those in ``text``, with commas between them; the name of a subject may have commas in it."""
+    return _BETWEEN.split(text)
+
+
+def identity_of(names: Iterable[str]) -> Identity:
     """Somebody whom rules call by these names. Raises ``ValueError`` with what is wrong with them."""
     given: dict[str, list[str]] = {kind: [] for kind in _KINDS}
-    names = tuple(principals)
-    for text in names:
+    known = tuple(names)
+    for text in known:
         kind, _, name = text.partition(":")
         if not is_principal(text):
             raise ValueError(f"{text[:100]!r} names nobody: it is {PRINCIPALS}")
@@ -197,7 +203,7 @@ def identity_of(principals: Iterable[str]) -> Identity:
     if len(given["subject"]) > 1 or len(given["token"]) > 1:
         raise ValueError("nobody has several subjects or tokens: name one, and any number of groups")
     # Somebody who is authenticated and no more has a name that no rule knows.
-    nameless = "\0" if AUTHENTICATED in names else ""
+    nameless = "\0" if AUTHENTICATED in known else ""
     return Identity(
         subject="".join(given["subject"]) or nameless, token="".join(given["token"]), groups=frozenset(given["group"])
     )

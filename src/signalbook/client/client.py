@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import httpx
 
 from signalbook.client import transport
+from signalbook.client.access import Access
 from signalbook.client.registry import aimed
 from signalbook.client.responses import BadResponse, Document, Events, NotFound, document, json_object, json_objects
 from signalbook.client.transport import Query, ReadFlags, Target, Transport
@@ -323,6 +324,11 @@ class Client:
     def pipelines(self) -> Pipelines:
         """Pipelines that report their batches here. Not every server has them: then ``NotFound``."""
         return Pipelines(self._transport)
+
+    @property
+    def access(self) -> Access:
+        """Who may do what here. Not every server has access: then ``NotFound``."""
+        return Access(self._transport)
 
     @property
     def subscriptions(self) -> Subscriptions:

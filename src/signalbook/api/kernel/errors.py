@@ -87,6 +87,8 @@ def error_response(error: Exception, subject: str) -> Response:
             return plain_response(HTTPStatus.PRECONDITION_FAILED, error.subject, detail)
         case Unauthenticated():
             return plain_response(HTTPStatus.UNAUTHORIZED, subject, str(error))
+        case Conflict():
+            return plain_response(HTTPStatus.CONFLICT, error.subject, error.detail)
         case Forbidden():
             return plain_response(HTTPStatus.FORBIDDEN, subject, str(error))
         case TooManyRequests():

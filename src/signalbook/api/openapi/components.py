@@ -51,9 +51,11 @@ _HEADERS: Final = {
     "Content-Disposition": "The id of the Resource.",
     "Link": "The root of the registry, rel=xregistry-root; of a page others, rel=next, prev, first and last.",
 }
+_REFUSED: Final = (401, 403)
 _ERRORS: Final = {
     400: "The request is wrong; nothing has changed.",
-    403: "It may not be done here, whoever asks.",
+    401: "Credentials are needed, or those that were sent prove nothing.",
+    403: "It may not be done, by whoever asks or at all.",
     404: "There is no such entity or path.",
     405: "The path does not take the method, or the registry takes no writes.",
     406: "The response would be too large.",
@@ -215,13 +217,13 @@ def response(
 
 
 def error_responses(*statuses: int) -> JSONObject:
-    """Responses of failure, by status."""
-    return {str(status): {"$ref": f"#/components/responses/{status}"} for status in statuses}
+    """Responses of failure, by status; that access is refused goes without saying."""
+    return {str(status): {"$ref": f"#/components/responses/{status}"} for status in (*statuses, *_REFUSED)}
 
 
 def problem_responses(*statuses: int) -> JSONObject:
     """The same as problem documents (RFC9457), where it is not xRegistry that is spoken."""
-    return {str(status): {"$ref": f"#/components/responses/{status}.problem"} for status in statuses}
+    return {str(status): {"$ref": f"#/components/responses/{status}.problem"} for status in (*statuses, *_REFUSED)}
 
 
 def header(name: str) -> JSONObject:

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from signalbook import __version__
+from signalbook.api.openapi.access import access_paths, access_schemas
 from signalbook.api.openapi.components import (
     IF_MATCH,
     IF_NONE_MATCH,
@@ -111,8 +112,9 @@ def _described(
         for name, methods in NAMES.items()
         if name in there or name in ALWAYS_THERE
     }
-    schemas = dict(_schemas(model)) | service_schemas() | subscription_schemas() | pipeline_schemas() | draft_schemas()
-    others = subscription_paths() | pipeline_paths() | draft_paths(model, mutable=mutable)
+    services = service_schemas() | subscription_schemas() | pipeline_schemas() | access_schemas()
+    schemas = dict(_schemas(model)) | services | draft_schemas()
+    others = subscription_paths() | pipeline_paths() | access_paths() | draft_paths(model, mutable=mutable)
     return {"paths": {**paths, **beside, **others}, "components": components(schemas, flags)}
 
 

@@ -105,7 +105,7 @@ def _item(mount: str, template: str, writes: Iterable[str]) -> JSONObject:
             **_taken(mount, method),
             "responses": {
                 **_written(mount, template, method),
-                **problem_responses(400, 403, 404, 405, 406, 409, 412, 503),
+                **problem_responses(400, 404, 405, 406, 409, 412, 503),
             },
         }
     return item

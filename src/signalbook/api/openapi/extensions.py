@@ -153,7 +153,7 @@ def _notify() -> JSONObject:
         **_head("events", "notify"),
         "parameters": [{"name": f"ce-{name}", "in": "header", "schema": TEXT} for name in _event()["required"]],
         "requestBody": {"content": {"application/cloudevents+json": event, _BATCH: batch, "*/*": {}}},
-        "responses": {"204": response("Known now."), **problem_responses(400, 403, 415, 503)},
+        "responses": {"204": response("Known now."), **problem_responses(400, 415, 503)},
     }
 
 

@@ -1,0 +1,152 @@
+"""The access policy, what it says of somebody, and who one is oneself."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from starlette.routing import Route
+
+from signalbook.access.actions import ACTIONS, Action
+from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
+from signalbook.access.decisions import UNRESTRICTED
+from signalbook.access.errors import Forbidden
+from signalbook.access.identity import AUTHENTICATED, Identity
+from signalbook.access.policy import InvalidPolicy, Policy, identity_of, principals
+from signalbook.api.kernel.caching import check_conditions, entity_tag
+from signalbook.api.kernel.errors import NO_STORE, Conflict
+from signalbook.api.kernel.requests import HTTPRequest, json_body
+from signalbook.api.kernel.responses import Response, json_response
+from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
+from signalbook.engine.engine import Session
+from signalbook.errors import RegistryError
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import ROOT, Xid, XidError
+
+PATH: Final = "/access"
+_NONE: Final = "no policy is configured, everybody may do everything: PUT one"
+
+
+class AccessAPI:
+    """``/access``, ``/access/explain`` and ``/access/self``; with or without a trailing slash."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._control = kernel.control
+
+    def routes(self) -> list[Route]:
+        """The paths and their handlers."""
+        table: dict[str, dict[str, Handler]] = {
+            PATH: {"GET": self._show, "PUT": self._replace},
+            f"{PATH}/explain": {"GET": self._explain},
+            f"{PATH}/self": {"GET": self._self},
+        }
+        return [
+            route
+            for path, handlers in table.items()
+            for route in PathEndpoint(handlers, self._kernel, explain=_explain).routes(path)
+        ]
+
+    async def _show(self, request: HTTPRequest) -> Response:
+        """The policy as it was written."""
+        return _response(await self._policy(request))
+
+    async def _replace(self, request: HTTPRequest) -> Response:
+        """Put another policy in force."""
+        _require_administrator(request)
+        body = await request.body(MAX_BYTES)
+        document = await self._kernel.workers.read(partial(json_body, body, request.subject, max_depth=MAX_DEPTH))
+        return await self._kernel.write(partial(self._put, request=request, document=document))
+
+    def _put(self, session: Session, *, request: HTTPRequest, document: JSON) -> Response:
+        before = self._control.stored(session.transaction)
+        policy = self._control.put(session.transaction, document, by=request.access)
+        # What it raises undoes the write.
+        check_conditions(request.scope["headers"], "" if before is None else _tag(before), request.path)
+        return _response(policy, status=201 if before is None else 200)
+
+    async def _explain(self, request: HTTPRequest) -> Response:
+        """Whether somebody may do something, and which rules say so."""
+        policy = await self._policy(request)
+        identity, action, xid = _who(request), _what(request), _xid(request)
+        found = await self._kernel.workers.read(partial(policy.explain, identity, action, xid))
+        asked = {"who": request.query["who"], "what": action.word, "xid": str(xid)}
+        return json_response({**asked, **found.to_json(policy)}, headers=(NO_STORE,))
+
+    async def _self(self, request: HTTPRequest) -> Response:
+        """Who asks, and what he may do at ``xid``, the Registry unless it is given, and somewhere."""
+        access, xid = request.access, _xid(request)
+        shown = {
+            **_described(access.identity),
+            "restricted": access is not UNRESTRICTED,
+            "xid": str(xid),
+            "may": [action.word for action in Action if access.may(action, xid)],
+            "somewhere": [action.word for action in Action if access.somewhere(action)],
+        }
+        return json_response(shown, headers=(NO_STORE,))
+
+    async def _policy(self, request: HTTPRequest) -> Policy:
+        """The policy. Raises ``Forbidden``, and ``not_found`` if there is none."""
+        _require_administrator(request)
+        found = await self._kernel.workers.read(self._control.current)
+        if found is None:
+            raise RegistryError("not_found", subject=request.path, detail=_NONE)
+        return found
+
+
+def _require_administrator(request: HTTPRequest) -> None:
+    if not request.access.may(Action.ADMINISTER, ROOT):
+        raise Forbidden(Action.ADMINISTER, ROOT)
+
+
+def _response(policy: Policy, status: int = 200) -> Response:
+    return json_response(policy.document, status=status, headers=(NO_STORE, ("ETag", _tag(policy))))
+
+
+def _tag(policy: Policy) -> str:
+    return entity_tag(policy.revision.encode("ascii"))
+
+
+def _who(request: HTTPRequest) -> Identity:
+    """Whom ``who`` names: principals with commas between them. Raises ``bad_request``."""
+    try:
+        return identity_of(principals(request.query.get("who", "")))
+    except ValueError as error:
+        raise request.wrong(f'"who": {error}') from None
+
+
+def _what(request: HTTPRequest) -> Action:
+    text = request.query.get("what", "")
+    if text not in ACTIONS:
+        raise request.wrong(f'"what" is one of {", ".join(ACTIONS)}, not "{text[:40]}"')
+    return ACTIONS[text]
+
+
+def _xid(request: HTTPRequest) -> Xid:
+    text = request.query.get("xid", "/")
+    try:
+        return Xid.parse(text)
+    except XidError as error:
+        raise request.wrong(f'"xid": {error}') from None
+
+
+def _described(identity: Identity) -> JSONObject:
+    shown: JSONObject = {"name": identity.name, "authenticated": AUTHENTICATED in identity.principals}
+    for name in ("subject", "issuer", "token"):
+        if getattr(identity, name):
+            shown[name] = getattr(identity, name)
+    shown["groups"] = sorted(identity.groups)
+    return shown if identity.scopes is None else {**shown, "scopes": sorted(identity.scopes)}
+
+
+def _explain(error: Exception, path: str) -> Exception:
+    """What is wrong with a request, as an error of the catalogue."""
+    match error:
+        case InvalidPolicy():
+            first = error.faults[0]
+            detail = f"the policy cannot be used: {first.path or '/'}: {first.message}"
+            return RegistryError("bad_request", subject=path, error_detail=detail, faults=error.faults)
+        case PolicyRefused():
+            return Conflict(path, str(error))
+        case _:
+            return error

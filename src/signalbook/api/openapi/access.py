@@ -1,0 +1,99 @@
+"""The paths of the access policy, whatever the model."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.access.actions import ACTIONS, ROLES
+from signalbook.api.openapi.components import (
+    IF_MATCH,
+    IF_NONE_MATCH,
+    JSON_BODY,
+    TEXT,
+    condition,
+    error_responses,
+    query,
+    reference,
+    response,
+)
+from signalbook.values import JSONObject
+
+_TAG: Final = "access"
+_POLICY, _RULE, _EXPLANATION, _CALLER = "Access.Policy", "Access.Rule", "Access.Explanation", "Access.Caller"
+_XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
+
+
+def access_paths() -> JSONObject:
+    """``/access`` and what is beneath it; OPTIONS and HEAD go without saying."""
+    policy = reference(_POLICY)
+    body = {"required": True, "content": {JSON_BODY: {"schema": policy}}}
+    in_force = {
+        "200": response("It is in force.", "ETag", json=policy),
+        "201": response("The first one is in force.", "ETag", json=policy),
+    }
+    asked = [
+        query("who", {"description": "Principals, with commas between them.", "required": True, "schema": TEXT}),
+        query("what", {"required": True, "schema": {"type": "string", "enum": list(ACTIONS)}}),
+        _XID,
+    ]
+    conditions = [condition(name) for name in (IF_MATCH, IF_NONE_MATCH)]
+    return {
+        "/access": {
+            "get": _operation("getAccess", {"200": response("The policy.", "ETag", json=policy)}, 404),
+            "put": _operation("putAccess", in_force, 400, 409, 412, parameters=conditions, requestBody=body),
+        },
+        "/access/explain": {
+            "get": _operation("explainAccess", _shown("Whether, and why.", _EXPLANATION), 400, 404, parameters=asked)
+        },
+        "/access/self": {"get": _operation("getAccessOfCaller", _shown("Who asks.", _CALLER), 400, parameters=[_XID])},
+    }
+
+
+def access_schemas() -> JSONObject:
+    """What the paths refer to."""
+    texts: JSONObject = {"type": "array", "items": {"type": "string"}}
+    actions: JSONObject = {"type": "array", "items": {"type": "string", "enum": list(ACTIONS)}}
+    some, rules = {"minItems": 1, "maxItems": 1000}, {"type": "array", "items": reference(_RULE)}
+    rule: JSONObject = {
+        "who": {**texts, **some},
+        "role": {"type": "string", "enum": list(ROLES)},
+        "allow": {**actions, **some},
+        "deny": {**actions, **some},
+        "on": {**texts, **some},
+        "description": {"type": "string", "maxLength": 512},
+    }
+    explained: JSONObject = {"allowed": {"type": "boolean"}, "reason": TEXT, "missing": actions}
+    explained |= {"who": TEXT, "what": TEXT, "xid": TEXT}
+    numbered = {"type": "object", "properties": {"rule": {"type": "integer", "minimum": 0}}, "required": ["rule"]}
+    rules_shown: JSONObject = {"type": "array", "items": numbered}
+    explained |= {"allowing": rules_shown, "denying": rules_shown}
+    caller: JSONObject = {"name": TEXT, "authenticated": {"type": "boolean"}, "restricted": {"type": "boolean"}}
+    caller |= {"groups": texts, "xid": TEXT, "may": actions, "somewhere": actions}
+    beside: JSONObject = {"subject": TEXT, "issuer": TEXT, "token": TEXT, "scopes": texts}
+    one_of = [{"required": [name]} for name in ("role", "allow", "deny")]
+    return {
+        _RULE: {
+            "type": "object",
+            "properties": rule,
+            "required": ["who"],
+            "additionalProperties": False,
+            "oneOf": one_of,
+        },
+        _POLICY: {
+            "type": "object",
+            "properties": {"rules": rules},
+            "required": ["rules"],
+            "additionalProperties": False,
+        },
+        _EXPLANATION: {"type": "object", "properties": explained, "required": list(explained)},
+        _CALLER: {"type": "object", "properties": {**caller, **beside}, "required": list(caller)},
+    }
+
+
+def _operation(id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
+    head: JSONObject = {"operationId": id, "tags": [_TAG]}
+    return {**head, **more, "responses": {**responses, **error_responses(*failures, 503)}}
+
+
+def _shown(text: str, schema: str) -> JSONObject:
+    return {"200": response(text, json=reference(schema))}

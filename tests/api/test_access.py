@@ -1,0 +1,172 @@
+"""The access policy over HTTP, on each database; those who ask have API tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.access import tokens
+from signalbook.access.tokens import TokenRequest
+from signalbook.storage.base import Store
+from signalbook.values import now
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+ADMINISTRATOR: dict[str, Any] = {"who": ["subject:pat"], "role": "administrator"}
+READERS: dict[str, Any] = {"who": ["group:staff"], "role": "reader"}
+
+
+def policy(*rules: dict[str, Any]) -> dict[str, Any]:
+    return {"rules": [ADMINISTRATOR, *rules]}
+
+
+@pytest.fixture
+def client(store: Store, serve: Serve) -> Client:
+    """A registry whose policy lets pat administer and staff read."""
+    client = serve(store, model="default")
+    made = client.put("/access", policy(READERS))
+    assert made.status_code == 201, made.text
+    return client
+
+
+@pytest.fixture
+def pat(store: Store) -> dict[str, str]:
+    """The headers of an administrator's requests."""
+    return bearer(store, "pat")
+
+
+@pytest.fixture
+def sam(store: Store) -> dict[str, str]:
+    """The headers of a reader's."""
+    return bearer(store, "sam", "staff")
+
+
+def bearer(store: Store, subject: str, *groups: str, scopes: tuple[str, ...] | None = None) -> dict[str, str]:
+    with store.write() as transaction:
+        wanted = TokenRequest(subject=subject, groups=groups, scopes=scopes)
+        _, text = tokens.create(transaction.tokens, wanted, now())
+    return {"Authorization": f"Bearer {text}"}
+
+
+def test_without_a_policy_everybody_may_do_everything(store: Store, serve: Serve) -> None:
+    client = serve(store)
+    answer = client.get("/access")
+    assert (answer.status_code, "no policy is configured" in answer.text) == (404, True)
+    own = client.get("/access/self").json()
+    assert (own["name"], own["restricted"], len(own["may"])) == ("anonymous", False, 9)
+    assert client.get("/access/explain?who=anyone&what=read&xid=/").status_code == 404
+
+
+def test_a_policy_closes_the_registry_at_once(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    for path in ("/", "/access", "/access/self", "/access/explain", "/schemagroups"):
+        refused = client.get(path)
+        assert refused.status_code == 401, path
+        assert "WWW-Authenticate" in refused.headers
+    assert client.get("/", headers=sam).status_code == 200
+    assert client.get("/access", headers=sam).status_code == 403
+    shown = client.get("/access", headers=pat)
+    assert shown.json() == policy(READERS)
+    assert shown.headers["Cache-Control"] == "no-store"
+
+
+def test_only_administrators_change_it(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    wanted = policy(READERS, {"who": ["subject:sam"], "role": "administrator"})
+    assert client.put("/access", wanted).status_code == 401
+    assert client.put("/access", wanted, headers=sam).status_code == 403
+    # Refused before anything of the request is looked at.
+    assert client.put("/access", {"rules": 1}, headers=sam).status_code == 403
+    assert client.get("/access", headers=pat).json() == policy(READERS)
+    assert client.put("/access", wanted, headers=pat).status_code == 200
+    assert client.get("/access", headers=sam).json() == wanted
+
+
+def test_a_token_is_narrowed_to_its_scopes(client: Client, store: Store) -> None:
+    narrowed = bearer(store, "pat", scopes=("read", "list"))
+    assert client.get("/access", headers=narrowed).status_code == 403
+    own = client.get("/access/self", headers=narrowed).json()
+    assert (own["scopes"], own["may"]) == (["list", "read"], ["list", "read"])
+
+
+def test_every_fault_has_its_path(client: Client, pat: dict[str, str]) -> None:
+    wanted = {"rules": [{"who": ["pat"], "role": "king"}, {"who": ["anyone"], "allow": ["read"], "on": ["x"]}]}
+    answer = client.put("/access", wanted, headers=pat)
+    assert answer.status_code == 400
+    assert [fault["path"] for fault in answer.json()["faults"]] == ["/rules/0/who/0", "/rules/0/role", "/rules/1/on/0"]
+    for body in (b"", b"{", b'{"rules": [], "rules": []}', b"[" * 100 + b"]" * 100, b"\xff", b"null"):
+        assert client.send("PUT", "/access", content=body, headers=pat).status_code == 400
+    assert client.get("/access", headers=pat).json() == policy(READERS)
+
+
+def test_nobody_is_locked_out(client: Client, pat: dict[str, str]) -> None:
+    answer = client.put("/access", {"rules": [READERS]}, headers=pat)
+    assert (answer.status_code, "name an administrator" in answer.json()["detail"]) == (409, True)
+    other = {"rules": [{"who": ["subject:kim"], "role": "administrator"}]}
+    answer = client.put("/access", other, headers=pat)
+    assert (answer.status_code, "pat could not change this policy back" in answer.json()["detail"]) == (409, True)
+    assert client.get("/access", headers=pat).json() == policy(READERS)
+    assert client.send("DELETE", "/access", headers=pat).status_code == 405
+
+
+def test_only_the_policy_that_was_read_is_replaced(client: Client, pat: dict[str, str]) -> None:
+    tag = client.get("/access", headers=pat).headers["ETag"]
+    first = client.put("/access", policy(), headers={**pat, "If-Match": tag})
+    assert (first.status_code, first.headers["ETag"] != tag) == (200, True)
+    assert client.put("/access", policy(READERS), headers={**pat, "If-Match": tag}).status_code == 412
+    assert client.put("/access", policy(READERS), headers={**pat, "If-None-Match": "*"}).status_code == 412
+    assert client.get("/access", headers=pat).json() == policy()
+
+
+def test_another_server_sees_it_with_its_next_request(
+    client: Client, store: Store, serve: Serve, pat: dict[str, str], sam: dict[str, str]
+) -> None:
+    other = serve(store, model="default")
+    assert other.get("/", headers=sam).status_code == 200
+    assert client.put("/access", policy(), headers=pat).status_code == 200
+    assert other.get("/", headers=sam).status_code in (403, 404)
+
+
+def test_it_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    asked = "/access/explain?who=subject:cn=x,dc=y,group:staff&what={}&xid=/schemagroups/g"
+    assert client.get(asked.format("read"), headers=sam).status_code == 403
+    shown = client.get(asked.format("read"), headers=pat).json()
+    assert shown["who"] == "subject:cn=x,dc=y,group:staff"
+    assert (shown["allowed"], shown["reason"]) == (True, "allowed by rule 1")
+    assert shown["allowing"] == [{"rule": 1, **READERS}]
+    shown = client.get(asked.format("update"), headers=pat).json()
+    assert (shown["allowed"], shown["reason"], shown["missing"]) == (False, "no rule allows to update", ["update"])
+    for wrong in ("who=pat&what=read", "who=anyone&what=fly", "what=read", "who=anyone&what=read&xid=//"):
+        assert client.get(f"/access/explain?{wrong}", headers=pat).status_code == 400, wrong
+
+
+def test_who_am_i(client: Client, sam: dict[str, str]) -> None:
+    shown = client.get("/access/self?xid=/schemagroups/g", headers=sam).json()
+    assert shown.pop("token")
+    assert shown == {
+        "name": "sam",
+        "authenticated": True,
+        "subject": "sam",
+        "groups": ["staff"],
+        "restricted": True,
+        "xid": "/schemagroups/g",
+        "may": ["list", "read"],
+        "somewhere": ["list", "read"],
+    }
+    assert client.get("/access/self?xid=schemagroups", headers=sam).status_code == 400
+
+
+def test_open_access_holds_to_no_policy(client: Client, store: Store, serve: Serve) -> None:
+    opened = serve(store, model="default", access="open")
+    assert opened.get("/").status_code == 200
+    assert opened.get("/access").json() == policy(READERS)
+    assert client.get("/").status_code == 401
+
+
+def test_a_policy_in_a_file_is_not_put(store: Store, serve: Serve, pat: dict[str, str], tmp_path: Any) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("rules:\n- {who: ['subject:pat'], role: administrator}\n", encoding="utf-8")
+    client = serve(store, access_file=str(file))
+    assert client.get("/access", headers=pat).json() == policy()
+    answer = client.put("/access", policy(READERS), headers=pat)
+    assert (answer.status_code, "the policy is the file policy.yaml" in answer.text) == (409, True)
