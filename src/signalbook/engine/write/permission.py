@@ -121,8 +121,7 @@ def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
 
 
 def _only_counts(change: Change) -> bool:
-    names = {
-        name.removesuffix("count") for name in change.changed if f"{name.removesuffix('count')}count" in change.changed
-    }
-    own = set(change.changed) - {"epoch", "modifiedat"} - names - {f"{name}count" for name in names}
-    return bool(names) and not own and change.entity in (Entity.REGISTRY, Entity.GROUP)
+    names = set(change.changed) - {"epoch", "modifiedat"}
+    counted = {name for name in names if f"{name}count" in names}
+    own = names - counted - {f"{name}count" for name in counted}
+    return bool(counted) and not own and change.entity in (Entity.REGISTRY, Entity.GROUP)
