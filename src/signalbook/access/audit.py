@@ -20,11 +20,11 @@ from typing import Final, TextIO
 
 from signalbook import values
 from signalbook.access.actions import Action
-from signalbook.access.decisions import Access
+from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, StorageError, Store
+from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store, WriteTransaction
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
@@ -52,6 +52,10 @@ _CENTURY: Final = 36_525
 _STDOUT: Final = "-"
 
 
+Done = tuple[Action, str]
+"""An action, and the xid or path that it was done to."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Requests alike that were refused. ``error`` is a status and its phrase, never what was sent."""
@@ -70,12 +74,29 @@ class _Gathered:
 
 def records(settings: Settings, access: Access) -> bool:
     """Whether what ``access`` does is recorded: if access is configured, unless the setting ``audit`` says more."""
-    return settings.audit == "on" or (settings.audit == "auto" and access.key is not None)
+    return settings.audit == "on" or (settings.audit == "auto" and not access.unrestricted)
 
 
-def entries(
-    access: Access, done: Iterable[tuple[Action, str]], *, at: datetime, correlationid: str
-) -> list[AuditEntry]:
+def recorded(settings: Settings, access: Access, done: Iterable[Done]) -> list[Done]:
+    """What of ``done`` is recorded: who administers is, even where access is not configured yet."""
+    if records(settings, access):
+        return list(done)
+    return [each for each in done if each[0] is Action.ADMINISTER] if settings.audit != "off" else []
+
+
+def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry]:
+    """Up to ``limit`` entries, the newest first."""
+    with store.read() as transaction:
+        return transaction.audit.entries(query, limit)
+
+
+def record_local(transaction: WriteTransaction, settings: Settings, path: str) -> None:
+    """Have the audit tell that the program itself, not a request, administered ``path``."""
+    done = recorded(settings, UNRESTRICTED, [(Action.ADMINISTER, path)])
+    transaction.audit.append(entries(UNRESTRICTED, done, at=values.now(), correlationid=""))
+
+
+def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid: str) -> list[AuditEntry]:
     """What one request did, an entry for each action."""
     by_action: dict[str, dict[str, None]] = {}
     for action, xid in done:
@@ -200,6 +221,9 @@ class Audit:
         if not self._days:
             return 0
         total, before = 0, values.now() - self._days
+        # Most of the time there is nothing, and writers are not to be held up for it.
+        if not read_entries(self._store, AuditQuery(until=before), 1):
+            return 0
         while not self._over.is_set():
             with self._store.write() as transaction:
                 count = transaction.audit.prune(before, _PRUNED_AT_ONCE)

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 from signalbook.access.audit import Audit
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
+from signalbook.api.audit import AuditAPI
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
@@ -102,6 +103,7 @@ def create_app(
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
         *AccessAPI(kernel).routes(),
+        *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
     ]
     return Application(others, registry, settings, lifespan)

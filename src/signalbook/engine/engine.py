@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Final
 
@@ -340,8 +340,8 @@ class Session:
         if changes:
             shown = [change.to_json() for change in changes]
             self.transaction.outbox.append(shown, time=self.now, correlationid=self.correlationid)
-        if audit.records(self._settings, self.access):
-            done = (*done_by(changes), *self._recorded)
+        done = audit.recorded(self._settings, self.access, chain(done_by(changes), self._recorded))
+        if done:
             self.audited = audit.entries(self.access, done, at=self.now, correlationid=self.correlationid)
             self.transaction.audit.append(self.audited)
 

@@ -74,11 +74,11 @@ class Admission:
         return access
 
     def count(self, scope: Scope) -> None:
-        """Hold an admitted request to its limits, and mark it if it is to be recorded. Raises ``TooManyRequests``."""
+        """Hold an admitted request to its limits, and keep where a write came from. Raises ``TooManyRequests``."""
         access, writes = scope["access"], scope["method"] not in READS
         if self._limits.hold(access):
             self._limits.admit(self._caller(scope), write=writes)
-        if writes and records(self._settings, access):
+        if writes and self._settings.audit != "off":
             scope["access"] = access.at(self._origin(scope))
 
     async def turn(self, scope: Scope) -> Turn | None:
