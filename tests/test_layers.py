@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
-L0 = {"errors", "metrics", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
+L0 = {"errors", "largejson", "metrics", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"brokers", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
 ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication"}
@@ -18,6 +18,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "__init__": set(),
     "metrics": set(),
     "values": set(),
+    "largejson": {"values"},
     "xid": set(),
     "uris": set(),
     "errors": {"values"},

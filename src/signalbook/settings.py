@@ -69,6 +69,9 @@ class Settings:
     page_size: int = _setting(0, "Members of a collection on a page if a request names no limit; 0 shows all.")
     max_page_size: int = _setting(10_000, "Most members of a collection on a page, whatever limit a request names.")
     max_depth: int = _setting(64, "Deepest nesting of objects and arrays accepted in JSON.")
+    max_json_values: int = _setting(
+        1_000_000, "Most values (members of objects and arrays) accepted in a JSON body; each takes some 100 bytes."
+    )
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
     answer_timeout: float = _setting(600.0, "Seconds a client may take to read a large response.")

@@ -30,6 +30,13 @@ class JSONError(ValueError):
     """Text that is no JSON, or is nested deeper than allowed. The message says what and where."""
 
 
+class TooManyValues(JSONError):
+    """JSON text with more than ``most`` values."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"more than {most} values, by its commas and brackets")
+
+
 def parse_json(
     data: bytes | str, *, max_depth: int = MAX_DEPTH, max_values: int | None = None, unique: bool = False
 ) -> JSON:
@@ -39,7 +46,7 @@ def parse_json(
     values, and if ``unique`` on a name that an object has twice: what that means no two programs agree on (RFC8259 4).
     """
     if max_values is not None and len(data) > max_values and _has_more(data, max_values):
-        raise JSONError(f"more than {max_values} values, by its commas and brackets")
+        raise TooManyValues(max_values)
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
@@ -84,10 +91,11 @@ def _brackets(data: bytes | str) -> int:
 def _has_more(data: bytes | str, most: int) -> bool:
     """Whether there are more commas and brackets; those in strings do not count."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    return _separators(text) > most and _separators(_STRING.sub(b"", text)) > most
+    return count_separators(text) > most and count_separators(_STRING.sub(b"", text)) > most
 
 
-def _separators(text: bytes) -> int:
+def count_separators(text: bytes) -> int:
+    """Commas and opening brackets, those in strings too: no text has more values, but for one that is no array."""
     return text.count(b",") + _brackets(text)
 
 

@@ -11,6 +11,8 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from signalbook.access.control import AccessControl
+from signalbook.access.decisions import UNRESTRICTED
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
@@ -41,6 +43,23 @@ MODEL: dict[str, Any] = {
     }
 }
 """``/dirs/files`` have documents, ``/dirs/notes`` have none."""
+
+
+PROXIED: dict[str, Any] = {
+    "proxy_user_header": "X-User",
+    "proxy_groups_header": "X-Groups",
+    "trusted_proxies": ("127.0.0.1",),
+}
+"""Settings with which a test says who asks: it is the trusted proxy."""
+ADMINISTRATOR = {"X-User": "root"}
+
+
+def put_policy(store: Store, *rules: dict[str, Any]) -> None:
+    """Put these rules in force, and one that lets ``ADMINISTRATOR`` do everything."""
+    everything = {"who": ["subject:root"], "role": "administrator"}
+    control = AccessControl(store, Settings())
+    with store.write() as transaction:
+        control.put(transaction, {"rules": [everything, *rules]}, by=UNRESTRICTED)
 
 
 class Client:
@@ -113,7 +132,12 @@ def serve() -> Iterator[Serve]:
 
         def made(store: Store, /, **settings: Any) -> Client:
             # Keys are kept beside the database of the settings: in memory, whatever the store is.
-            common = {"model": "empty", "registry_id": "test", "db": "sqlite://", "allow_hosts": ("r.example",)}
+            common = {
+                "model": "empty",
+                "registry_id": "test",
+                "db": "sqlite://",
+                "allow_hosts": ("r.example", "other.example"),
+            }
             chosen = Settings(**{**common, **settings})
             return clients.enter_context(
                 Client(create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None))

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.api.conftest import MODEL
 
 from signalbook.storage import open_store
 from signalbook.storage.base import ReadTransaction, StorageBusy, StorageError, Store, WriteTransaction
@@ -95,6 +96,48 @@ def test_a_large_body(client: Client) -> None:
     notes = {f"n{n}": {"description": "x" * 1000} for n in range(300)}
     assert len(client.send("POST", "/dirs/d1/notes", json=notes).json()) == 300
     client.refused("PUT", "/dirs/d1", "parsing_data", content=b"[" + b"1," * 200_000)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PATCH", "/"),
+        ("PUT", "/schemagroups/g"),
+        ("PUT", "/schemagroups/g/schemas/s$details"),
+        ("PATCH", "/check/schemagroups/g"),
+        ("PUT", "/compat/schemaregistry/v0.2/schemagroups/g"),
+        ("PUT", "/compat/messagecatalog/v0.1/messagecatalog/g"),
+    ],
+)
+@pytest.mark.parametrize("count", [20, 200_000])
+def test_a_body_with_too_many_values(serve: Serve, method: str, path: str, count: int) -> None:
+    """Of 60 MB they would become gigabytes."""
+    store = open_store("sqlite://")
+    client = serve(store, model="default", max_json_values=20)
+    answer = client.send(method, path, content=b'{"labels":[%b[]]}' % (b"[]," * count))
+    shown = answer.json()["errors"][0] if path.startswith("/check") else answer.json()
+    assert answer.status_code == (200 if path.startswith("/check") else 400)
+    assert shown["type"].endswith("#parsing_data")
+    assert "more than 20 values" in answer.text
+    assert "max_json_values" in answer.text
+    assert client.send(method, path, content=b'{"labels":{}}').status_code != 500
+    store.close()
+
+
+def test_a_document_with_too_many_values(serve: Serve) -> None:
+    """It is no schema; what is none is shown in base64 instead of as millions of values."""
+    content = b"[%b[]]" % (b"[]," * 1_000_000)
+    store = open_store("sqlite://")
+    client = serve(store, model="default")
+    refused = client.put_document(
+        "/schemagroups/g/schemas/s", content, "application/json", format="JsonSchema/draft-07"
+    )
+    assert refused.status_code == 400
+    assert "more than 1000000 values" in refused.text
+    assert client.put("/modelsource", MODEL).status_code == 200
+    assert client.put_document("/dirs/d1/files/f1", content, "application/json").status_code == 201
+    assert "filebase64" in client.get("/dirs/d1/files/f1$details?inline=file").json()
+    store.close()
 
 
 @pytest.mark.parametrize("path", ["/model", "/?inline=model"])

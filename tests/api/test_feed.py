@@ -9,7 +9,7 @@ import pytest
 
 from signalbook.storage.base import Store
 
-from .conftest import Serve
+from .conftest import ADMINISTRATOR, MODEL, PROXIED, Serve, put_policy
 
 NOT_UPDATED = "type NOT IN ('io.xregistry.registry.updated')"
 
@@ -139,3 +139,46 @@ def test_history_that_is_kept_no_longer(store: Store, client: Any) -> None:
 def test_a_filter_that_is_none(client: Any, filter: str) -> None:
     """D-29: an unknown dialect and bad SQL are refused"""
     client.refused("GET", f"/events?{urlencode({'filter': filter})}", "bad_filter")
+
+
+def test_only_what_one_may_read_now(store: Store, serve: Serve) -> None:
+    client = serve(store, **PROXIED)
+    client.put("/modelsource", MODEL)
+    for group in ("shown", "hidden"):
+        client.put(f"/dirs/{group}/files/f$details", {"versionid": "v"})
+        client.send("DELETE", f"/dirs/{group}")
+    reader = {"who": ["subject:ann"], "role": "reader", "on": ["/dirs/shown"]}
+    put_policy(store, reader)
+
+    def subjects(user: dict[str, str]) -> list[str]:
+        return [event["subject"] for event in client.get("/events", headers=user).json()]
+
+    everything = subjects(ADMINISTRATOR)
+    assert {"/dirs/hidden/files/f/versions/v", "/dirs/hidden/files/f", "/dirs/hidden"} <= set(everything)
+    assert subjects({"X-User": "ann"}) == [subject for subject in everything if "/hidden" not in subject]
+    assert "/" in subjects({"X-User": "ann"})
+    put_policy(store, reader, {"who": ["anyone"], "deny": ["read"], "on": ["/dirs/shown/files"]})
+    assert "/dirs/shown/files/f" not in subjects({"X-User": "ann"})
+    put_policy(store)
+    assert client.get("/events", headers={"X-User": "ann"}).status_code == 403
+    assert client.get("/events").status_code == 401
+
+
+def test_a_page_of_hidden_changes_ends_and_leads_on(
+    store: Store, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("signalbook.api.feed._DEFAULT", 10)
+    monkeypatch.setattr("signalbook.api.feed._LOOKED_AT", 20)
+    client = serve(store, **PROXIED)
+    client.put("/modelsource", MODEL)
+    assert client.send("POST", "/dirs", json={f"hidden{number}": {} for number in range(100)}).is_success
+    client.put("/dirs/shown", {})
+    put_policy(store, {"who": ["subject:ann"], "allow": ["read"], "on": ["/dirs/shown"]})
+    page, found, pages = "/events", [], 0
+    while page:
+        answer = client.get(page, headers={"X-User": "ann"})
+        found += [event["subject"] for event in answer.json()]
+        page, pages = answer.links.get("next", {}).get("url", ""), pages + 1
+    assert pages > 4
+    assert "/dirs/shown" in found
+    assert not [subject for subject in found if "hidden" in subject]

@@ -12,13 +12,14 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from signalbook.access import tokens
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
-from signalbook.values import JSONObject, parse_json
+from signalbook.values import JSONObject, now, parse_json
 
-from .conftest import MODEL
+from .conftest import ADMINISTRATOR, MODEL, PROXIED, put_policy
 
 Body = Callable[["Reader"], Awaitable[None]]
 PATIENCE = 300
@@ -32,6 +33,7 @@ class Reader:
         self.http = httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://r.example")
         self.start: JSONObject = {}
         self.text = b""
+        self.over: asyncio.Task[None] | None = None
         self._grown = asyncio.Condition()
         self._hung_up = asyncio.Event()
 
@@ -42,11 +44,12 @@ class Reader:
         given = {"accept": "text/event-stream", "host": "r.example", **(headers or {})}
         scope = {
             "type": "http", "method": "GET", "path": "/events", "scheme": "http", "http_version": "1.1",
+            "client": ("127.0.0.1", 1),
             "query_string": urlencode(query, doseq=True).encode(),
             "headers": [(name.encode(), value.encode()) for name, value in given.items()],
         }  # fmt: skip
         self._hung_up.clear()
-        task = asyncio.create_task(self._app(scope, self._receive, self._send))
+        self.over = task = asyncio.create_task(self._app(scope, self._receive, self._send))
         try:
             yield
         finally:
@@ -90,7 +93,7 @@ def run(store: Store) -> Callable[[Body], None]:
     """Run a listener's story against an application over each database."""
 
     async def tell(body: Body) -> None:
-        settings = Settings(model="empty", allow_hosts=("r.example",))
+        settings = Settings(model="empty", allow_hosts=("r.example",), **PROXIED)
         app = create_app(Engine(store, settings=settings), settings, direct=False, close=lambda: None)
         async with app.router.lifespan_context(app):
             reader = Reader(app)
@@ -154,5 +157,40 @@ def test_a_question_that_makes_no_sense_is_no_stream(run: Callable[[Body], None]
             async with reader.listening(**query):
                 await reader.until(lambda: bool(reader.text))
             assert reader.start["status"] == 400
+
+    run(story)
+
+
+def test_a_policy_holds_for_those_who_listen_already(run: Callable[[Body], None], store: Store) -> None:
+    async def story(reader: Reader) -> None:
+        put_policy(store, {"who": ["subject:ann"], "allow": ["read"], "on": ["/dirs/a*"]})
+        async with reader.listening({"x-user": "ann"}):
+            await reader.http.put("/dirs/b1", json={}, headers=ADMINISTRATOR)
+            await reader.http.put("/dirs/a1", json={}, headers=ADMINISTRATOR)
+            await reader.until(lambda: "/dirs/a1" in reader.subjects)
+            put_policy(store, {"who": ["subject:ann"], "allow": ["read"], "on": ["/dirs/c*"]})
+            await asyncio.sleep(0.6)  # what a server asks a database across a network is taken as it is for that long
+            await reader.http.put("/dirs/a2", json={}, headers=ADMINISTRATOR)
+            await reader.http.put("/dirs/c1", json={}, headers=ADMINISTRATOR)
+            await reader.until(lambda: "/dirs/c1" in reader.subjects)
+            assert {subject for subject in reader.subjects if "/dirs/" in subject} == {"/dirs/a1", "/dirs/c1"}
+            put_policy(store)
+            assert reader.over is not None
+            await asyncio.wait_for(asyncio.shield(reader.over), timeout=10)
+
+    run(story)
+
+
+def test_a_revoked_token_ends_what_it_listens_to(run: Callable[[Body], None], store: Store) -> None:
+    async def story(reader: Reader) -> None:
+        put_policy(store, {"who": ["subject:bot"], "role": "reader"})
+        with store.write() as transaction:
+            token, text = tokens.create(transaction.tokens, tokens.TokenRequest(subject="bot"), now())
+        async with reader.listening({"authorization": f"Bearer {text}"}):
+            await reader.until(lambda: "/" in reader.subjects)
+            with store.write() as transaction:
+                transaction.tokens.remove(token.id)
+            assert reader.over is not None
+            await asyncio.wait_for(asyncio.shield(reader.over), timeout=10)
 
     run(story)

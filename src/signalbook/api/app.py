@@ -208,7 +208,7 @@ class CommonHeaders:
 @lru_cache(maxsize=128)
 def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
     """The headers, and the lines that they are."""
-    cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else ()
+    cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else _CORS
     varying = () if readers == b"*" else ((b"vary", b"Origin"),)
     # The rel parameter comes first: clients read no further.
     link = (b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace"))

@@ -132,7 +132,24 @@ class CncfRequest(Generic[P]):
         """The JSON in the body. Raises ``missing_body``, ``parsing_data``."""
         if not self.body:
             raise RegistryError("missing_body", subject=self.path.text)
-        return json_body(self.body, self.path.text, max_depth=self.settings.max_depth)
+        if isinstance(self._json_or_error, RegistryError):
+            raise self._json_or_error
+        return self._json_or_error
+
+    @cached_property
+    def _json_or_error(self) -> JSON | RegistryError:
+        settings = self.settings
+        try:
+            return json_body(
+                self.body, self.path.text, max_depth=settings.max_depth, max_values=settings.max_json_values
+            )
+        except RegistryError as error:
+            return error
+
+    def prepare(self) -> None:
+        """Decode the body now. Whether it has to be JSON depends on what is in the registry."""
+        if self.body:
+            _ = self._json_or_error
 
     def wrong(self, detail: str) -> RegistryError:
         """The error for a request that says something it must not."""

@@ -11,6 +11,9 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from signalbook.access.actions import Action
+from signalbook.access.changes import is_shown
+from signalbook.access.decisions import Access
+from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Header, Response, Sendable
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
@@ -21,6 +24,7 @@ from signalbook.events import filters
 from signalbook.events.dialects import API_PATHS, EventDialect, of_source
 from signalbook.events.feed import Head
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json
+from signalbook.xid import ROOT
 
 PATH: Final = "/events"
 BATCH_TYPE: Final = "application/cloudevents-batch+json; charset=utf-8"
@@ -62,7 +66,8 @@ class Feed:
 
     A position is the ``id`` of an event; with ``after``, or the header ``Last-Event-ID``, a reader goes on from the
     last one it has, or gets an error if what comes next is kept no longer. ``filter`` may be repeated; ``source`` names
-    the API whose events are wanted. Who accepts ``text/event-stream`` gets the stream.
+    the API whose events are wanted. Who accepts ``text/event-stream`` gets the stream. There are only events of what
+    whoever asks may read now; a stream asks again each time, and ends with the credentials it was asked for with.
     """
 
     def __init__(self, kernel: Kernel, head: Head) -> None:
@@ -81,29 +86,35 @@ class Feed:
     async def _page(self, request: HTTPRequest) -> Response:
         query, engine = _query(request), self._kernel.engine
         last = await self._kernel.workers.read(engine.position)
-        page = await self._kernel.workers.read(partial(find_events, engine, query))
+        page = await self._kernel.workers.read(partial(find_events, engine, query, request.access))
         headers = [("Content-Type", BATCH_TYPE), _link(request.root, query, "last", after=last)]
         if page.more:
             headers.append(_link(request.root, query, "next", after=page.after, limit=query.limit))
         return Response(headers=tuple(headers), body=dump_json(page.events) + b"\n", is_json=True)
 
     async def _stream(self, request: HTTPRequest) -> EventStream:
-        query = _query(request)
+        query, kernel = _query(request), self._kernel
+
+        async def admit() -> Access:
+            access = await kernel.admission.admit(request.scope)
+            if not access.somewhere(Action.READ):
+                raise Forbidden(Action.READ, ROOT)
+            return access
 
         async def look(after: int) -> FeedPage:
-            return await self._kernel.workers.read(partial(find_events, self._kernel.engine, query, after))
+            return await kernel.workers.read(partial(find_events, kernel.engine, query, await admit(), after))
 
         after = query.after or 0
         # What is wrong with the request comes up here, while the response may still be an error.
-        return EventStream(look, await look(after), after, self._head)
+        return EventStream(look, await look(after), after, self._head, admit)
 
 
 def _link(root: str, query: FeedQuery, relation: str, **where: int) -> Header:
     return "Link", f"<{root}{PATH}?{urlencode([*query.query, *where.items()])}>;rel={relation}"
 
 
-def find_events(engine: Engine, query: FeedQuery, after: int | None = None) -> FeedPage:
-    """One page of what was committed, from the position ``after`` if the query's own is behind already.
+def find_events(engine: Engine, query: FeedQuery, access: Access, after: int | None = None) -> FeedPage:
+    """One page of what was committed and ``access`` shows, from the position ``after`` if the query's own is behind.
 
     Raises ``HistoryPruned`` if the reader would miss something that it has not seen.
     """
@@ -117,7 +128,7 @@ def find_events(engine: Engine, query: FeedQuery, after: int | None = None) -> F
                 raise
             records = engine.outbox(gone.position, _DEFAULT)
         for record in records:
-            for event in query.dialect.events(record):
+            for event in query.dialect.events(record) if is_shown(record, access) else ():
                 if query.filter(event):
                     if len(found) == query.limit:
                         return FeedPage(events=tuple(found), after=at, more=True)

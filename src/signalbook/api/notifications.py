@@ -20,8 +20,9 @@ from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, options_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.errors import RegistryError
+from signalbook.largejson import parse_untrusted_json
 from signalbook.replication.following import Following, RecentlySeen
-from signalbook.values import JSON, JSONError, JSONObject, fingerprint, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, fingerprint
 
 PATH: Final = "/notifications"
 STRUCTURED: Final = "application/cloudevents+json"
@@ -64,7 +65,7 @@ def parse(headers: Mapping[str, str], body: bytes) -> list[Notice] | None:
 
 def _json(body: bytes) -> JSON:
     try:
-        return parse_json(body, max_depth=_MAX_DEPTH)
+        return parse_untrusted_json(body, max_depth=_MAX_DEPTH)
     except JSONError as error:
         raise RegistryError("parsing_data", subject=PATH, error_detail=str(error)) from None
 
@@ -105,7 +106,8 @@ class Notifications:
         return _Endpoint(handlers, self._kernel, subject=PATH, needs=Action.REPORT).routes(PATH)
 
     async def _receive(self, request: HTTPRequest) -> Response:
-        notices = parse(request.headers, await request.body(MAX_BYTES, required=False))
+        body = await request.body(MAX_BYTES, required=False)
+        notices = await self._kernel.workers.read(partial(parse, request.headers, body))
         if notices is None:
             raise Unsupported("CloudEvents come as application/cloudevents+json, as a batch, or with ce- headers")
         await self._kernel.workers.read(partial(self._take, notices))

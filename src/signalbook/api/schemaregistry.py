@@ -84,6 +84,11 @@ def _target(parts: tuple[str, ...]) -> Xid:
 class SchemaRequest(CncfRequest[SchemaPath]):
     """A request to the API."""
 
+    def prepare(self) -> None:
+        """Decode the body of a group; what is posted is a document."""
+        if self.method == "PUT":
+            super().prepare()
+
     @property
     def target(self) -> Xid:
         """What the path names in the registry. Raises ``not_found``, and ``malformed_id`` where it was to be made."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from signalbook.cncf.ids import authority_of, compose, draft_id, entity_id, schema_path
+from signalbook.largejson import parse_untrusted_json
 from signalbook.uris import is_uri, is_uri_reference
-from signalbook.values import JSON, Finding, JSONError, JSONObject, parse_json
+from signalbook.values import JSON, Finding, JSONError, JSONObject
 from signalbook.xid import Xid
 
 FORMATNAME: Final = "formatname"
@@ -62,7 +63,7 @@ def dialect(uri: JSON) -> str | None:
 
 def _json_schema(document: bytes) -> str:
     try:
-        value = parse_json(document)
+        value = parse_untrusted_json(document)
     except JSONError:
         return JSON_SCHEMA  # the check of the document tells what is wrong with it
     return (dialect(value.get("$schema")) if isinstance(value, dict) else None) or JSON_SCHEMA

@@ -7,12 +7,13 @@ entities: its reads come from the cache or run in one read transaction, its writ
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
@@ -44,12 +45,10 @@ from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
+from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
 from signalbook.settings import Settings
 from signalbook.xid import ROOT
-
-LARGE_BODY: Final = 1 << 18
-"""Bytes of a body whose write has a transaction of its own: nobody shall wait for it."""
 
 
 class AnyPath(PathConvertor):
@@ -82,6 +81,7 @@ class Kernel:
     control: AccessControl
     admission: Admission
     audit: Audit
+    decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
     def over(cls, engine: Engine, settings: Settings, *, direct: bool, audit: Audit) -> Kernel:
@@ -113,6 +113,11 @@ class Kernel:
                 return work(session)
 
         return await self.commits.write(run)
+
+    async def decode(self, request: EntityRequest) -> None:
+        """Prepare one with a large body. One at a time: it takes many times the memory, and a thread for seconds."""
+        async with self.decoding:
+            await self.workers.read(request.prepare)
 
     def close(self) -> None:
         """Finish what is under way."""
@@ -265,6 +270,9 @@ class EntityRequest(Protocol):
     def access(self) -> Access:
         """What whoever makes it may do."""
 
+    def prepare(self) -> None:
+        """Do what takes long with a large body and needs no transaction: decode it."""
+
 
 R = TypeVar("R", bound=EntityRequest)
 
@@ -308,13 +316,16 @@ class EntityAPI(Endpoint, Generic[R]):
         settings = self.kernel.settings
         limit, timeout = settings.max_body_bytes, settings.body_timeout
         body = await read_body(scope, receive, self.subject(scope), limit=limit, timeout=timeout)
-        large = len(body) > LARGE_BODY
+        # It has a transaction of its own: nobody shall wait for it.
+        large = len(body) > LARGE
         # What takes long and needs no transaction is done before the write queues up.
         request = await self.prepare(self.request(scope, body), large=large)
         return await self.kernel.commits.write(partial(self._commit, request=request), alone=large)
 
-    async def prepare(self, request: R, *, large: bool) -> R:  # noqa: ARG002  for those that override it
+    async def prepare(self, request: R, *, large: bool) -> R:
         """What can be done for a write before it has its turn, so that others do not wait for it."""
+        if large:
+            await self.kernel.decode(request)
         return request
 
     async def load(self, request: R) -> Sendable:

@@ -19,6 +19,7 @@ from typing import IO, Any, Final, Protocol
 
 from starlette.types import Receive, Scope, Send
 
+from signalbook.access.errors import AuthenticationUnavailable, Forbidden, Unauthenticated
 from signalbook.api.kernel.responses import Response
 from signalbook.engine.engine import HistoryPruned
 from signalbook.events.feed import Head
@@ -38,6 +39,9 @@ _HEADERS: Final = [
     (b"x-accel-buffering", b"no"),
 ]
 _SIGN_OF_LIFE: Final = 15.0
+_ADMITTED: Final = 1.0
+"""Seconds for which a reader that waits counts as admitted."""
+_ENDS: Final = (StorageError, HistoryPruned, Unauthenticated, AuthenticationUnavailable, Forbidden)
 _RETRY_MILLISECONDS: Final = 1000
 
 
@@ -205,12 +209,21 @@ def wants_events(scope: Scope) -> bool:
 class EventStream:
     """Events as they happen: those of ``page``, found behind the position ``after``, then what ``look`` finds next.
 
-    It ends when the reader is gone, or the server stops. The ``id`` of each event is its position. Events that a filter
-    keeps back move it too, so that whoever comes back with ``Last-Event-ID`` does not have them looked at again.
+    It ends when the reader is gone, the server stops, or ``admit``, which is asked every second, or ``look`` raises
+    that the reader is let in no more. The ``id`` of each event is its position. Events that a filter keeps back move it
+    too, so that whoever comes back with ``Last-Event-ID`` does not have them looked at again.
     """
 
-    def __init__(self, look: Callable[[int], Awaitable[EventPage]], page: EventPage, after: int, head: Head) -> None:
+    def __init__(
+        self,
+        look: Callable[[int], Awaitable[EventPage]],
+        page: EventPage,
+        after: int,
+        head: Head,
+        admit: Callable[[], Awaitable[object]],
+    ) -> None:
         self._look = look
+        self._admit = admit
         self._page = page
         self._after = after
         self._head = head
@@ -223,12 +236,12 @@ class EventStream:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await _send(send, f"retry: {_RETRY_MILLISECONDS}\n\n".encode("ascii"))
             # What fails from here on ends the stream: the reader comes back, and gets the error then.
-            with suppress(StorageError, HistoryPruned):
+            with suppress(*_ENDS):
                 while not over.done():
                     await _send(send, _event_text(page, after))
                     # Nothing new: wait for a change, or until a comment has to show that the connection is alive.
                     if page.after == after:
-                        await _either(over, asyncio.create_task(_beyond(self._head, after)))
+                        await _either(over, asyncio.create_task(_beyond(self._head, after, self._admit)))
                     after = page.after
                     page = await self._look(after)
             await send({"type": "http.response.body", "body": b""})
@@ -245,8 +258,9 @@ async def _over(scope: Scope, receive: Receive) -> None:
         gone.cancel()
 
 
-async def _beyond(head: Head, position: int) -> None:
-    """Return when there is a change behind ``position``, or when it is time for a sign of life."""
+async def _beyond(head: Head, position: int, admit: Callable[[], Awaitable[object]]) -> None:
+    """Return when there is a change behind ``position``, when it is time for a sign of life, or when ``admit`` raises:
+    the next look does so, too."""
     loop = asyncio.get_running_loop()
     moved = asyncio.Event()
 
@@ -258,10 +272,18 @@ async def _beyond(head: Head, position: int) -> None:
     try:
         # Listening began before this look, so that a change in between is not slept through.
         if head.position <= position:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(moved.wait(), _SIGN_OF_LIFE)
+            with suppress(TimeoutError, *_ENDS):
+                async with asyncio.timeout(_SIGN_OF_LIFE):
+                    await _moved(moved, admit)
     finally:
         stop()
+
+
+async def _moved(moved: asyncio.Event, admit: Callable[[], Awaitable[object]]) -> None:
+    while not moved.is_set():
+        await admit()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(moved.wait(), _ADMITTED)
 
 
 def _event_text(page: EventPage, after: int) -> bytes:

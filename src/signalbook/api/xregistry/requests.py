@@ -389,7 +389,8 @@ class RegistryRequest:
         """The decoded body, None if there is none. Raises ``parsing_data`` (R20), and ``bad_request`` for ``null``."""
         if not self.body:
             return None
-        value = json_body(self.body, self.subject, max_depth=self.settings.max_depth)
+        most = self.settings.max_json_values
+        value = json_body(self.body, self.subject, max_depth=self.settings.max_depth, max_values=most)
         if value is None:  # not to be taken for no body, which deletes everything (R169)
             detail = "the body needs to be a JSON object, not null"
             raise RegistryError("bad_request", subject=self.path.text, error_detail=detail)

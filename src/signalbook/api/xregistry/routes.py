@@ -20,7 +20,7 @@ from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response, Sendable, json_response, options_response
-from signalbook.api.kernel.routing import LARGE_BODY, EntityAPI, Kernel, PathEndpoint, revalidated
+from signalbook.api.kernel.routing import EntityAPI, Kernel, PathEndpoint, revalidated
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
 from signalbook.api.openapi.document import describe
 from signalbook.api.xregistry.requests import (
@@ -47,6 +47,7 @@ from signalbook.engine.write.commands import Method
 from signalbook.errors import RegistryError
 from signalbook.fetching import AllowList, Errand
 from signalbook.formats.compatibility import RULES
+from signalbook.largejson import LARGE
 from signalbook.storage.base import StorageBusy
 from signalbook.values import JSONObject
 from signalbook.verdict import Verdict
@@ -183,15 +184,12 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         self._under_way -= 1
 
     async def prepare(self, request: RegistryRequest, *, large: bool) -> RegistryRequest:
-        """Fetch what a model in the body includes, one such request at a time; decode a large body in a thread."""
+        """Fetch what a model in the body includes, one such request at a time."""
         request = await self._in_full(request)
         if request.includes:
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(Errand(self._fetched_from).load))
-        # Decoding it must not keep other writes waiting.
-        if large:
-            await self.kernel.workers.read(request.prepare)
-        return request
+        return await super().prepare(request, large=large)
 
 
 @contextmanager
@@ -253,8 +251,14 @@ class CheckEndpoint(PathEndpoint):
         # A path or flags that are none: the write itself would be refused for them.
         except RegistryError as error:
             return _verdict_response(Verdict.refused(error))
+        large = len(body) > LARGE
+        if large:
+            try:
+                await kernel.decode(write)
+            except RegistryError as error:
+                return _verdict_response(Verdict.refused(error))
         run = partial(self._verdict, request=write, rule=rule)
-        return _verdict_response(await kernel.commits.write(run, alone=len(body) > LARGE_BODY))
+        return _verdict_response(await kernel.commits.write(run, alone=large))
 
     def _verdict(self, batch: Batch, request: RegistryRequest, rule: str | None) -> Verdict:
         """Do what the write would do, with ``rule`` for that of every Resource if there is one, and undo it.

@@ -23,7 +23,8 @@ from signalbook.cncf.messagecatalog.metaschemas import (
     to_first_spelling,
     to_newer_spelling,
 )
-from signalbook.values import JSONError, JSONObject, dump_json, fingerprint, parse_json
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSONError, JSONObject, dump_json, fingerprint
 
 DRAFT: Final = "draft"
 JSON_TYPE: Final = "application/json"
@@ -137,7 +138,7 @@ def _content(kept: JSONObject) -> Content | None:
 def _of_content(format: str, content: Content) -> JSONObject:
     """The definition in a document of the first draft; one that is no JSON object is shown as what it is."""
     try:
-        document = parse_json(content.body)
+        document = parse_untrusted_json(content.body)
     except JSONError:
         document = None
     if not isinstance(document, dict):

@@ -23,9 +23,10 @@ from signalbook.engine.read.inlining import (
     version_node,
 )
 from signalbook.errors import RegistryError
+from signalbook.largejson import parse_untrusted_json
 from signalbook.model import SPECVERSION, Model, ResourceType
 from signalbook.storage.base import Reader, Row
-from signalbook.values import JSON, JSONError, JSONObject, dump_json, format_timestamp, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, dump_json, format_timestamp
 from signalbook.xid import Kind, Xid, short_path
 
 ResponsePath: TypeAlias = str
@@ -190,7 +191,7 @@ def inlined(content: bytes, contenttype: JSON, type: ResourceType, *, binary: bo
     kind = "binary" if binary or not content or not isinstance(contenttype, str) else type.type_of(contenttype)
     try:
         if kind == "json":
-            value = parse_json(content)
+            value = parse_untrusted_json(content)
             if value is not None:  # a null would read back as "no document" (R246)
                 return type.singular, value
         if kind == "string":

@@ -18,9 +18,10 @@ from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
 from signalbook.errors import RegistryError
 from signalbook.formats.base import family
+from signalbook.largejson import parse_untrusted_json
 from signalbook.model import Model
 from signalbook.storage.base import Row
-from signalbook.values import Finding, JSONError, JSONObject, digest, parse_json
+from signalbook.values import Finding, JSONError, JSONObject, digest
 from signalbook.xid import Kind, Xid, named
 
 
@@ -404,7 +405,7 @@ def schema_text(content: bytes, format: str = "") -> bytes:
     if not content.startswith(b'"'):
         return content
     try:
-        value = parse_json(content)
+        value = parse_untrusted_json(content)
     except JSONError:
         return content
     if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):

@@ -10,7 +10,8 @@ from typing import Any, Final
 import fastavro
 
 from signalbook.formats.base import Path, Resolve, SchemaError, finding_at, shorten, too_large
-from signalbook.values import JSON, Finding, JSONError, JSONObject, digest, parse_json
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSON, Finding, JSONError, JSONObject, digest
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
@@ -89,7 +90,7 @@ def _json(document: bytes) -> JSON:
     if findings:
         raise SchemaError(findings)
     try:
-        return parse_json(document, max_depth=MAX_DEPTH)
+        return parse_untrusted_json(document, max_depth=MAX_DEPTH)
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
 

@@ -12,7 +12,8 @@ from urllib.parse import quote, unquote, urldefrag, urljoin
 import jsonschema_rs
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
-from signalbook.values import JSON, Finding, JSONError, canonical_json, digest, parse_json
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSON, Finding, JSONError, canonical_json, digest
 
 _PREFIX: Final = "JsonSchema"
 
@@ -360,7 +361,7 @@ def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect]:
     if findings:
         raise SchemaError(findings)
     try:
-        root = parse_json(document, max_depth=MAX_DEPTH)
+        root = parse_untrusted_json(document, max_depth=MAX_DEPTH)
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
     dialect, findings = choose(root, format)

@@ -23,7 +23,8 @@ from signalbook.formats.jsonstructure import comparison
 from signalbook.formats.jsonstructure.document import document_findings
 from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required, resolved
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
-from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest, parse_json
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest
 
 Findings = Iterator[Finding]
 # What a document may say about itself beside its data.
@@ -324,7 +325,7 @@ def _read(document: bytes) -> Structure:
     if findings:
         raise SchemaError(findings)
     try:
-        root = parse_json(document)
+        root = parse_untrusted_json(document)
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
     if not isinstance(root, dict):

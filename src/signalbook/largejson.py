@@ -1,0 +1,235 @@
+"""JSON texts that take long to decode, in steps between which other threads run.
+
+A decoder holds the interpreter's lock from the first byte to the last, which is seconds for a text of 60 MB that has
+20 million values, and everybody waits. Here the text is cut at commas into pieces of some 100 KB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from signalbook.values import JSON, MAX_DEPTH, JSONError, TooManyValues, count_separators, parse_json
+
+MAX_VALUES: Final = 1_000_000
+"""Of a document: what becomes of it takes some hundred bytes a value, many times the text."""
+LARGE: Final = 1 << 18
+"""Bytes from which steps pay: below, a decoder is done in a few milliseconds."""
+_STEP: Final = 1 << 16
+_WINDOW: Final = 1 << 20
+"""Bytes that are looked through at once for the next comma, bracket or quote."""
+# A string that a window cuts off has no second quote.
+_TOKEN: Final = re.compile(rb'[\]\[{},]|"(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
+_REST: Final = re.compile(rb'(?:[^"\\]++|\\.)*+("?)', re.DOTALL)
+_SPACE: Final = b" \t\r\n"
+_CLOSING: Final = dict(zip(b"[{", b"]}", strict=True))
+_ARRAY: Final = ord("[")
+_COMMA: Final = ord(",")
+_QUOTE: Final = ord('"')
+_AT_BYTE: Final = re.compile(r"\(byte (\d+)\)")
+
+
+def parse_untrusted_json(
+    data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES, unique: bool = False
+) -> JSON:
+    """As ``parse_json``, of texts of any size. Raises ``JSONError``, and ``TooManyValues`` before any value is made."""
+    decode = parse_json if len(data) <= LARGE else parse_large_json
+    return decode(data, max_depth=max_depth, max_values=max_values, unique=unique)
+
+
+def parse_large_json(
+    data: bytes, *, max_depth: int = MAX_DEPTH, max_values: int = MAX_VALUES, unique: bool = False, step: int = _STEP
+) -> JSON:
+    """The same in steps, each of about ``step`` bytes."""
+    _check_size(data, max_depth, max_values)
+    return _Reader(data, unique=unique, step=step).read()
+
+
+def _check_size(data: bytes, max_depth: int, max_values: int) -> None:
+    """Raise ``JSONError`` for too many values or levels."""
+    windows = range(0, len(data), _WINDOW)
+    # What is in strings only makes this count too high: most texts are spared the walk.
+    most = sum(count_separators(data[start : start + _WINDOW]) for start in windows)
+    if most <= max_values and _shallow(data, windows, max_depth):
+        return
+    values = depth = 0
+    for _, token in _tokens(data):
+        if token in b"[{":
+            depth += 1
+            if depth > max_depth:
+                raise JSONError(f"nested deeper than {max_depth} levels")
+        elif token != _COMMA:
+            depth -= 1
+            continue
+        values += 1
+        if values > max_values:
+            raise TooManyValues(max_values)
+
+
+def _shallow(data: bytes, windows: range, max_depth: int) -> bool:
+    opened = sum(data[at : at + _WINDOW].count(b"[") + data[at : at + _WINDOW].count(b"{") for at in windows)
+    return opened <= max_depth
+
+
+def _tokens(data: bytes) -> Iterator[tuple[int, int]]:
+    """Position and byte of every bracket, brace and comma outside of strings."""
+    position, end = 0, len(data)
+    while position < end:
+        window = min(position + _WINDOW, end)
+        for found in _TOKEN.finditer(data, position, window):
+            token = data[found.start()]
+            if token != _QUOTE:
+                yield found.start(), token
+            elif not found[1]:
+                position = _string_end(data, found.end())
+                break
+        else:
+            position = window
+
+
+def _string_end(data: bytes, position: int) -> int:
+    """Behind the string that goes on at ``position``."""
+    while position < len(data):
+        # an escape that the window cuts off is looked at again
+        found = _REST.match(data, position, min(position + _WINDOW, len(data)))
+        assert found is not None  # it matches nothing, too
+        if found[1]:
+            return found.end()
+        if found.end() == position:
+            break
+        position = found.end()
+    raise JSONError("Input data was truncated")
+
+
+class _Container:
+    """An array or object whose closing bracket has not been met."""
+
+    __slots__ = ("comma", "placed", "start", "taken", "value")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.value: JSON = None
+        """What has been decoded of it, None for nothing."""
+        self.taken = start + 1
+        """Where what has not been decoded begins: behind a comma, a bracket, or a member."""
+        self.placed = False
+        """It is behind a member, which was decoded on its own."""
+        self.comma = start
+        """The last comma between its members, if there was one."""
+
+
+class _Reader:
+    """Decodes a text that has neither too many values nor too many levels."""
+
+    def __init__(self, data: bytes, *, unique: bool, step: int) -> None:
+        self._data = data
+        self._unique = unique
+        self._step = step
+
+    def read(self) -> JSON:
+        """The value of the whole text."""
+        open_: list[_Container] = []
+        for position, token in _tokens(self._data):
+            if token in _CLOSING:
+                if not open_ and not self._blank(0, position):
+                    raise _broken(0)
+                open_.append(_Container(position))
+            elif not open_:
+                raise _broken(position)
+            elif token == _COMMA:
+                self._next(open_[-1], position)
+            else:
+                top = open_.pop()
+                if token != _CLOSING[self._data[top.start]]:
+                    raise _broken(position)
+                if not open_:
+                    return self._whole(top, position)
+                if top.value is not None or position - top.taken > self._step:
+                    self._place(open_[-1], top, position)
+        if open_:
+            raise JSONError("Input data was truncated")
+        return parse_json(self._data, unique=self._unique)  # it is no array and no object
+
+    def _next(self, container: _Container, comma: int) -> None:
+        """Go on behind a comma."""
+        container.comma = comma
+        if container.placed:
+            if not self._blank(container.taken, comma):
+                raise _broken(container.taken)
+            container.placed = False
+        elif comma - container.taken > self._step:
+            self._take(container, comma)
+        else:
+            return
+        container.taken = comma + 1
+
+    def _whole(self, top: _Container, end: int) -> JSON:
+        self._close(top, end)
+        if not self._blank(end + 1, len(self._data)):
+            raise JSONError(f"JSON is malformed: trailing characters (byte {end + 1})")
+        return top.value
+
+    def _close(self, container: _Container, end: int) -> None:
+        """Decode what is left of a container that ends there."""
+        if not container.placed:
+            self._take(container, end)
+        elif not self._blank(container.taken, end):
+            raise _broken(container.taken)
+
+    def _take(self, container: _Container, end: int) -> None:
+        """Decode its members up to ``end`` and add them to its value."""
+        data, start = self._data, container.taken
+        # Only what is empty altogether may have no member here: it has no comma.
+        if self._blank(start, end) and container.comma > container.start:
+            raise _broken(end)
+        opening = data[container.start]
+        found = self._decoded(b"%c%b%c" % (opening, data[start:end], _CLOSING[opening]), start - 1)
+        if container.value is None:
+            container.value = found
+        elif opening == _ARRAY:
+            container.value += found
+        else:
+            self._add(container.value, found)
+
+    def _place(self, parent: _Container, child: _Container, end: int) -> None:
+        """Decode the end of a member and add it, with the members before it."""
+        self._close(child, end)
+        if parent.placed:  # there is no comma between them
+            raise _broken(child.start)
+        if parent.comma >= parent.taken:
+            self._take(parent, parent.comma)
+            parent.taken = parent.comma + 1
+        before = self._data[parent.taken : child.start]
+        if self._data[parent.start] == _ARRAY:
+            if before.strip(_SPACE):
+                raise _broken(parent.taken)
+            parent.value = parent.value or []
+            parent.value.append(child.value)
+        else:
+            name = self._decoded(b"{%bnull}" % before, parent.taken - 1)
+            parent.value = parent.value or {}
+            self._add(parent.value, dict.fromkeys(name, child.value))
+        parent.taken = end + 1
+        parent.placed = True
+
+    def _decoded(self, text: bytes, start: int) -> JSON:
+        """Of a piece of the text that begins at ``start``."""
+        try:
+            return parse_json(text, max_depth=len(text), unique=self._unique)
+        except JSONError as error:
+            message = _AT_BYTE.sub(lambda found: f"(byte {int(found[1]) + start})", str(error))
+            raise JSONError(message) from None
+
+    def _add(self, known: JSON, more: JSON) -> None:
+        if self._unique and not known.keys().isdisjoint(more):
+            name = next(name for name in more if name in known)
+            raise JSONError(f"an object has the name {name[:100]!r} twice")
+        known |= more
+
+    def _blank(self, start: int, end: int) -> bool:
+        return not self._data[start:end].strip(_SPACE)
+
+
+def _broken(position: int) -> JSONError:
+    return JSONError(f"JSON is malformed: invalid character (byte {position})")
