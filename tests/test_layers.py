@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
 L0 = {"errors", "largejson", "metrics", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
 L1 = {"brokers", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
-ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication"}
+ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication", "doctor"}
 
 # package -> packages it may import (itself is always allowed)
 DEPENDENCIES: dict[str, set[str]] = {
@@ -47,6 +47,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
     "folder_registry": L0 | L1 | {"access", "storage", "engine"},
     "server": ALL - {"cli"},
+    "doctor": ALL - {"cli"},
     "demo": {"__init__"} | L0 | L1 | {"events", "client", "pipeline", "server"},
     "cli": ALL | {"conformance", "demo"},
     "__main__": {"cli"},

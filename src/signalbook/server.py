@@ -109,7 +109,7 @@ def run(settings: Settings) -> None:
     Everything that can keep it from starting is tried before: raises ``ServerError``, ``StorageError``,
     ``SettingError`` or ``RegistryError``.
     """
-    _check_settings(settings)
+    check_settings(settings)
     with _listening(settings) as listening:
         if settings.from_folder:
             with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
@@ -219,7 +219,8 @@ def _prepare(settings: Settings) -> str:
         store.close()
 
 
-def _check_settings(settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
+    """Raise ``SettingError`` for values that no server can start with."""
     for name in ("workers", "threads", "max_reports"):
         if getattr(settings, name) < 1:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")

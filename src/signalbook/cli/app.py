@@ -17,6 +17,7 @@ from signalbook.cli import (
     backup,
     check,
     conform,
+    doctor,
     export,
     get,
     importing,
@@ -114,6 +115,7 @@ app.command("get")(get.run)
 app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
+app.command("doctor")(doctor.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.command("check")(check.run)

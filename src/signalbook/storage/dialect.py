@@ -52,6 +52,8 @@ class Dialect(Protocol):
     """Opens a transaction that sees the store at one instant."""
     begin_write: ClassVar[str]
     """Opens a transaction that is the only writer. Waits for others, and raises after the timeout."""
+    clock: ClassVar[str]
+    """Asks the time of the database in seconds since 1970; NULL if it has no clock of its own."""
     connections: ClassVar[int]
     """Most connections open at once; -1 is no limit."""
     errors: ClassVar[type[Exception]]

@@ -44,6 +44,7 @@ class Postgres(Dialect):
     # Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
     begin_write: ClassVar = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({_LOCK})"
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    clock: ClassVar = "SELECT extract(epoch FROM clock_timestamp())"
     connections: ClassVar = 32
     errors: ClassVar[type[Exception]] = psycopg.Error
 

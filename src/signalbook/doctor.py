@@ -1,0 +1,277 @@
+"""Whether a server with these settings would be well, and what to do where it would not. Changes nothing.
+
+Each check says what it found; none ends the others. Reachability of sinks and registries is that of this machine.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shutil
+import stat
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+import httpcore
+import httpx
+
+from signalbook.access.control import AccessControl
+from signalbook.engine.engine import Engine
+from signalbook.errors import SignalbookError
+from signalbook.events.delivery.deliveries import sink_policy
+from signalbook.events.sinks.base import SinkPolicy, find_sink
+from signalbook.events.subscriptions.store import SubscriptionStore, keyring
+from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.fetching import Deadline, FetchError, connect, reachable
+from signalbook.replication.following import Peer, peers
+from signalbook.server import check_settings
+from signalbook.settings import CONFIG_FILE, Settings
+from signalbook.storage import open_store
+from signalbook.storage.base import Store
+from signalbook.storage.inspection import DatabaseState, inspect
+from signalbook.storage.schema import REVISION
+from signalbook.xid import ROOT
+
+OK: Final = "ok"
+WARNING: Final = "warning"
+ERROR: Final = "error"
+_SKEW: Final = 1.0
+_MUCH_SKEW: Final = 10.0
+"""Seconds; leases of deliveries and replication last about so long."""
+_LITTLE_SPACE: Final = 1 << 30
+_ASKED_AT_ONCE: Final = 16
+_MOST_SINKS: Final = 500
+_PORTS: Final = {
+    "http": 80,
+    "https": 443,
+    "kafka": 9092,
+    "kafkas": 9093,
+    "mqtt": 1883,
+    "mqtts": 8883,
+    "nats": 4222,
+    "tls": 4222,
+    "amqp": 5672,
+    "amqps": 5671,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """What was found about ``subject``, and what to do if it is not ``ok``."""
+
+    subject: str
+    state: Literal["ok", "warning", "error"]
+    found: str
+    advice: str = ""
+
+
+def examine(settings: Settings) -> Iterator[Check]:
+    """Every check in turn, as soon as it is done."""
+    try:
+        check_settings(settings)
+    except SignalbookError as error:
+        yield Check(subject="settings", state=ERROR, found=str(error), advice="correct the setting")
+        return
+    yield Check(subject="settings", state=OK, found="all settings have usable values")
+    yield from _check_files(settings)
+    yield from _check_keys(settings)
+    yield from _check_peers(settings)
+    if settings.from_folder:
+        yield _check_folder(Path(settings.from_folder))
+        return
+    path = _sqlite_file(settings)
+    if path is not None:
+        yield _check_space(path)
+        if not path.exists():
+            yield Check(subject="database", state=OK, found=f"{path} is not there yet: the first start makes it")
+            return
+    try:
+        state = inspect(settings.db, timeout=min(settings.request_timeout, 10.0))
+    except SignalbookError as error:
+        yield Check(
+            subject="database",
+            state=ERROR,
+            found=str(error),
+            advice="do as it says; then run this again",
+        )
+        return
+    yield _check_schema(state)
+    yield from _check_clock(state)
+    if state.current:
+        with closing(open_store(settings.db, timeout=settings.request_timeout)) as store:
+            yield from _check_registry(store, settings)
+
+
+def _check_schema(state: DatabaseState) -> Check:
+    if state.current:
+        return Check(subject="database", state=OK, found=f"{state.where} can be read and written, schema {REVISION}")
+    if state.revision is None:
+        return Check(subject="database", state=OK, found=f"{state.where} is empty: the first start makes the tables")
+    if state.revision > REVISION:
+        found = f"{state.where} has schema {state.revision}, this program knows {REVISION} at most"
+        return Check(subject="database", state=ERROR, found=found, advice="update Signalbook, or restore a backup")
+    found = f"{state.where} has schema {state.revision}; the next start migrates it to {REVISION}"
+    return Check(subject="database", state=WARNING, found=found, advice="make a backup before: signalbook backup FILE")
+
+
+def _check_clock(state: DatabaseState) -> Iterator[Check]:
+    skew = abs(state.skew)
+    if skew > _SKEW:
+        way = "ahead of" if state.skew > 0 else "behind"
+        found = f"the database's clock is {skew:.1f} s {way} that of this machine"
+        level: Literal["warning", "error"] = ERROR if skew > _MUCH_SKEW else WARNING
+        yield Check(subject="clock", state=level, found=found, advice="keep both by NTP: systemctl status chrony")
+    elif state.future > _SKEW:
+        found = f"the newest change was made {state.future:.0f} s from now: a clock was, or is, wrong"
+        yield Check(subject="clock", state=WARNING, found=found, advice="keep the clocks of all servers by NTP")
+    else:
+        yield Check(subject="clock", state=OK, found="it goes with the database")
+
+
+def _check_space(path: Path) -> Check:
+    folder = path.parent
+    if not folder.is_dir():
+        return Check(subject="disk", state=ERROR, found=f"there is no folder {folder}", advice="make it")
+    free = shutil.disk_usage(folder).free
+    state: Literal["ok", "warning"] = WARNING if free < _LITTLE_SPACE else OK
+    found = f"{free / (1 << 30):.1f} GiB are free at {folder}"
+    return Check(subject="disk", state=state, found=found, advice="free some space" if state == WARNING else "")
+
+
+def _check_folder(folder: Path) -> Check:
+    if folder.is_dir():
+        return Check(subject="folder", state=OK, found=f"{folder} is there to be served")
+    return Check(subject="folder", state=ERROR, found=f"there is no folder {folder}", advice="correct --from")
+
+
+def _check_files(settings: Settings) -> Iterator[Check]:
+    """Files that hold secrets are for their owner, and files that decide are written by him alone."""
+    key_file = Path(settings.key_file) if settings.key_file else None
+    database = _sqlite_file(settings)
+    if database is not None:
+        key_file = key_file or database.with_name(f"{database.name}.key")
+    beside = [database, *(database.with_name(f"{database.name}-{end}") for end in ("wal", "shm"))] if database else []
+    secret = [*beside, key_file, _path(settings.tls_key), Path(CONFIG_FILE)]
+    decides = [_path(settings.access_file)]
+    for path in (path for path in secret if path is not None and path.exists()):
+        yield _check_mode(path, stat.S_IRWXG | stat.S_IRWXO, "others than its owner may read it", "600")
+    for path in (path for path in decides if path is not None and path.exists()):
+        yield _check_mode(path, stat.S_IWGRP | stat.S_IWOTH, "others than its owner may change it", "go-w")
+
+
+def _check_mode(path: Path, wrong: int, found: str, right: str) -> Check:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & wrong:
+        return Check(
+            subject="files", state=WARNING, found=f"{path} ({mode:03o}): {found}", advice=f"chmod {right} {path}"
+        )
+    return Check(subject="files", state=OK, found=f"{path} is its owner's alone")
+
+
+def _check_keys(settings: Settings) -> Iterator[Check]:
+    try:
+        found = keyring(settings).keys()
+    except SignalbookError as error:
+        yield Check(subject="keys", state=ERROR, found=str(error), advice="put the key file back, or correct key_file")
+        return
+    if found:
+        yield Check(subject="keys", state=OK, found="there is a key to encrypt secrets with")
+    elif settings.db.startswith("postgresql") and not settings.key_file:
+        advice = "make one for all servers, named by key_file: (umask 077; head -c 32 /dev/urandom | base64 > keys)"
+        found_none = "no key file: subscriptions with secrets are refused"
+        yield Check(subject="keys", state=WARNING, found=found_none, advice=advice)
+    else:
+        yield Check(subject="keys", state=OK, found="no key yet: the first secret makes one beside the database")
+
+
+def _check_registry(store: Store, settings: Settings) -> Iterator[Check]:
+    with store.read() as transaction:
+        founded = transaction.entities.get(ROOT) is not None
+    yield _check_access(store, settings)
+    if founded:
+        # Capabilities would be put in force.
+        engine = Engine(store, settings=replace(settings, capabilities=""))
+        subscriptions = list(SubscriptionStore.of(engine, settings).all().values())
+        yield from _check_sinks(subscriptions, sink_policy(settings))
+
+
+def _check_access(store: Store, settings: Settings) -> Check:
+    local = _is_loopback(settings.host)
+    try:
+        control = AccessControl(store, settings)
+        configured = control.current() is not None
+    except SignalbookError as error:
+        return Check(subject="access", state=ERROR, found=str(error), advice="mend the policy")
+    if configured and not control.open:
+        return Check(subject="access", state=OK, found="a policy says who may do what")
+    found = "everybody who reaches the port may do everything"
+    if local:
+        return Check(subject="access", state=OK, found=f"{found}: it listens on {settings.host} alone")
+    advice = "set a policy: signalbook access set FILE, or --access-file"
+    return Check(subject="access", state=WARNING if control.open else ERROR, found=found, advice=advice)
+
+
+def _check_sinks(subscriptions: list[Subscription], policy: SinkPolicy) -> Iterator[Check]:
+    if len(subscriptions) > _MOST_SINKS:
+        yield Check(subject="sinks", state=OK, found=f"{_MOST_SINKS} of {len(subscriptions)} subscriptions are tried")
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+        yield from threads.map(lambda one: _check_sink(one, policy), subscriptions[:_MOST_SINKS])
+
+
+def _check_sink(subscription: Subscription, policy: SinkPolicy) -> Check:
+    subject = f"subscription {subscription.id}"
+    parts = urlsplit(subscription.sink)
+    if subscription.fault:
+        return Check(subject=subject, state=ERROR, found=subscription.fault, advice="put its key back, or update it")
+    try:
+        find_sink(subscription.protocol).check(subscription, policy)
+        port = parts.port or _PORTS.get(parts.scheme)
+        if not parts.hostname or port is None:
+            return Check(subject=subject, state=OK, found=f"its sink ({subscription.protocol}) is allowed")
+        address = reachable(parts.hostname, port, policy.allow, policy.timeout)
+        connect(address, port, Deadline(policy.timeout)).close()
+    except (FetchError, httpcore.TimeoutException, httpcore.NetworkError, OSError) as error:
+        advice = "see that it runs, and that name server and firewall let this machine reach it"
+        found = f"its sink at {parts.hostname} cannot be reached: {error or 'no answer'}"
+        return Check(subject=subject, state=WARNING, found=found, advice=advice)
+    except SignalbookError as error:
+        return Check(subject=subject, state=ERROR, found=str(error), advice="update the subscription or the settings")
+    return Check(subject=subject, state=OK, found=f"its sink at {parts.hostname}:{port} accepts connections")
+
+
+def _check_peers(settings: Settings) -> Iterator[Check]:
+    for peer in peers(settings):
+        yield _check_peer(peer, settings.sink_timeout)
+
+
+def _check_peer(peer: Peer, timeout: float) -> Check:
+    subject = f"registry {peer.shown}"
+    try:
+        status = httpx.get(peer.url, timeout=timeout, follow_redirects=True).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        advice = "see that it runs, and that name server and firewall let this machine reach it"
+        return Check(subject=subject, state=WARNING, found=f"it does not answer: {error}", advice=advice)
+    # Credentials are not tried: they are nothing to send for a test.
+    if status >= 400 and status not in (401, 403):
+        return Check(subject=subject, state=WARNING, found=f"it answers {status}", advice="correct its URL")
+    return Check(subject=subject, state=OK, found="it answers")
+
+
+def _sqlite_file(settings: Settings) -> Path | None:
+    name = settings.db.removeprefix("sqlite:///").partition("?")[0]
+    return Path(name).absolute() if settings.db.startswith("sqlite:///") and name else None
+
+
+def _path(name: str) -> Path | None:
+    return Path(name) if name else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
