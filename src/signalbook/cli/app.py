@@ -14,6 +14,7 @@ from typer import Option
 
 from signalbook import __version__, settings
 from signalbook.cli import (
+    audit,
     backup,
     check,
     conform,
@@ -116,6 +117,7 @@ app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
 app.command("doctor")(doctor.run)
+app.command("audit")(audit.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.command("check")(check.run)
