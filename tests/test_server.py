@@ -82,9 +82,45 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
         process.terminate()
         told, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
-        assert told == f'Signalbook serves the registry "signalbook" at {url}/\n'
+        assert told.splitlines() == [
+            f'Signalbook serves the registry "signalbook" at {url}/',
+            "It listens on this machine only (127.0.0.1).",
+        ]
     with serving(store_url) as (url, _):
         assert len(httpx.get(f"{url}/schemagroups", timeout=PATIENCE).json()) == 10
+
+
+EVERYBODY = '{"rules": [{"who": ["subject:ann"], "role": "administrator"}]}'
+
+
+def test_nothing_is_open_to_others_by_accident(tmp_path: Path) -> None:
+    """Without a policy only this machine is served, unless the operator says otherwise."""
+    db = f"sqlite:///{tmp_path / 'r.db'}"
+    for host in ("0.0.0.0", "::"):
+        with kept_port() as port, pytest.raises(ServerError) as error:
+            run(Settings(host=host, port=port, db=db))
+        for way in ("--host 127.0.0.1", "signalbook access set", "--access-file", "--access open"):
+            assert way in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--host", "0.0.0.0", "--access", "open"), "Everybody who can reach it may do everything"),
+        (("--host", "0.0.0.0", "--access-file", "policy.json"), ""),
+        (("--host", "localhost"), "It listens on this machine only"),
+    ],
+)
+def test_it_says_who_may_come(tmp_path: Path, options: tuple[str, ...], says: str) -> None:
+    (tmp_path / "policy.json").write_text(EVERYBODY)
+    with kept_port() as port:
+        command = [sys.executable, "-m", "signalbook", "serve", "--port", str(port), *options]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+            assert process.stdout is not None
+            assert "serves the registry" in process.stdout.readline()
+            process.terminate()
+            rest = process.stdout.read()
+    assert (says in rest) if says else (rest == "")
 
 
 SLOW = """

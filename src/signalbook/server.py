@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import tempfile
 import time
@@ -22,10 +23,13 @@ from uvicorn.supervisors import Multiprocess
 
 from signalbook import metrics
 from signalbook.access.audit import Audit, check_audit_settings
+from signalbook.access.authentication import Authenticator
+from signalbook.access.control import OPEN, AccessControl
 from signalbook.access.limits import check_limits
 from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
-from signalbook.api.kernel.origins import Origins
+from signalbook.api.kernel.origins import Origins, is_loopback
+from signalbook.api.kernel.tls import tls_context
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -119,7 +123,8 @@ def run(settings: Settings) -> None:
 
 
 def _serve(settings: Settings, listening: socket.socket) -> None:
-    registryid = _prepare(settings)
+    exposed = not (is_loopback(settings.host) and is_loopback(str(listening.getsockname()[0])))
+    registryid = _prepare(settings, exposed=exposed)
     config = Config(
         partial(_application, settings),
         factory=True,
@@ -137,17 +142,25 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         timeout_worker_healthcheck=_HANG_SECONDS,
+        # Each server process reads the files: they are read anew at SIGHUP, which replaces all of them.
+        ssl_context_factory=partial(_tls, settings) if settings.tls_cert else None,
     )
     # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
     # the last of 256 clients that come at once waits for more than a second.
     supervisor = _Supervisor(config, [listening, *(listening.dup() for _ in range(_ACCEPTED - 1))])
     # From now on clients may connect: they wait for the first server process.
     listening.listen(config.backlog)
-    _announce(settings, registryid)
+    _announce(settings, registryid, exposed=exposed)
     # Its processes share their counts there, which begin anew with it.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
         os.environ[metrics.FOLDER] = folder
         supervisor.run()
+
+
+def _tls(settings: Settings, *_: object) -> ssl.SSLContext:
+    context = tls_context(settings)
+    assert context is not None, "uvicorn asks only where there is a certificate"
+    return context
 
 
 class _Supervisor(Multiprocess):
@@ -197,19 +210,39 @@ def _spare_what_stays() -> None:
     gc.set_threshold(_ALLOCATIONS)
 
 
-def _announce(settings: Settings, registryid: str) -> None:
-    url = settings.base_url.rstrip("/") or f"http://{_host(settings)}:{settings.port}"
+def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:
+    scheme = "https" if settings.tls_cert else "http"
+    url = settings.base_url.rstrip("/") or f"{scheme}://{_host(settings)}:{settings.port}"
     sys.stdout.write(f'Signalbook serves the registry "{registryid}" at {url}/\n')
+    if settings.access == OPEN and exposed:
+        sys.stdout.write("Everybody who can reach it may do everything (--access open).\n")
+    elif not exposed:
+        sys.stdout.write(f"It listens on this machine only ({_host(settings)}).\n")
     sys.stdout.flush()
 
 
-def _prepare(settings: Settings) -> str:
-    """Create or migrate the store, and close it again: server processes must not inherit it. Returns the registryid."""
+_CLOSED: Final = """\
+{host} can be reached from other machines, and nobody has said who may do what here. One of these will do:
+  --host 127.0.0.1                 only this machine (the default)
+  signalbook access set FILE {db}  a policy in the database; docs/access.md has examples
+  --access-file FILE               a policy in a file
+  --access open                    everybody who can reach the server may do everything"""
+
+
+def _prepare(settings: Settings, *, exposed: bool) -> str:
+    """Create or migrate the store, and close it again: server processes must not inherit it. Returns the registryid.
+
+    Raises ``ServerError`` if it would be ``exposed`` to other machines without anybody having said who may do what.
+    """
     store = open_store(settings.db, timeout=settings.request_timeout)
     try:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:
             SubscriptionStore.of(engine, settings).renew(session)
+        control = AccessControl(store, settings)
+        if exposed and not control.open and control.policy(store.generation()) is None:
+            raise ServerError(_CLOSED.format(host=_host(settings), db="--db URL"))
+        Authenticator(store, settings)
         watch = _watch(engine, settings)
         if watch is not None:
             watch.load()
@@ -232,6 +265,7 @@ def check_settings(settings: Settings) -> None:
     Origins(settings)
     check_audit_settings(settings)
     check_limits(settings)
+    tls_context(settings)
     sink_policy(settings)
     peers(settings)
     if settings.copies not in _COPIES:

@@ -300,7 +300,6 @@ def test_it_is_written_when_a_token_was_used(store: Store, authenticator: Asking
 def test_it_is_written_by_itself_and_at_the_end(store: Store) -> None:
     own, _ = made(store)
     usage = Usage(store, seconds=0.01)
-    usage.start()
     usage.note(own)
     deadline = time.monotonic() + 10
     while used(store, own) is None and time.monotonic() < deadline:
@@ -309,7 +308,6 @@ def test_it_is_written_by_itself_and_at_the_end(store: Store) -> None:
     assert used(store, own) is not None
     other, _ = made(store)
     last = Usage(store, seconds=100)
-    last.start()
     last.note(other)
     last.stop()
     assert used(store, other) is not None

@@ -113,7 +113,12 @@ def test_what_is_no_entity_is_recorded_without_its_secrets(client: Client, pat: 
     client.put(path, body, headers=pat)
     client.send("DELETE", path, headers=pat)
     client.put("/access", POLICY, headers=pat)
-    assert told(client, pat)[:4] == [
+    token = client.send("POST", "/access/tokens", json={"subject": "sam"}, headers=pat)
+    own = f"/access/tokens/{token.json()['id']}"
+    client.send("DELETE", own, headers=pat)
+    assert token.json()["token"] not in json.dumps(shown(client, pat))
+    assert told(client, pat)[:6] == [
+        *[("pat", "administer", [own])] * 2,
         ("pat", "administer", ["/access"]),
         *[("pat", "subscribe", [path])] * 3,
     ]

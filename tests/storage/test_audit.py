@@ -124,13 +124,13 @@ def test_all_entries_of_a_transaction_are_one_statement(store: Store, monkeypatc
     assert isinstance(store, SqlStore)
     statements: list[int] = []
     with store.write() as writer:
-        run_many = writer._transaction.run_many
+        run_bulk = writer._transaction.run_bulk
 
         def counted(sql: str, parameters: Sequence[Parameters]) -> int:
             statements.append(len(parameters))
-            return run_many(sql, parameters)
+            return run_bulk(sql, parameters)
 
-        monkeypatch.setattr(writer._transaction, "run_many", counted)
+        monkeypatch.setattr(writer._transaction, "run_bulk", counted)
         for number in range(50):
             writer.audit.append([entry(str(number))])
     assert [count for count in statements if count] == [50]

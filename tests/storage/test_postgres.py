@@ -106,7 +106,7 @@ def test_what_the_server_refuses_is_told(postgres_url: str, change: tuple[str, s
 
 def test_another_writer_makes_it_busy(opened: Store, server: psycopg.Connection) -> None:
     server.execute("BEGIN")
-    server.execute(Postgres.begin_write.split("; ")[1].encode())
+    server.execute(Postgres.begin_write.split("; ")[-1].encode())
     with pytest.raises(StorageBusy, match="another writer"):
         touch(opened)
     server.execute("ROLLBACK")

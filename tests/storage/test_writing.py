@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from tests.storage.test_behaviour import STAMP, plant, plant_things, plant_version
+from tests.storage.test_behaviour import GROUP, STAMP, plant, plant_things, plant_version
 
-from signalbook.storage.base import ReadTransaction, Row, Store, WriteTransaction
+from signalbook.storage import open_store
+from signalbook.storage.base import DuplicateId, ReadTransaction, Row, StorageError, Store, WriteTransaction
+from signalbook.storage.dialect import DriverConnection
+from signalbook.storage.sqlite import SQLite
+from signalbook.storage.store import SqlStore
 from signalbook.values import digest
 from signalbook.xid import ROOT
 
@@ -134,3 +141,123 @@ def test_references_are_found_whenever_they_come(store: Store) -> None:
         writer.entities.update([replace(two, xref=one.xid)])
     with store.write() as writer:
         assert [row.xid for row in writer.entities.referrers([one.xid])] == [two.xid]
+
+
+class Watched(SQLite):
+    """SQLite that notes the statements it runs."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, timeout=1)
+        self.statements: list[str] = []
+
+    def connect(self) -> DriverConnection:
+        connection: Any = super().connect()
+        connection.set_trace_callback(self.statements.append)
+        return cast(DriverConnection, connection)
+
+    def count(self, start: str) -> int:
+        return sum(each.startswith(start) for each in self.statements)
+
+
+def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path) -> None:
+    """Each part reads one place; savepoints are for parts that need them."""
+    open_store(f"sqlite:///{tmp_path / 's.db'}").close()
+    dialect = Watched(tmp_path / "s.db")
+    with closing(SqlStore(dialect, timeout=1)) as store:
+        with store.write() as writer:
+            (root,) = plant(writer, None, [ROOT])
+            (group,) = plant(writer, root, [GROUP])
+        dialect.statements.clear()
+        with store.write() as writer:
+            assert writer.entities.get(GROUP) == group
+            for number in range(20):
+                with writer.savepoint():
+                    xid = GROUP / "things" / f"t{number}"
+                    assert writer.entities.get(xid) is None
+                    (thing,) = plant(writer, group, [xid])
+                    plant_version(writer, thing, "1", b"same")
+                    writer.entities.update([replace(group, epoch=number + 2)])
+    assert dialect.count("UPDATE entities") == 1
+    assert dialect.count("INSERT INTO entities") == 40
+    assert dialect.count("SELECT entities.") == 21
+    assert dialect.count("SAVEPOINT") == 0
+
+
+def test_a_place_is_taken_before_its_row_is_written(store: Store) -> None:
+    """Ids that differ in case only, in one part after the other and beneath what is new itself"""
+    with store.write() as writer:
+        one = plant_things(writer, ["one"])[0]
+    group = one.xid.owner
+    upper, lower = group / "things" / "Two", group / "things" / "two"
+    with store.write() as writer:
+        owner = writer.entities.get(group)
+        assert writer.entities.get(upper) is None
+        with writer.savepoint():
+            (two,) = plant(writer, owner, [upper])
+            plant_version(writer, two, "v", None)
+        for taken in (lower, upper):
+            with pytest.raises(DuplicateId), writer.savepoint():  # noqa: PT012
+                writer.entities.get(taken)
+                plant(writer, owner, [taken])
+        with pytest.raises(DuplicateId), writer.savepoint():
+            plant_version(writer, two, "V", None)
+        with pytest.raises(DuplicateId), writer.savepoint():
+            plant(writer, owner, [group / "things" / "three", group / "things" / "THREE"])
+        assert writer.entities.get(lower) is None
+    with store.read() as reader:
+        assert reader.entities.get(upper) == two
+        assert [row.xid.id for row in reader.entities.children([one.parent])] == ["one", "Two"]
+        assert reader.entities.counts([one.parent, two.key]) == {(one.parent, "things"): 2, (two.key, "versions"): 1}
+
+
+def test_queries_see_what_is_not_written_yet_and_a_failed_part_takes_only_its_own(store: Store) -> None:
+    with store.write() as writer:
+        one = plant_things(writer, ["one"])[0]
+    group = one.xid.owner
+    with store.write() as writer:
+        owner = writer.entities.get(group)
+        with writer.savepoint():
+            writer.entities.get(group / "things" / "two")
+            plant(writer, owner, [group / "things" / "two"])
+        with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
+            writer.entities.get(group / "things" / "three")
+            plant(writer, owner, [group / "things" / "three"])
+            writer.entities.update([replace(one, epoch=9)])
+            found = writer.entities.children([one.parent])
+            assert [(row.xid.id, row.epoch) for row in found] == [("one", 9), ("three", 1), ("two", 1)]
+            raise Refused
+        assert writer.entities.get(group / "things" / "three") is None
+        assert writer.entities.get(one.xid) == one
+        (three,) = plant(writer, owner, [group / "things" / "three"])
+    with store.read() as reader:
+        assert [row.xid.id for row in reader.entities.children([one.parent])] == ["one", "three", "two"]
+        assert reader.entities.get(one.xid) == one
+        assert reader.entities.get(three.xid) == three
+
+
+def test_a_place_is_empty_again_once_its_part_failed(store: Store) -> None:
+    """And one that was emptied by a part that failed is not."""
+    with store.write() as writer:
+        one = plant_things(writer, ["one"])[0]
+    with store.write() as writer:
+        writer.entities.get(one.xid.owner)
+        with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
+            writer.entities.delete([one.key])
+            assert writer.entities.get(one.xid) is None
+            raise Refused
+        with pytest.raises(DuplicateId), writer.savepoint():
+            plant(writer, writer.entities.get(one.xid.owner), [one.xid.parent / "ONE"])
+        assert writer.entities.get(one.xid) == one
+
+
+def test_what_the_database_refused_outside_of_any_savepoint_ends_the_transaction(postgres_database: str) -> None:
+    store = open_store(postgres_database)
+    with store.write() as writer:
+        one = plant_things(writer, ["one"])[0]
+    with closing(store), pytest.raises(StorageError, match="earlier failure"), store.write() as writer:  # noqa: PT012
+        with writer.savepoint():
+            writer.entities.update([replace(one, epoch=2)])
+        with pytest.raises(StorageError), writer.savepoint():
+            writer.entities.counts([2**70])
+    with closing(open_store(postgres_database)) as again, again.read() as reader:
+        assert reader.entities.get(one.xid) == one

@@ -20,11 +20,11 @@ from typing import Final, TextIO
 
 from signalbook import values
 from signalbook.access.actions import Action
-from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.decisions import Access
 from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store, WriteTransaction
+from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
@@ -88,12 +88,6 @@ def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry
     """Up to ``limit`` entries, the newest first."""
     with store.read() as transaction:
         return transaction.audit.entries(query, limit)
-
-
-def record_local(transaction: WriteTransaction, settings: Settings, path: str) -> None:
-    """Have the audit tell that the program itself, not a request, administered ``path``."""
-    done = recorded(settings, UNRESTRICTED, [(Action.ADMINISTER, path)])
-    transaction.audit.append(entries(UNRESTRICTED, done, at=values.now(), correlationid=""))
 
 
 def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid: str) -> list[AuditEntry]:

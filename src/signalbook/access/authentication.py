@@ -29,7 +29,8 @@ _KNOWN: Final = 10_000
 _USED_SECONDS: Final = 60.0
 """Between two writes of when tokens were used."""
 _MAX_NAME: Final = 1024
-_METADATA: Final = "/.well-known/oauth-protected-resource"
+METADATA: Final = "/.well-known/oauth-protected-resource"
+"""Where a protected resource says who issues tokens for it (RFC 9728)."""
 _UNKNOWN: Final = "the API token is unknown or revoked, or its secret is wrong"
 _MALFORMED: Final = "the API token is malformed or mistyped: its checksum does not hold"
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -176,7 +177,7 @@ class Authenticator:
             text = "".join(c if c.isascii() and c.isprintable() and c not in '"\\' else " " for c in str(error))
             bearer += ['error="invalid_token"', f'error_description="{text}"']
         if self.verifier.issuers:
-            bearer.append(f'resource_metadata="{root}{_METADATA}"')
+            bearer.append(f'resource_metadata="{root}{METADATA}"')
         basic = 'Basic realm="signalbook", charset="UTF-8"'
         return ("WWW-Authenticate", f"Bearer {', '.join(bearer)}"), ("WWW-Authenticate", basic)
 
@@ -243,21 +244,24 @@ class Usage:
         self._seconds = seconds
         self._noted: dict[str, float] = {}
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="token-usage", daemon=True)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Begin to write."""
-        self._thread.start()
+    def note(self, id: str) -> None:
+        """This token was used now. The first time begins to write."""
+        self._noted[id] = time.time()
+        if self._thread is None:
+            with self._lock:
+                if self._thread is None and not self._stopped.is_set():
+                    self._thread = threading.Thread(target=self._run, name="token-usage", daemon=True)
+                    self._thread.start()
 
     def stop(self) -> None:
         """Write what is noted, and end."""
-        self._stopped.set()
-        if self._thread.is_alive():
+        with self._lock:
+            self._stopped.set()
+        if self._thread is not None:
             self._thread.join()
-
-    def note(self, id: str) -> None:
-        """This token was used now."""
-        self._noted[id] = time.time()
 
     def write(self) -> None:
         """Write what was noted since the last time."""

@@ -105,6 +105,10 @@ class AccessControl:
         with self._store.read() as transaction:
             return self.stored(transaction)
 
+    def is_stored(self, transaction: ReadTransaction) -> bool:
+        """Whether there is a stored policy, usable or not."""
+        return transaction.settings.config(CONFIG) is not None
+
     def stored(self, transaction: ReadTransaction) -> Policy | None:
         """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
         return _stored(transaction.settings)
@@ -200,7 +204,7 @@ class _PolicyFile:
         """Read the file. Raises ``DocumentError``, ``InvalidPolicy``."""
         # Before reading: what is written meanwhile makes another mark, and is read at the next look.
         self._mark = self._marked()
-        document, _ = read_document(self.path, max_bytes=MAX_BYTES, max_depth=MAX_DEPTH)
+        document, _ = read_document(self.path, max_bytes=MAX_BYTES, max_depth=MAX_DEPTH, unique=True)
         if self._marked() != self._mark:
             raise DocumentError(f"{self.path}: it is being written")
         policy = read_policy(document)

@@ -191,14 +191,20 @@ def principals(text: str) -> list[str]:
     return _BETWEEN.split(text)
 
 
+def check_principals(names: Iterable[str]) -> None:
+    """Raise ``ValueError`` if rules cannot name somebody by one of them."""
+    for text in names:
+        if not is_principal(text):
+            raise ValueError(f"{text[:100]!r} names nobody: it is {PRINCIPALS}")
+
+
 def identity_of(names: Iterable[str]) -> Identity:
     """Somebody whom rules call by these names. Raises ``ValueError`` with what is wrong with them."""
     given: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     known = tuple(names)
+    check_principals(known)
     for text in known:
         kind, _, name = text.partition(":")
-        if not is_principal(text):
-            raise ValueError(f"{text[:100]!r} names nobody: it is {PRINCIPALS}")
         given.setdefault(kind, []).append(name)
     if len(given["subject"]) > 1 or len(given["token"]) > 1:
         raise ValueError("nobody has several subjects or tokens: name one, and any number of groups")

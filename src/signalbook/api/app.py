@@ -29,6 +29,7 @@ from signalbook.api.metrics import MetricsAPI, counting
 from signalbook.api.notifications import Notifications
 from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
+from signalbook.api.tokens import TokensAPI
 from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
@@ -105,6 +106,7 @@ def create_app(
         *AccessAPI(kernel).routes(),
         *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
+        *TokensAPI(kernel).routes(),
     ]
     return Application(others, registry, settings, lifespan)
 

@@ -14,6 +14,7 @@ from typer import Option
 
 from signalbook import __version__, settings
 from signalbook.cli import (
+    access,
     audit,
     backup,
     check,
@@ -27,6 +28,7 @@ from signalbook.cli import (
     register,
     replicate,
     subscriptions,
+    tokens,
 )
 from signalbook.cli.console import CommandGroup, fail
 from signalbook.errors import SignalbookError
@@ -120,6 +122,9 @@ app.command("doctor")(doctor.run)
 app.command("audit")(audit.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
+app.add_typer(tokens.app, name="token")
+app.add_typer(access.app, name="access")
+app.command("whoami")(access.whoami)
 app.command("check")(check.run)
 app.add_typer(message.app, name="message")
 app.command("conform")(conform.run)

@@ -25,6 +25,7 @@ ServerOption = Annotated[str | None, Option("--server", metavar="URL", help="The
 DbOption = Annotated[
     str | None, Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db}).")
 ]
+_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that are also here
 _SQLITE_FILE: Final = "sqlite:///"
 
 
@@ -58,6 +59,13 @@ def open_client(server: str) -> Iterator[Client]:
     # Twice as long as a server waits for its database: its word on that is better than ours.
     with Client(server, timeout=2 * settings.Settings.request_timeout) as client:
         yield client
+
+
+def here() -> str:
+    """The URL of the server that the settings ``host`` and ``port`` name."""
+    given = settings.load(environ=os.environ)
+    host = "127.0.0.1" if given.host in _EVERYWHERE else given.host
+    return f"http://[{host}]:{given.port}" if ":" in host else f"http://{host}:{given.port}"
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer import Argument, Option
 
-from signalbook import settings
 from signalbook.cli.console import CommandGroup, plain, print_json
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
@@ -20,7 +18,6 @@ from signalbook.values import JSON, JSONError, JSONObject, parse_json
 if TYPE_CHECKING:
     from signalbook.client.client import Subscriptions
 
-_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that are also here
 _BY_SCHEME: Final = {
     **dict.fromkeys(("http", "https"), "HTTP"),
     **dict.fromkeys(("kafka", "kafkas"), "KAFKA"),
@@ -151,16 +148,10 @@ def _show_created(made: JSONObject, json: bool) -> None:
 @contextmanager
 def _open(server: str | None) -> Iterator[Subscriptions]:
     """Those of a running server: who has only the database delivers nothing."""
-    from signalbook.cli.registry import open_client
+    from signalbook.cli.registry import here, open_client
 
-    with open_client(server or _here()) as client:
+    with open_client(server or here()) as client:
         yield client.subscriptions
-
-
-def _here() -> str:
-    given = settings.load(environ=os.environ)
-    host = "127.0.0.1" if given.host in _EVERYWHERE else given.host
-    return f"http://[{host}]:{given.port}" if ":" in host else f"http://{host}:{given.port}"
 
 
 def _protocol(sink: str) -> str:

@@ -71,6 +71,20 @@ class _Listed(ABC):
             yield from json_objects(response, self.called)
 
 
+class Tokens(_Listed):
+    """``Client.tokens``: iterate over it for all there are, each without its secret."""
+
+    path = "/access/tokens"
+    called = "API tokens"
+
+    def add(self, wanted: JSONObject) -> JSONObject:
+        """Make one, ``{"subject": ..., "groups": [...], "scopes": [...], "expires": ..., "note": ...}``.
+
+        What is returned has the member ``token``, the token itself: nobody can show it again.
+        """
+        return json_object(self._transport.send("POST", self.path, json=wanted))
+
+
 class Pipelines(_Listed):
     """``Client.pipelines``: iterate over it for all there are, by name, each with the gist of its newest report.
 
@@ -324,6 +338,11 @@ class Client:
     def pipelines(self) -> Pipelines:
         """Pipelines that report their batches here. Not every server has them: then ``NotFound``."""
         return Pipelines(self._transport)
+
+    @property
+    def tokens(self) -> Tokens:
+        """API tokens. Not every server has them: then ``NotFound``."""
+        return Tokens(self._transport)
 
     @property
     def access(self) -> Access:

@@ -27,10 +27,12 @@ def parse_document(
     lenient: bool = False,
     max_depth: int = MAX_DEPTH,
     label: str = "",
+    unique: bool = False,
 ) -> tuple[JSON, tuple[Repair, ...]]:
     """The value in ``data`` and, if ``lenient``, the repairs it took: to its text, then to names and values of old.
 
-    ``name`` is a file name or URL, ``label`` what repaired entities call it, by default its last part.
+    With ``unique`` a name that an object has twice is an error; in YAML it always is. ``name`` is a file name or URL,
+    ``label`` what repaired entities call it, by default its last part.
 
     A ``media_type`` that ends in ``yaml`` or ``json`` tells the language, else the name: ``.yaml``, ``.yml``,
     ``.json``. Anything else (``.cereg``, standard input) is JSON if it starts with a brace or bracket. Raises
@@ -38,7 +40,7 @@ def parse_document(
     """
     try:
         text = data.decode("utf-8-sig")
-        value, repairs = _parse(text, _is_yaml(text, name, media_type), lenient, max_depth)
+        value, repairs = _parse(text, _is_yaml(text, name, media_type), lenient, max_depth, unique)
     except UnicodeDecodeError as error:
         raise DocumentError(f"{name}: not UTF-8 text (byte {error.start})") from None
     except DocumentError as error:
@@ -52,11 +54,16 @@ def parse_document(
 
 
 def read_document(
-    path: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
+    path: Path,
+    *,
+    lenient: bool = False,
+    max_bytes: int = MAX_BYTES,
+    max_depth: int = MAX_DEPTH,
+    unique: bool = False,
 ) -> tuple[JSON, tuple[Repair, ...]]:
     """The value in the file at ``path``; as ``parse_document``. At most ``max_bytes`` are read."""
     data = read_bytes(path, max_bytes=max_bytes)
-    return parse_document(data, name=str(path), lenient=lenient, max_depth=max_depth)
+    return parse_document(data, name=str(path), lenient=lenient, max_depth=max_depth, unique=unique)
 
 
 def read_bytes(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
@@ -119,11 +126,11 @@ def _file_name(name: str) -> str:
     return name.partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
-def _parse(text: str, yaml: bool, lenient: bool, max_depth: int) -> tuple[JSON, tuple[Repair, ...]]:
+def _parse(text: str, yaml: bool, lenient: bool, max_depth: int, unique: bool) -> tuple[JSON, tuple[Repair, ...]]:
     if yaml:
         return parse_yaml(text, max_depth=max_depth), ()
     try:
-        return parse_json(text, max_depth=max_depth), ()
+        return parse_json(text, max_depth=max_depth, unique=unique), ()
     except JSONError as error:
         if lenient:
             return repair_json(text, max_depth=max_depth)

@@ -44,8 +44,7 @@ class AuditStatements:
         self.older = dialect.page(older.order_by(desc(c.time), desc(c.number)))
         newer = select(c.number).where(c.time >= bindparam("time"))
         self.newer = dialect.page(newer.order_by(c.time, c.number))
-        added: dict[str, Any] = {column.name: bindparam(column.name) for column in columns[1:]}
-        self.append = dialect.text(dialect.insert(AUDIT).values(added))
+        self.append = dialect.text(dialect.insert_many(AUDIT, [column.name for column in columns[1:]]))
         oldest = select(c.number).where(c.time < bindparam("time")).order_by(c.time)
         oldest = oldest.limit(bindparam("limit")).offset(literal_column("0"))
         self.prune = dialect.text(delete(AUDIT).where(c.number.in_(oldest)))
@@ -102,7 +101,7 @@ class SqlAuditWriter(SqlAuditReader):
 
     def finish(self) -> None:
         """Write what is pending: last work before the commit."""
-        self._writing.run_many(self._sql.append, self._writing.pending.audit)
+        self._writing.run_bulk(self._sql.append, self._writing.pending.audit)
 
 
 def _escaped(text: str) -> str:

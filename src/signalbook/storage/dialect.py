@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from sqlalchemy import ClauseElement, ColumnElement, Select, Table, bindparam, literal_column
+from sqlalchemy import ClauseElement, ColumnElement, Select, Table, bindparam, literal_column, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect as SqlDialect
 
@@ -108,6 +108,21 @@ class Dialect(Protocol):
     def insert(self, table: Any) -> Any:
         """An INSERT that can say ON CONFLICT; both databases have it, in the same words, under their own names."""
         return (sqlite if self.sql.name == "sqlite" else postgresql).insert(table)
+
+    def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
+        """An INSERT of rows for ``run_many``: parameters are columns ``names``, or all of them, by name."""
+        names = names or [column.name for column in table.c]
+        return self.insert(table).values({name: bindparam(name) for name in names})
+
+    def update_many(self, table: Table, key: str, names: Collection[str]) -> ClauseElement:
+        """An UPDATE for ``run_many``: columns ``names`` of the rows with a ``key``; parameters are these by name."""
+        return update(table).where(table.c[key] == bindparam(key)).values({name: bindparam(name) for name in names})
+
+    def run_many(self, connection: DriverConnection, sql: str, rows: Sequence[Parameters]) -> int:
+        """Run what ``insert_many`` or ``update_many`` made; the number of rows touched."""
+        cursor = connection.cursor()
+        cursor.executemany(sql, rows)
+        return cursor.rowcount
 
     def upsert(self, table: Table, key: str) -> str:
         """SQL that adds a row, or replaces the one with the same ``key``; parameters are all columns by name."""

@@ -34,8 +34,7 @@ class OutboxStatements:
         one = dialect.insert(COUNTERS).values(name=untold, value=literal_column("1"))
         added = {"value": c.value + literal_column("1")}
         self.put_untold = dialect.text(one.on_conflict_do_update(index_elements=[c.name], set_=added))
-        record: dict[str, Any] = {name: bindparam(name) for name in ("time", "correlationid", "change")}
-        self.append = dialect.text(dialect.insert(OUTBOX).values(record))
+        self.append = dialect.text(dialect.insert_many(OUTBOX, ("time", "correlationid", "change")))
         self.pruned = dialect.text(select(c.value).where(c.name == literal_column(f"'{_PRUNED}'")))
         self.prune = dialect.text(delete(OUTBOX).where(o.position <= bindparam("position")))
         self.put_counter = dialect.upsert(COUNTERS, "name")
@@ -88,7 +87,7 @@ class SqlOutboxWriter(SqlOutboxReader):
     def finish(self) -> None:
         """Write what is pending: last work before the commit."""
         pending = self._writing.pending
-        self._writing.run_many(self._sql.append, pending.changes)
+        self._writing.run_bulk(self._sql.append, pending.changes)
         # ``generation`` is the last position: a write without events has to be seen by it too.
         if pending.touched and not pending.changes:
             self._writing.run(self._sql.put_untold, {})

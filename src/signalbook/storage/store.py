@@ -18,7 +18,7 @@ from signalbook.plugins import install
 from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
 from signalbook.storage.base import StorageBusy, StorageError, Store
 from signalbook.storage.dialect import Dialect, DriverConnection
-from signalbook.storage.entities import EntityStatements, SqlEntityReader, SqlEntityWriter
+from signalbook.storage.entities import EntityStatements, SqlEntityReader
 from signalbook.storage.outbox import OutboxStatements, SqlOutboxReader, SqlOutboxWriter
 from signalbook.storage.reports import ReportStatements, SqlReportReader, SqlReportWriter
 from signalbook.storage.schema import REVISION
@@ -27,6 +27,7 @@ from signalbook.storage.sqlite import SQLite
 from signalbook.storage.subscriptions import SqlSubscriptionReader, SqlSubscriptionWriter, SubscriptionStatements
 from signalbook.storage.tokens import SqlTokenReader, SqlTokenWriter, TokenStatements
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.writing import SqlEntityWriter
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME: Final = threading.Lock()
@@ -226,7 +227,8 @@ class SqlStore:
     def write(self) -> Iterator[SqlWriteTransaction]:
         """The write transaction."""
         with self._turn(), self._transaction(self._dialect.begin_write) as connection:
-            transaction = SqlWriting(connection, self._dialect)
+            rows = self._statements.entities
+            transaction = SqlWriting(connection, self._dialect, insert=rows.insert, update=rows.update)
             writer = SqlWriteTransaction(transaction, self._statements)
             try:
                 yield writer

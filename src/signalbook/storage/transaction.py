@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from signalbook.storage.base import Row, StorageError
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
+from signalbook.storage.schema import dump
 from signalbook.xid import Xid
+
+Place: TypeAlias = tuple[int, str, str]
+"""Where an entity stands: its parent's key, its collection's name, its folded id."""
 
 _SAVEPOINT: Final = "SAVEPOINT part"
 _RELEASE: Final = "RELEASE SAVEPOINT part"
@@ -23,6 +27,7 @@ class SqlTransaction:
         self._connection = connection
         self._dialect = dialect
         self._over: str | None = None
+        self._broken = False
         self._streams: list[Any] = []
 
     def array(self, values: Collection[int] | Collection[str]) -> object:
@@ -85,6 +90,7 @@ class SqlTransaction:
     def _failed(self, error: Exception) -> StorageError:
         """What ``error`` means. The database may have given up the transaction: nothing more happens in it."""
         explained = self._dialect.explain(error)
+        self._broken = True
         # The first failure is the cause; those after it only follow from it.
         self._over = self._over or f"an earlier failure ended this transaction: {explained}"
         return explained
@@ -94,13 +100,18 @@ class SqlTransaction:
 class Pending:
     """What one part of a write transaction, or all before it, has met and what the commit is still to add.
 
-    ``rows`` are entities as they are now, as far as they were met. The database has yet to get ``documents`` by digest,
+    ``rows`` are entities as they are now, as far as they were met. The database has yet to get those that are
+    ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
     how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, entries of the
     ``audit``, and how many keys were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one
-    lost; ``touched`` tells that anything of the registry was written.
+    lost; ``touched`` tells that anything of the registry was written, ``marked`` that the database has a savepoint
+    where this part began.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
+    unwritten: dict[Xid, Row] = field(default_factory=dict)
+    new: set[int] = field(default_factory=set)
+    places: set[Place] = field(default_factory=set)
     documents: dict[str, bytes] = field(default_factory=dict)
     members: dict[int, dict[str, int]] = field(default_factory=dict)
     changes: list[Parameters] = field(default_factory=list)
@@ -109,10 +120,14 @@ class Pending:
     named: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
     touched: bool = False
+    marked: bool = False
 
     def absorb(self, part: Pending) -> None:
         """Go on from where ``part`` ended, which came after this."""
         self.rows.update(part.rows)
+        self.unwritten.update(part.unwritten)
+        self.new |= part.new
+        self.places |= part.places
         self.documents.update(part.documents)
         # Counts are differences and add up; rows are states, of which the later one holds.
         for parent, gained in part.members.items():
@@ -126,16 +141,21 @@ class Pending:
 
 
 class SqlWriting(SqlTransaction):
-    """A write transaction. Nobody else writes meanwhile: rows that were met are not read again, and what only the
-    commit needs is written once for all parts of the transaction (docs/decisions/021-group-commit.md).
+    """A write transaction. Nobody else writes meanwhile: rows that were met are not read again, and what only queries
+    and the commit need is written once for all parts of the transaction (docs/decisions/021-group-commit.md).
+
+    ``insert`` and ``update`` are the statements that write rows of entities.
     """
 
-    def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
+    def __init__(self, connection: DriverConnection, dialect: Dialect, *, insert: str, update: str) -> None:
         super().__init__(connection, dialect)
+        self._insert, self._update = insert, update
         # One layer for the transaction, and one more while a savepoint is open: a rollback drops that layer.
         self.layers = [Pending()]
         self.counted: dict[int, dict[str, int]] = {}
         """Stored numbers of children by parent and type, as they were before this transaction."""
+        self.vacant: set[Place] = set()
+        """Places at which there is nothing, neither stored nor unwritten, as far as they were asked for."""
 
     @property
     def pending(self) -> Pending:
@@ -145,33 +165,94 @@ class SqlWriting(SqlTransaction):
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """``base.WriteTransaction.savepoint``."""
-        self.run(_SAVEPOINT, {})
+        self.check()
         self.layers.append(Pending())
         try:
             yield
             self._end_streams()
-            self.run(_RELEASE, {})
+            self.check()
+            if self.pending.marked:
+                super().run_many(_RELEASE, [{}])
         except BaseException:
-            self.layers.pop()
-            self._undo()
+            self._undo(self.layers.pop())
             raise
         part = self.layers.pop()
         self.pending.absorb(part)
 
-    def _undo(self) -> None:
+    def run_many(self, sql: str, parameters: Sequence[Parameters]) -> int:
+        """Run a statement once per set of parameters; the number of rows touched altogether."""
+        self._begin_part()
+        return super().run_many(sql, parameters)
+
+    def run_bulk(self, sql: str, rows: Sequence[Parameters]) -> int:
+        """Run what ``Dialect.insert_many`` or ``update_many`` made; the number of rows touched."""
+        self._begin_part()
+        return self._run_bulk(sql, rows)
+
+    def _run_bulk(self, sql: str, rows: Sequence[Parameters]) -> int:
+        self.check()
+        if not rows:
+            return 0
+        try:
+            return self._dialect.run_many(self._connection, sql, rows)
+        except self._dialect.errors as error:
+            raise self._failed(error) from None
+
+    def _begin_part(self) -> None:
+        """A part that fails shall take along what it did to the database, and nothing from before."""
+        last = len(self.layers) - 1
+        self._write(self.layers[:last])
+        self._mark(last)
+
+    def flush(self) -> None:
+        """Write the rows that are unwritten, so that queries find them."""
+        self._write(self.layers)
+
+    def _write(self, layers: Sequence[Pending]) -> None:
+        for depth, layer in enumerate(layers):
+            if layer.unwritten:
+                self._mark(depth)
+                self._write_rows(layer)
+
+    def _mark(self, depth: int) -> None:
+        """Set the savepoints of the parts down to this one, before the first thing that they do to the database."""
+        for layer in self.layers[1 : depth + 1]:
+            if not layer.marked:
+                super().run_many(_SAVEPOINT, [{}])
+                layer.marked = True
+
+    def _write_rows(self, layer: Pending) -> None:
+        rows = layer.unwritten.values()
+        new = [dump(row) for row in rows if row.key in layer.new]
+        changed = [dump(row) for row in rows if row.key not in layer.new]
+        if self._run_bulk(self._insert, new) + self._run_bulk(self._update, changed) < len(rows):
+            error = "an entity to be updated is not stored; read it again"
+            self.end(error)
+            raise StorageError(error)
+        layer.unwritten.clear()
+        layer.new.clear()
+        layer.places.clear()
+
+    def _undo(self, part: Pending) -> None:
         """Back to the savepoint: what failed after it is no failure of the transaction any more."""
         self._end_streams()
+        if not part.marked:
+            # There is nothing to undo. But of what the database refused, it may have given up the transaction.
+            self._over = self._over if self._broken else None
+            return
         self.forget_reads()
         self._over, over = None, self._over
         try:
-            self.run(_ROLLBACK, {})
-            self.run(_RELEASE, {})
+            super().run_many(_ROLLBACK, [{}])
+            super().run_many(_RELEASE, [{}])
+            self._broken = False
         except StorageError:  # the database ended the transaction with the first failure
             self._over = over or self._over
 
     def forget_reads(self) -> None:
-        """Rows and counts have to be read again."""
+        """Rows, counts and empty places have to be read again."""
         self.counted.clear()
+        self.vacant.clear()
         for layer in self.layers:
             layer.rows.clear()
 

@@ -35,6 +35,7 @@ class Admission:
     """Admits the requests of one server process. For one event loop.
 
     ``generation`` asks the store whether anything changed, at once; without it ``freshness`` does, which takes a while.
+    A server that is ``exposed`` to other machines admits nobody without a policy.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class Admission:
         generation: Callable[[], Hashable] | None,
         audit: Audit,
         settings: Settings,
+        *,
+        exposed: bool,
     ) -> None:
         self._audit = audit
         self._settings = settings
@@ -55,6 +58,7 @@ class Admission:
         self._workers = workers
         self._freshness = freshness
         self._generation = generation
+        self._exposed = exposed
         self._recent: Hashable = None
         self._asked = float("-inf")
 
@@ -65,6 +69,8 @@ class Admission:
         generation = await self._present(scope)
         policy = await self._policy(generation)
         if policy is None:
+            if self._exposed:  # the server would not have started so: the policy is gone since
+                raise CredentialsNeeded("nobody has said who may do what here")
             return UNRESTRICTED
         identity = await self._identity(scope, generation)
         access = policy.access(identity)

@@ -10,8 +10,10 @@ import httptools
 from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from signalbook.access.identity import Identity
 from signalbook.api.kernel.errors import error_response
 from signalbook.api.kernel.streaming import STOPPING
+from signalbook.api.kernel.tls import certificate_identity
 from signalbook.errors import RegistryError
 
 IDLE_SECONDS: Final = 30
@@ -38,9 +40,13 @@ class HTTPConnection(HttpToolsProtocol):
     _resuming = False
     """The parser is told again how the body of a request is delimited; see ``_stay``."""
 
+    _certificate: Identity | None = None
+    """Who the client's certificate is from; TLS has verified it."""
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request."""
         super().connection_made(transport)  # type: ignore[arg-type]  # narrower there than in asyncio
+        self._certificate = certificate_identity(transport.get_extra_info("peercert"))
         self._expect_more()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -68,6 +74,8 @@ class HTTPConnection(HttpToolsProtocol):
         """Begin a request."""
         if not self._resuming:
             super().on_message_begin()
+            if self._certificate is not None:
+                self.scope["certificate"] = self._certificate  # type: ignore[typeddict-unknown-key]
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; trailers, which come when the request has begun already, are not for anybody."""

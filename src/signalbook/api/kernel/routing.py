@@ -38,7 +38,7 @@ from signalbook.api.kernel.caching import (
 )
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.errors import NotAllowed, error_response
-from signalbook.api.kernel.origins import READS
+from signalbook.api.kernel.origins import READS, is_loopback
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
 from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
 from signalbook.api.kernel.streaming import SpooledResponse
@@ -79,6 +79,7 @@ class Kernel:
     cache: CachedResponses = field(default_factory=CachedResponses)
     freshness: Freshness
     control: AccessControl
+    authenticator: Authenticator
     admission: Admission
     audit: Audit
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
@@ -91,7 +92,8 @@ class Kernel:
         freshness = Freshness(engine.generation, workers)
         control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
         generation = engine.generation if direct else None
-        admission = Admission(control, authenticator, workers, freshness, generation, audit, settings)
+        exposed = not is_loopback(settings.host)
+        admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
         engine.listen(admission.forget)
         return cls(
             engine=engine,
@@ -101,6 +103,7 @@ class Kernel:
             commits=Commits(engine.batch, timeout=settings.request_timeout),
             freshness=freshness,
             control=control,
+            authenticator=authenticator,
             admission=admission,
             audit=audit,
         )
@@ -123,6 +126,7 @@ class Kernel:
         """Finish what is under way."""
         self.commits.close()
         self.workers.close()
+        self.authenticator.usage.stop()
 
 
 class Endpoint(ABC):

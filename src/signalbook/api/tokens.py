@@ -1,0 +1,139 @@
+"""API tokens over HTTP, for administrators; and for everybody, which issuers' tokens are taken here."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.routing import Route
+
+from signalbook import values
+from signalbook.access.actions import Action
+from signalbook.access.authentication import METADATA
+from signalbook.access.errors import Forbidden
+from signalbook.access.tokens import InvalidToken, TokenRequest, TooManyTokens, create, describe, read_request
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.requests import HTTPRequest, json_body
+from signalbook.api.kernel.responses import Response, json_response
+from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
+from signalbook.engine.engine import Session
+from signalbook.errors import RegistryError
+from signalbook.storage.base import StoredToken
+from signalbook.values import Finding
+from signalbook.xid import ROOT
+
+PATH: Final = "/access/tokens"
+MAX_BYTES: Final = 256 * 1024
+MAX_DEPTH: Final = 8
+_PAGE: Final = 1000
+
+
+class TokensAPI:
+    """``/access/tokens`` and each of them; and the metadata of a protected resource (RFC 9728)."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def routes(self) -> list[Route]:
+        """The paths and their handlers."""
+        many: dict[str, Handler] = {"GET": self._list, "POST": self._create}
+        one: dict[str, Handler] = {"GET": self._show, "DELETE": self._revoke}
+        return [
+            *self._endpoint(many).routes(PATH),
+            *self._endpoint(one).routes(f"{PATH}/{{id}}"),
+            *PathEndpoint({"GET": self._metadata}, self._kernel, public=True).routes(METADATA),
+        ]
+
+    def _endpoint(self, handlers: dict[str, Handler]) -> PathEndpoint:
+        return PathEndpoint(handlers, self._kernel, needs=Action.ADMINISTER, explain=_explain)
+
+    async def _list(self, request: HTTPRequest) -> Response:
+        """All of them by id, or a page with a link to the next one."""
+        limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _PAGE)
+        found = await self._kernel.workers.read(partial(self._page, request.query.get("cursor", ""), limit + 1))
+        headers = [NO_STORE]
+        if len(found) > limit:
+            query = urlencode({"limit": limit, "cursor": found[limit - 1].id})
+            headers.append(("Link", f"<{request.root}{PATH}?{query}>;rel=next"))
+        return json_response([describe(token) for token in found[:limit]], headers=tuple(headers))
+
+    async def _create(self, request: HTTPRequest) -> Response:
+        """Make one. This response is the only place that has it."""
+        body = json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
+        now = values.now()
+        wanted = read_request(body, now)
+        _check_narrowing(wanted, request)
+        stored, text = await self._kernel.write(partial(_add, wanted=wanted, now=now), request.access)
+        headers = (NO_STORE, ("Location", f"{request.root}{PATH}/{stored.id}"))
+        return json_response({**describe(stored), "token": text}, status=201, headers=headers)
+
+    async def _show(self, request: HTTPRequest) -> Response:
+        found = await self._kernel.workers.read(partial(self._get, request.params["id"]))
+        if found is None:
+            raise RegistryError("not_found", subject=request.path)
+        return json_response(describe(found), headers=(NO_STORE,))
+
+    async def _revoke(self, request: HTTPRequest) -> Response:
+        own = request.params["id"]
+        if not await self._kernel.write(partial(_remove, id=own), request.access):
+            raise RegistryError("not_found", subject=request.path)
+        return Response(status=204, headers=(NO_STORE,))
+
+    async def _metadata(self, request: HTTPRequest) -> Response:
+        """Where a client gets a token for this registry: what ``signalbook login`` asks."""
+        settings = self._kernel.settings
+        if not settings.oidc_issuers:
+            raise RegistryError("api_not_found", subject=request.path)
+        found = {
+            "resource": request.root,
+            "authorization_servers": list(settings.oidc_issuers),
+            "bearer_methods_supported": ["header"],
+            "signalbook_audience": list(settings.oidc_audience),
+            "signalbook_client_id": settings.oidc_client_id,
+            "signalbook_scope": settings.oidc_scope,
+        }
+        return json_response(found)
+
+    def _page(self, after: str, limit: int) -> list[StoredToken]:
+        with self._kernel.engine.store.read() as transaction:
+            return transaction.tokens.page(after, limit)
+
+    def _get(self, id: str) -> StoredToken | None:
+        with self._kernel.engine.store.read() as transaction:
+            return transaction.tokens.get(id)
+
+
+def _add(session: Session, *, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
+    stored, text = create(session.transaction.tokens, wanted, now)
+    session.record(Action.ADMINISTER, f"{PATH}/{stored.id}")
+    return stored, text
+
+
+def _remove(session: Session, *, id: str) -> bool:
+    removed = session.transaction.tokens.remove(id)
+    if removed:
+        session.record(Action.ADMINISTER, f"{PATH}/{id}")
+    return removed
+
+
+def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:
+    """Who has a narrowed token makes none that may do more. Raises ``Forbidden``, ``InvalidToken``."""
+    if not request.access.may(Action.ADMINISTER, ROOT):
+        raise Forbidden(Action.ADMINISTER, ROOT)
+    own = request.access.identity.scopes
+    if own is not None and (wanted.scopes is None or not own.issuperset(wanted.scopes)):
+        listed = ", ".join(sorted(own))
+        raise InvalidToken([Finding(path="/scopes", rule="value", message=f"your own token may only {listed}")])
+
+
+def _explain(error: Exception, path: str) -> Exception:
+    """What is wrong with a request, as an error of the catalogue."""
+    match error:
+        case InvalidToken():
+            return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)
+        case TooManyTokens():
+            return RegistryError("bad_request", subject=path, error_detail=str(error))
+        case _:
+            return error

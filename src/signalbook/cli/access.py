@@ -1,0 +1,238 @@
+"""``signalbook access`` and ``signalbook whoami``: who may do what, in a database or by a server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
+
+import typer
+from typer import Argument, Option
+
+from signalbook import settings
+from signalbook.cli.console import CommandGroup, plain, print_json, say
+from signalbook.cli.registry import DbOption, ServerOption, here, open_client, open_engine, read_xid
+from signalbook.errors import SignalbookError
+from signalbook.values import JSON, JSONObject
+
+if TYPE_CHECKING:
+    from signalbook.access.policy import Policy
+    from signalbook.engine.engine import Engine
+
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+PolicyArgument = Annotated[
+    Path, Argument(metavar="FILE", help="A policy, JSON or YAML; - is standard input.", show_default=False)
+]
+
+app: Final = CommandGroup(help="The access policy: who may do what.", no_args_is_help=True)
+
+
+class _Access(Protocol):
+    """The policy of a registry, whether a server has it or this process."""
+
+    def policy(self) -> JSONObject: ...
+
+    def put(self, policy: JSON, *, new: bool = False) -> JSONObject: ...
+
+    def explain(self, who: list[str], what: str, xid: str) -> JSONObject: ...
+
+
+@app.command("init")
+def init(
+    who: Annotated[list[str], Argument(metavar="WHO...", help="Administrators: subject:NAME, group:NAME or token:ID.")],
+    server: ServerOption = None,
+    db: DbOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Put a first policy in force: WHO may do everything, whoever is authenticated may read, nobody else anything.
+
+    Where there is a policy already, nothing is changed.
+    """
+    from signalbook.access.policy import check_principals
+
+    try:
+        check_principals(who)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="WHO") from None
+    rules = [{"who": who, "role": "administrator"}, {"who": ["authenticated"], "role": "reader"}]
+    with _open(server, db, create=True) as access:
+        _show_put(access.put({"rules": rules}, new=True), json)
+
+
+@app.command("show")
+def show(server: ServerOption = None, db: DbOption = None) -> None:
+    """Print the policy as JSON, as it was written."""
+    with _open(server, db) as access:
+        print_json(access.policy())
+
+
+@app.command("set")
+def set_(file: PolicyArgument, server: ServerOption = None, db: DbOption = None, json: JsonOption = False) -> None:
+    """Put the policy in FILE in force, on all servers, with their next request.
+
+    It is refused as a whole if anything is wrong with it, or if nobody could change it afterwards. With --db that is
+    for whoever may write to the database, also where nobody else may.
+    """
+    policy = _read(file)
+    with _open(server, db, create=True) as access:
+        _show_put(access.put(policy), json)
+
+
+@app.command("check")
+def check(file: PolicyArgument) -> None:
+    """Say what is wrong with the policy in FILE, and ask no registry: for policies in git."""
+    from signalbook.access.control import check_lockout
+    from signalbook.access.decisions import UNRESTRICTED
+    from signalbook.access.policy import read_policy
+
+    policy = read_policy(_read(file))
+    check_lockout(policy, UNRESTRICTED)
+    say(f"{file}: a policy of {len(policy.rules)} rules")
+
+
+@app.command("explain")
+def explain(
+    who: Annotated[
+        str, Argument(metavar="WHO", help="Such as subject:pat,group:payments, token:ID, authenticated or anyone.")
+    ],
+    what: Annotated[str, Argument(metavar="WHAT", help="An action: list, read, create, update, delete, ...")],
+    xid: Annotated[str, Argument(metavar="XID", help="An entity or collection; / is the Registry.")],
+    server: ServerOption = None,
+    db: DbOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Say whether WHO may do WHAT on XID, and by which rules. Ends with 1 if not.
+
+    Somebody has a subject or a token, or both, and any number of groups, with commas between them.
+    """
+    from signalbook.access.policy import principals
+
+    with _open(server, db) as access:
+        found = access.explain(principals(who), what, str(read_xid(xid, "XID")))
+    if json:
+        print_json(found)
+    else:
+        typer.echo(f"{'allowed' if found['allowed'] else 'denied'}: {plain(found['reason'])}")
+        for rule in (*found["denying"], *found["allowing"]):
+            typer.echo(f"  {_rule(rule)}")
+    raise typer.Exit(0 if found["allowed"] else 1)
+
+
+def whoami(
+    server: Annotated[
+        str | None,
+        Option(
+            "--server",
+            metavar="URL",
+            help="The registry at this URL; without it the one that the settings host and port name.",
+        ),
+    ] = None,
+    xid: Annotated[str, Option("--on", metavar="XID", help="What may be done on this.")] = "/",
+    json: JsonOption = False,
+) -> None:
+    """Say who one is to a server, and what one may do there."""
+    with open_client(server or here()) as client:
+        found = client.access.whoami(str(read_xid(xid, "--on")))
+    if json:
+        print_json(found)
+        return
+    shown = {
+        "name": found["name"],
+        "groups": ", ".join(found["groups"]),
+        "token": found.get("token", ""),
+        "scopes": ", ".join(found.get("scopes", ())),
+        f"on {found['xid']}": ", ".join(found["may"]) or "nothing",
+        "somewhere": ", ".join(found["somewhere"]) or "nothing",
+    }
+    for name, text in shown.items():
+        if text:
+            typer.echo(f"{name}: {plain(text)}")
+    if not found["restricted"]:
+        say("There is no policy in force: everybody may do everything.", style="yellow")
+
+
+class _LocalAccess:
+    """That of a database; whoever may write to it may do everything."""
+
+    def __init__(self, engine: Engine, given: settings.Settings) -> None:
+        from signalbook.access.control import AccessControl
+
+        self._engine = engine
+        self._control = AccessControl(engine.store, given)
+
+    def policy(self) -> JSONObject:
+        return self._policy().document
+
+    def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
+        from signalbook.access.actions import Action
+        from signalbook.access.decisions import UNRESTRICTED
+
+        with self._engine.writing() as session:
+            if new and self._control.is_stored(session.transaction):
+                raise SignalbookError(
+                    "there is a policy already: see signalbook access show, replace it by access set FILE"
+                )
+            session.record(Action.ADMINISTER, "/access")
+            return self._control.put(session.transaction, policy, by=UNRESTRICTED).document
+
+    def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
+        from signalbook.access.actions import ACTIONS
+        from signalbook.access.policy import identity_of
+        from signalbook.xid import Xid
+
+        if what not in ACTIONS:
+            raise typer.BadParameter(f"{what!r} is none of {', '.join(ACTIONS)}", param_hint="WHAT")
+        policy = self._policy()
+        try:
+            identity = identity_of(who)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="WHO") from None
+        asked = {"who": ",".join(who), "what": what, "xid": xid}
+        return {**asked, **policy.explain(identity, ACTIONS[what], Xid.parse(xid)).to_json(policy)}
+
+    def _policy(self) -> Policy:
+        found = self._control.current()
+        if found is None:
+            raise SignalbookError("there is no policy: make one by signalbook access init, or access set FILE")
+        return found
+
+
+@contextmanager
+def _open(server: str | None, db: str | None, *, create: bool = False) -> Iterator[_Access]:
+    if server is not None and db is not None:
+        raise typer.BadParameter("give one of --server and --db, not both")
+    if server is not None:
+        with open_client(server) as client:
+            yield client.access
+        return
+    given = settings.load({"db": db}, environ=os.environ)
+    with open_engine(given, create=create) as engine:
+        yield _LocalAccess(engine, given)
+
+
+def _read(file: Path) -> JSON:
+    from signalbook.documents import parse_document, read_document
+
+    if str(file) == "-":
+        return parse_document(sys.stdin.buffer.read(), name="standard input", unique=True)[0]
+    return read_document(file, unique=True)[0]
+
+
+def _show_put(policy: JSONObject, json: bool) -> None:
+    if json:
+        print_json(policy)
+    else:
+        say(f"a policy of {len(policy['rules'])} rules is in force")
+
+
+def _rule(rule: JSONObject) -> str:
+    """A rule on a line."""
+    what = "is " + rule["role"] if "role" in rule else ""
+    for name, words in (("allow", "may"), ("deny", "must not")):
+        what = f"{words} {', '.join(rule[name])}" if name in rule else what
+    where = f" on {', '.join(rule['on'])}" if "on" in rule else ""
+    description = f" ({rule['description']})" if rule.get("description") else ""
+    return plain(f"rule {rule['rule']}: {', '.join(rule['who'])} {what}{where}{description}")

@@ -1,0 +1,150 @@
+"""``signalbook token``: API tokens made, listed and revoked, in a database or by a server."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Final, Protocol
+
+import typer
+from typer import Argument, Option
+
+from signalbook import settings, values
+from signalbook.cli.console import CommandGroup, plain, print_json, say
+from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine
+from signalbook.errors import SignalbookError
+from signalbook.values import JSONObject, format_timestamp
+
+if TYPE_CHECKING:
+    from signalbook.engine.engine import Engine
+
+_DAYS: Final = 90
+_MAX_DAYS: Final = 36_525
+
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+
+app: Final = CommandGroup(help="API tokens: secrets with which programs prove who they are.", no_args_is_help=True)
+
+
+class _Tokens(Protocol):
+    """The tokens of a registry, whether a server has them or this process."""
+
+    def __iter__(self) -> Iterator[JSONObject]: ...
+
+    def add(self, wanted: JSONObject) -> JSONObject: ...
+
+    def delete(self, id: str) -> None: ...
+
+
+@app.command("create")
+def create(
+    subject: Annotated[str, Argument(metavar="SUBJECT", help="Who it acts as, by the name that rules have.")],
+    group: Annotated[
+        list[str] | None, Option("--group", metavar="NAME", help="A group it is in; may be given again.")
+    ] = None,
+    scope: Annotated[
+        list[str] | None,
+        Option("--scope", metavar="ACTION", help="Narrow it to this action, such as read; may be given again."),
+    ] = None,
+    days: Annotated[
+        int, Option("--days", metavar="N", min=0, max=_MAX_DAYS, help="Days until it expires; 0 is never.")
+    ] = _DAYS,
+    note: Annotated[str, Option("--note", metavar="TEXT", help="What it is for.")] = "",
+    server: ServerOption = None,
+    db: DbOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make an API token for SUBJECT and print it, once: only a hash of it is stored.
+
+    It may do what the policy allows SUBJECT and its groups, at most what --scope names. As HTTP Basic the part between
+    the underscores is the user, the part behind them the password.
+    """
+    expires = format_timestamp(values.now() + timedelta(days=days)) if days else None
+    wanted: JSONObject = {"subject": subject, "groups": group or [], "expires": expires, "note": note}
+    with _open(server, db, create=True) as tokens:
+        made = tokens.add(wanted | ({"scopes": scope} if scope else {}))
+    if json:
+        print_json(made)
+        return
+    typer.echo(made["token"])
+    say(f"API token {made['id']} of {plain(subject)}; {_ends(made)}. It is not shown again.")
+
+
+@app.command("list")
+def list_(server: ServerOption = None, db: DbOption = None, json: JsonOption = False) -> None:
+    """Show all API tokens, a line each: id, subject, groups, scopes, expiry, last use, note. Secrets are not stored."""
+    with _open(server, db, create=False) as tokens:
+        if json:
+            print_json(list(tokens))
+            return
+        for one in tokens:
+            groups, scopes = ",".join(one["groups"]), "all" if one["scopes"] is None else ",".join(one["scopes"])
+            used = f"used {one['used']}" if one["used"] else "never used"
+            shown = (one["id"], one["subject"], groups, scopes, _ends(one), used, one["note"])
+            typer.echo("\t".join(plain(str(text)) for text in shown).rstrip())
+
+
+@app.command("revoke")
+def revoke(
+    id: Annotated[str, Argument(metavar="ID", help="Its id, the part between the underscores.")],
+    server: ServerOption = None,
+    db: DbOption = None,
+) -> None:
+    """Make an API token worthless, at once and on all servers."""
+    with _open(server, db, create=False) as tokens:
+        tokens.delete(id)
+
+
+def _ends(token: JSONObject) -> str:
+    if token["expires"] is None:
+        return "never expires"
+    return f"{'expired' if token['expired'] else 'expires'} {token['expires']}"
+
+
+@contextmanager
+def _open(server: str | None, db: str | None, *, create: bool) -> Iterator[_Tokens]:
+    if server is not None and db is not None:
+        raise typer.BadParameter("give one of --server and --db, not both")
+    if server is not None:
+        with open_client(server) as client:
+            yield client.tokens
+        return
+    with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:
+        yield _StoredTokens(engine)
+
+
+class _StoredTokens:
+    """Those in a database that this process opens."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def __iter__(self) -> Iterator[JSONObject]:
+        """All of them, by id."""
+        from signalbook.access.tokens import MAX_TOKENS, describe
+
+        with self._engine.store.read() as transaction:
+            yield from map(describe, transaction.tokens.page("", MAX_TOKENS))
+
+    def add(self, wanted: JSONObject) -> JSONObject:
+        """Make one."""
+        from signalbook.access.actions import Action
+        from signalbook.access.tokens import create, describe, read_request
+
+        now = values.now()
+        request = read_request(wanted, now)
+        with self._engine.writing() as session:
+            stored, text = create(session.transaction.tokens, request, now)
+            session.record(Action.ADMINISTER, f"/access/tokens/{stored.id}")
+        return {**describe(stored), "token": text}
+
+    def delete(self, id: str) -> None:
+        """Revoke one."""
+        from signalbook.access.actions import Action
+
+        with self._engine.writing() as session:
+            session.record(Action.ADMINISTER, f"/access/tokens/{id}")
+            if not session.transaction.tokens.remove(id):
+                raise SignalbookError(f"there is no API token {id!r}: signalbook token list shows those there are")

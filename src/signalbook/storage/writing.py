@@ -1,0 +1,273 @@
+"""Writing entities and their documents: what is pending in a transaction, and when the database gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.entities import EntityStatements, SqlEntityReader, deleted_counter
+from signalbook.storage.schema import dump, fold, load, position
+from signalbook.storage.transaction import Pending, SqlWriting, add_counts
+from signalbook.xid import ROOT, Kind, Xid
+
+_SUSPECTS: Final = 10_000
+"""Documents looked at one by one after they lost a name; beyond that all documents are."""
+_KEYS: Final = 10_000
+"""Keys in one statement."""
+_REMEMBERED: Final = 2_000
+"""Rows: some for each write of a batch. What meets more of them at once hardly meets them again."""
+
+
+class SqlEntityWriter(SqlEntityReader):
+    """``base.Writer`` in one open write transaction."""
+
+    def __init__(self, transaction: SqlWriting, sql: EntityStatements) -> None:
+        super().__init__(transaction, sql)
+        self._writing = transaction
+        self._last_key: int | None = None
+        self._refers: bool | None = None
+
+    def _query(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
+        """All records, with those that this transaction has not written yet."""
+        self._writing.flush()
+        return super()._query(sql, parameters)
+
+    def _stream(self, sql: str, parameters: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+        """The same, a batch at a time in memory."""
+        self._writing.flush()
+        return super()._stream(sql, parameters)
+
+    def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+        """The entities that exist among ``xids``; those met before are not read again."""
+        self._writing.check()
+        found = self._met(xids)
+        missing = [xid for xid in xids if xid not in found]
+        if missing:
+            read = self._read(missing)
+            self._remember(read.values())
+            found |= read
+        return found
+
+    def _met(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+        """Those that were met before and not forgotten."""
+        # The layer of a savepoint comes behind that of its transaction: what it wrote last is what is found.
+        layers = [rows for layer in self._writing.layers for rows in (layer.rows, layer.unwritten)]
+        return {xid: row for rows in layers for xid in xids if (row := rows.get(xid)) is not None}
+
+    def _read(self, xids: Collection[Xid]) -> dict[Xid, Row]:
+        """Stored entities. Those of one collection are read by their places: so the empty ones become known."""
+        collections = {xid.parent for xid in xids if xid.parts}
+        collection = next(iter(collections), ROOT)
+        parent = self._met([collection.owner]).get(collection.owner) if len(collections) == 1 else None
+        if parent is None or ROOT in xids:
+            return super().get_many(xids)
+        ids = {fold(xid.id) for xid in xids}
+        place = {"parent": parent.key, "type": collection.parts[-1], "ids": self._writing.array(ids)}
+        rows = [load(record) for record in self._writing.rows(self._sql.at_places, place)]
+        empty = ids - {fold(row.xid.id) for row in rows}
+        taken = [layer.places for layer in self._writing.layers]
+        self._writing.vacant.update({(parent.key, collection.parts[-1], name) for name in empty}.difference(*taken))
+        wanted = set(xids)
+        return {row.xid: row for row in rows if row.xid in wanted}
+
+    def _remember(self, rows: Collection[Row]) -> None:
+        if sum(len(layer.rows) for layer in self._writing.layers) + len(rows) > _REMEMBERED:
+            self._writing.flush()
+            self._writing.forget_reads()
+        if len(rows) <= _REMEMBERED:
+            self._writing.pending.rows.update((row.xid, row) for row in rows)
+
+    def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
+        """Number of children per (parent key, type): those stored, which are asked for once, and those gained."""
+        found: dict[tuple[int, str], int] = {}
+        self._count(parents)
+        for parent in set(parents):
+            total = dict(self._writing.counted[parent])
+            for layer in self._writing.layers:
+                add_counts(total, layer.members.get(parent, {}))
+            found.update(((parent, plural), count) for plural, count in total.items() if count > 0)
+        return found
+
+    def _count(self, parents: Collection[int]) -> None:
+        self._writing.check()
+        if len(self._writing.counted) > _REMEMBERED:
+            self._writing.counted.clear()
+        unknown = [parent for parent in parents if parent not in self._writing.counted]
+        self._writing.counted.update((parent, {}) for parent in unknown)
+        stored = super().counts(unknown) if unknown else {}
+        for (parent, plural), count in stored.items():
+            self._writing.counted[parent][plural] = count
+
+    def referrers(self, targets: Collection[Xid]) -> list[Row]:
+        """Resources whose xref is one of ``targets``; most registries have no reference at all."""
+        if self._refers is None:
+            self._refers = bool(self._writing.rows(self._sql.refers, {"limit": 1}))
+        return super().referrers(targets) if self._refers else []
+
+    def documents(self, digests: Collection[str]) -> dict[str, bytes]:
+        """Exact bytes by digest."""
+        found = {
+            name: layer.documents[name] for layer in self._writing.layers for name in digests if name in layer.documents
+        }
+        return found | super().documents([name for name in digests if name not in found])
+
+    def reserve(self, count: int) -> Sequence[int]:
+        """``count`` fresh storage keys."""
+        if self._last_key is None:
+            self._last_key = int(self._writing.rows(self._sql.last_key, {})[0][0])
+        # Nobody else writes meanwhile: the counter in the database is raised once, at the commit.
+        first = self._last_key + sum(layer.reserved for layer in self._writing.layers) + 1
+        self._writing.pending.reserved += max(count, 0)
+        return range(first, first + count)
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """Add rows. After ``DuplicateId`` some of them may be there: the transaction can only be rolled back."""
+        part = self._writing.pending
+        part.touched = True
+        if self._fit_in(rows):
+            part.unwritten.update((row.xid, row) for row in rows)
+        else:
+            self._insert(rows)
+        for row in rows:
+            add_counts(part.members.setdefault(row.parent, {}), {position(row.xid)[0]: 1})
+        part.named.update(row.document for row in rows if row.document)
+        self._keep(rows)
+
+    def _fit_in(self, rows: Sequence[Row]) -> bool:
+        """Whether all their places are known to be empty; these are theirs from then on."""
+        part = self._writing.pending
+        for row in rows:
+            place = (row.parent, *position(row.xid))
+            if place not in self._writing.vacant and (row.parent not in part.new or place in part.places):
+                return False
+            self._writing.vacant.discard(place)
+            part.new.add(row.key)
+            part.places.add(place)
+        return True
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        self._writing.pending.new.difference_update(row.key for row in rows)
+        self._writing.flush()
+        # The statement passes over conflicts: on PostgreSQL an error would end the transaction, and name no id.
+        if self._writing.run_bulk(self._sql.insert, [dump(row) for row in rows]) < len(rows):
+            raise self._duplicate(rows)
+
+    def _keep(self, rows: Sequence[Row]) -> None:
+        if any(row.xref is not None for row in rows):
+            self._refers = True
+        self._remember(rows)
+
+    def _duplicate(self, rows: Sequence[Row]) -> DuplicateId:
+        stored = super().get_many([row.xid for row in rows])
+        arrived = {row.key: row.xid for row in stored.values()}
+        error = DuplicateId(next((row.xid for row in rows if arrived.get(row.key) != row.xid), rows[-1].xid))
+        self._writing.end(f"an earlier failure ended this transaction: {error}")
+        return error
+
+    def update(self, rows: Sequence[Row]) -> None:
+        """Replace what may change of the rows with these keys: all but key, parent and xid."""
+        documents = {row.document for row in rows if row.document}
+        part = self._writing.pending
+        part.touched = True
+        part.suspects |= self._documents_of([row for row in rows if row.xid.kind is Kind.VERSION]) - documents
+        part.unwritten.update((row.xid, row) for row in rows)
+        part.named |= documents
+        self._keep(rows)
+
+    def _documents_of(self, rows: Sequence[Row]) -> set[str]:
+        """The documents that rows with these keys have so far."""
+        met = self._met([row.xid for row in rows])
+        unknown = [row.key for row in rows if row.xid not in met]
+        keys = {"keys": self._writing.array(unknown)}
+        stored = self._writing.rows(self._sql.named_by_rows, keys) if unknown else ()
+        return {row.document for row in met.values() if row.document} | {digest for (digest,) in stored}
+
+    def delete(self, keys: Collection[int]) -> None:
+        """Remove these rows and all beneath them."""
+        if not keys:
+            return
+        part = self._writing.pending
+        part.touched = True
+        gone: set[int] = set()
+        lost: dict[int, dict[str, int]] = {}
+        self._writing.flush()
+        # Level by level: a recursive query has no plan that is right for one row and for a million.
+        level = self._leaving(self._sql.leaving, keys, lost)
+        while level:
+            gone |= level
+            level = self._leaving(self._sql.beneath, level, lost)
+        self._drop_members(gone, lost)
+        for some in _in_parts(gone):
+            self._writing.run(self._sql.delete, {"keys": self._writing.array(some)})
+        self._writing.forget_reads()
+
+    def _leaving(self, sql: str, keys: Collection[int], lost: dict[int, dict[str, int]]) -> set[int]:
+        """Keys of rows that are about to go; they are counted as ``lost``, their documents are suspects."""
+        found = set()
+        suspects = self._writing.pending.suspects
+        for some in _in_parts(keys):
+            for key, parent, plural, document in self._writing.rows(sql, {"keys": self._writing.array(some)}):
+                found.add(key)
+                add_counts(lost.setdefault(parent, {}), {plural: 1})
+                # One more than would be looked at one by one is enough to know that it will be all of them.
+                if document is not None and len(suspects) <= _SUSPECTS:
+                    suspects.add(document)
+        return found
+
+    def _drop_members(self, gone: set[int], lost: Mapping[int, Mapping[str, int]]) -> None:
+        """Count what goes: out of collections that stay, and with collections that go too."""
+        part = self._writing.pending
+        for parent in lost.keys() - gone:
+            add_counts(part.members.setdefault(parent, {}), lost[parent], -1)
+        for some in _in_parts(lost.keys() & gone):
+            self._writing.run(self._sql.drop_members, {"parents": self._writing.array(some)})
+        for parent in {parent for layer in self._writing.layers for parent in layer.members.keys() & gone}:
+            for gained in [dict(layer.members.get(parent, {})) for layer in self._writing.layers]:
+                add_counts(part.members.setdefault(parent, {}), gained, -1)
+
+    def put_documents(self, documents: Mapping[str, bytes]) -> None:
+        """Keep documents by digest."""
+        self._writing.check()
+        self._writing.pending.documents.update(documents)
+
+    def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
+        """Keep numbers as counters."""
+        self._writing.check()
+        kept = [{"name": deleted_counter(xid), "value": number} for xid, number in numbers.items()]
+        self._writing.run_many(self._sql.keep_numbers, kept)
+
+    def finish(self) -> None:
+        """Last work before the commit: tell the database what is pending.
+
+        Documents that lost their last name go only now, since one may lose a name and get another within one
+        transaction; one that never got a name is not reported at all.
+        """
+        self._writing.check()
+        self._writing.flush()
+        pending = self._writing.layers[0]
+        kept = [{"digest": d, "content": content} for d, content in pending.documents.items() if d in pending.named]
+        self._writing.run_bulk(self._sql.put_document, kept)
+        self._writing.run_bulk(self._sql.add_members, _gained(pending))
+        if pending.reserved:
+            self._writing.run(self._sql.reserve, {"count": pending.reserved})
+        if len(pending.suspects) > _SUSPECTS:
+            self._writing.run(self._sql.sweep_all, {})
+        elif pending.suspects:
+            self._writing.run(self._sql.sweep, {"digests": self._writing.array(pending.suspects)})
+
+
+def _in_parts(keys: Collection[int]) -> Iterator[list[int]]:
+    """``keys``, some thousands at once: as many as a statement takes well."""
+    ordered = sorted(keys)
+    return (ordered[start : start + _KEYS] for start in range(0, len(ordered), _KEYS))
+
+
+def _gained(pending: Pending) -> list[dict[str, Any]]:
+    """How many members each collection gained or lost."""
+    return [
+        {"parent": parent, "type": plural, "count": count}
+        for parent, gained in pending.members.items()
+        for plural, count in gained.items()
+        if count
+    ]

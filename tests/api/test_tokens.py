@@ -1,0 +1,148 @@
+"""API tokens over HTTP, and requests that have them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from tests.api.conftest import Client, Serve
+
+from signalbook.storage.base import Store
+
+DRAFT = "/compat/schemaregistry/schemagroups"
+POLICY: dict[str, Any] = {
+    "rules": [
+        {"who": ["subject:root"], "role": "administrator"},
+        {"who": ["group:team"], "role": "owner", "on": ["/dirs"]},
+        {"who": ["anyone"], "allow": ["read", "list"], "on": ["/dirs/open"]},
+    ]
+}
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def made(client: Client, by: str, **wanted: Any) -> dict[str, Any]:
+    answer = client.send("POST", "/access/tokens", json=wanted, headers=bearer(by))
+    assert answer.status_code == 201, answer.text
+    assert answer.headers["Location"].endswith(f"/access/tokens/{answer.json()['id']}")
+    assert answer.headers["Cache-Control"] == "no-store"
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+@pytest.fixture
+def root(client: Client, store: Store) -> str:
+    """An administrator's token, in a registry with a policy."""
+    answer = client.send("POST", "/access/tokens", json={"subject": "root"})  # nobody has said yet who may do what
+    assert answer.status_code == 201, answer.text
+    assert client.put("/dirs/open", {}).status_code == 201
+    with store.write() as transaction:
+        transaction.settings.put_config("access", POLICY)
+    return str(answer.json()["token"])
+
+
+def test_who_has_a_token_may_what_its_subject_and_groups_may(client: Client, root: str) -> None:
+    team = made(client, root, subject="ci", groups=["team"])
+    user = base64.b64encode(f"{team['id']}:{team['token'].rpartition('_')[2]}".encode()).decode()
+    for number, headers in enumerate((bearer(team["token"]), {"Authorization": f"Basic {user}"})):
+        assert client.put(f"/dirs/d{number}", {}, headers=headers).status_code == 201
+        assert client.get("/dirs/d0", headers=headers).status_code == 200
+        assert client.send("POST", "/access/tokens", json={"subject": "x"}, headers=headers).status_code == 403
+        assert client.get("/access/tokens", headers=headers).status_code == 403
+    assert client.get("/dirs/open").status_code == 200
+    # What an anonymous caller may not read is not there, or needs credentials.
+    assert client.get("/dirs/d0").status_code in (401, 404)
+    assert client.get("/access/tokens").status_code in (401, 403)
+
+
+def test_what_is_wrong_is_said_with_what_may_be_sent(client: Client, root: str) -> None:
+    for header in (f"Bearer {root}x", "Bearer a.b.c", "Basic !", "Negotiate x", f"Bearer {root[:-1]}"):
+        for path in (
+            "/",
+            "/dirs",
+            "/dirs/open",
+            "/access/tokens",
+            "/subscriptions",
+            "/compat/schemaregistry/schemagroups",
+        ):
+            answer = client.get(path, headers={"Authorization": header})
+            assert answer.status_code == 401, (path, answer.text)
+            schemes = [value.split()[0] for value in answer.headers.get_list("WWW-Authenticate")]
+            assert schemes == ["Bearer", "Basic"]
+            assert root[20:40] not in answer.text + str(answer.headers)
+            assert answer.json()["detail"]
+
+
+def test_scopes_narrow(client: Client, root: str) -> None:
+    reader = made(client, root, subject="ci", groups=["team"], scopes=["read", "list"])
+    assert client.get("/dirs", headers=bearer(reader["token"])).status_code == 200
+    assert client.put("/dirs/x", {}, headers=bearer(reader["token"])).status_code == 403
+
+
+def test_a_narrowed_administrator_makes_none_that_may_more(client: Client, root: str) -> None:
+    narrowed = made(client, root, subject="root", scopes=["administer", "read"])["token"]
+    for scopes in ({}, {"scopes": None}, {"scopes": ["read", "update"]}):
+        wanted = {"subject": "root", **scopes}
+        answer = client.send("POST", "/access/tokens", json=wanted, headers=bearer(narrowed))
+        assert (answer.status_code, "your own token" in answer.text) == (400, True)
+    assert made(client, narrowed, subject="root", scopes=["read"])
+
+
+def test_they_are_listed_shown_and_revoked(client: Client, root: str) -> None:
+    first = made(client, root, subject="a", note="n")
+    second = made(client, root, subject="b")
+    listed = client.get("/access/tokens", headers=bearer(root))
+    assert {one["subject"] for one in listed.json()} == {"root", "a", "b"}
+    assert first["token"].rpartition("_")[2] not in listed.text
+    shown = client.get(f"/access/tokens/{first['id']}", headers=bearer(root)).json()
+    assert shown == {name: value for name, value in first.items() if name != "token"}
+    assert client.get("/", headers=bearer(second["token"])).status_code in (200, 404)
+    assert client.send("DELETE", f"/access/tokens/{second['id']}", headers=bearer(root)).status_code == 204
+    assert client.get("/", headers=bearer(second["token"])).status_code == 401
+    for method in ("GET", "DELETE"):
+        assert client.send(method, f"/access/tokens/{second['id']}", headers=bearer(root)).status_code == 404
+
+
+def test_pages(client: Client, root: str) -> None:
+    for _ in range(4):
+        made(client, root, subject="a")
+    seen, url = [], "/access/tokens?limit=2"
+    while url:
+        answer = client.get(url, headers=bearer(root))
+        seen += [one["id"] for one in answer.json()]
+        url = answer.links.get("next", {}).get("url", "")
+    assert len(seen) == len(set(seen)) == 5
+    assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize(
+    ("body", "path"),
+    [({}, "/subject"), ({"subject": "a", "scopes": ["x"]}, "/scopes"), ([], ""), ({"subject": 1}, "/subject")],
+)
+def test_wishes_that_cannot_be(client: Client, root: str, body: Any, path: str) -> None:
+    answer = client.send("POST", "/access/tokens", json=body, headers=bearer(root))
+    assert answer.status_code == 400
+    assert [fault["path"] for fault in answer.json()["faults"]] == [path]
+
+
+def test_where_tokens_come_from_is_public(serve: Serve, store: Store) -> None:
+    issuer = {"oidc_issuers": ("https://i.example",), "oidc_audience": ("a",), "oidc_client_id": "cli"}
+    client = serve(store, **issuer)
+    with store.write() as transaction:
+        transaction.settings.put_config("access", POLICY)
+    found = client.get("/.well-known/oauth-protected-resource").json()
+    assert found["authorization_servers"] == ["https://i.example"]
+    assert (found["resource"], found["signalbook_client_id"]) == ("http://r.example", "cli")
+    wanted = client.get("/access/tokens").headers["WWW-Authenticate"]
+    assert 'resource_metadata="http://r.example/.well-known/oauth-protected-resource"' in wanted
+    assert serve(store).get("/.well-known/oauth-protected-resource").status_code == 404
+
+
+def test_a_server_for_others_admits_nobody_without_a_policy(serve: Serve, store: Store) -> None:
+    """It would not have started so: the policy is gone."""
+    assert serve(store, host="0.0.0.0").get("/").status_code == 401
+    assert serve(store, host="0.0.0.0", access="open").get("/").status_code == 200
+    assert serve(store).get("/").status_code == 200

@@ -1,0 +1,111 @@
+"""``signalbook access`` and ``signalbook whoami``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Cli, Server
+
+RULES = [
+    {"who": ["subject:pat"], "role": "administrator"},
+    {"who": ["group:staff"], "role": "reader", "description": "all of us"},
+    {"who": ["group:staff"], "deny": ["read", "update"], "on": ["/schemagroups/secret*"]},
+]
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.json"
+    file.write_text(json.dumps({"rules": RULES}), encoding="utf-8")
+    return file
+
+
+def test_from_nothing_to_a_policy(cli: Cli) -> None:
+    made = cli("access", "init", "subject:pat", "group:ops")
+    assert (made.code, "a policy of 2 rules is in force" in made.err) == (0, True), made.err
+    shown = json.loads(cli("access", "show").out)
+    assert shown["rules"] == [
+        {"who": ["subject:pat", "group:ops"], "role": "administrator"},
+        {"who": ["authenticated"], "role": "reader"},
+    ]
+    again = cli("access", "init", "subject:sam")
+    assert (again.code, "there is a policy already" in again.err) == (1, True)
+    assert json.loads(cli("access", "show").out) == shown
+    assert "'pat' names nobody" in cli("access", "init", "pat").err
+
+
+def test_a_policy_is_replaced_as_a_whole_or_not_at_all(cli: Cli, policy: Path) -> None:
+    assert json.loads(cli("access", "set", policy, "--json").out) == {"rules": RULES}
+    for text, message in (
+        (b'{"rules": [{"who": ["pat"], "role": "king"}]}', "/rules/0/role: it is one of reader, writer"),
+        (b"rules: [{who: [anyone], role: reader}]", "nobody could change this policy"),
+        (b'{"rules": [], "rules": []}', "standard input: an object has the name 'rules' twice"),
+        (b"{", "standard input: line 1"),
+    ):
+        for command in ("set", "check"):
+            refused = cli("access", command, "-", stdin=text)
+            assert (refused.code, message in refused.err) == (1, True), refused.err
+    assert json.loads(cli("access", "show").out) == {"rules": RULES}
+    assert "a policy of 3 rules" in cli("access", "check", policy).err
+
+
+def test_why_not(cli: Cli, policy: Path) -> None:
+    cli("access", "set", policy)
+    assert cli("access", "explain", "group:staff", "read", "/schemagroups/g").out.splitlines() == [
+        "allowed: allowed by rule 1",
+        "  rule 1: group:staff is reader (all of us)",
+    ]
+    denied = cli("access", "explain", "subject:sam,group:staff", "read", "/schemagroups/secret-1")
+    assert (denied.code, denied.out.splitlines()) == (
+        1,
+        [
+            "denied: denied by rule 2",
+            "  rule 2: group:staff must not read, update on /schemagroups/secret*",
+            "  rule 1: group:staff is reader (all of us)",
+        ],
+    )
+    found = json.loads(cli("access", "explain", "anyone", "update", "/", "--json").out)
+    assert (found["allowed"], found["missing"]) == (False, ["read", "update"])
+    for wrong in (("staff", "read", "/"), ("anyone", "fly", "/"), ("anyone", "read", "schemagroups")):
+        assert cli("access", "explain", *wrong).code == 2
+
+
+def test_where_there_is_none(cli: Cli) -> None:
+    assert "there is no registry at" in cli("access", "show").err
+    cli("import", "builtin:events")
+    for arguments in (("show",), ("explain", "anyone", "read", "/")):
+        found = cli("access", *arguments)
+        assert (found.code, "there is no policy: make one" in found.err) == (1, True)
+
+
+def test_a_file_is_in_force(cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli("import", "builtin:events")
+    monkeypatch.setenv("SIGNALBOOK_ACCESS_FILE", str(policy))
+    assert json.loads(cli("access", "show").out) == {"rules": RULES}
+    refused = cli("access", "set", policy)
+    assert (refused.code, "the policy is the file policy.json" in refused.err) == (1, True)
+
+
+def test_at_a_server(cli: Cli, policy: Path, serve: Callable[..., Server], tmp_path: Path) -> None:
+    server = serve("--db", f"sqlite:///{tmp_path}/served.db")
+    at = ("--server", server.url)
+    assert "no policy is configured" in cli("access", "show", *at).err
+    own = cli("whoami", *at)
+    assert (own.out.splitlines()[0], "There is no policy in force" in own.err) == ("name: anonymous", True)
+    assert json.loads(cli("whoami", "--json", *at).out)["restricted"] is False
+    refused = cli("access", "set", "-", *at, stdin=b'{"rules": [{"who": ["x"], "role": "king"}]}')
+    assert (refused.code, "/rules/0/role" in refused.err) == (1, True)
+    assert cli("access", "set", policy, *at).code == 0
+    for command in (("access", "show"), ("whoami",), ("get", "/")):
+        assert (found := cli(*command, *at)).code == 1
+        assert "credentials" in found.err
+    # Whoever has the database opens it again.
+    opened = {"rules": [*RULES, {"who": ["anyone"], "role": "reader"}]}
+    changed = cli("access", "set", "-", "--db", f"sqlite:///{tmp_path}/served.db", stdin=json.dumps(opened).encode())
+    assert changed.code == 0, changed.err
+    assert "on /: list, read" in cli("whoami", *at).out
+    assert cli("access", "set", policy, "--server", "http://x", "--db", "y").code == 2

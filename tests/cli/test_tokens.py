@@ -1,0 +1,78 @@
+"""``signalbook token`` on a database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Cli
+
+from signalbook.access.authentication import Authenticator, Credentials
+from signalbook.access.errors import Unauthenticated
+from signalbook.access.identity import Identity
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'r.db'}"
+
+
+def who(db: str, token: str) -> Identity:
+    store = open_store(db)
+    try:
+        return Authenticator(store, Settings()).identify(Credentials(header=f"Bearer {token}".encode()), 1)
+    finally:
+        store.close()
+
+
+def test_a_token_is_made_shown_once_and_revoked(cli: Cli, db: str) -> None:
+    made = cli("token", "create", "ci", "--group", "a", "--group", "b", "--scope", "read", "--note", "x", "--db", db)
+    assert made.code == 0, made.err
+    token = made.out.strip()
+    own = token.split("_")[1]
+    assert who(db, token) == Identity(subject="ci", groups=frozenset("ab"), token=own, scopes=frozenset({"read"}))
+    assert "not shown again" in made.err
+    assert token not in made.err
+    listed = cli("token", "list", "--db", db)
+    line = listed.out.rstrip("\n").split("\t")
+    assert line[:4] == [own, "ci", "a,b", "read"]
+    assert line[5:] == ["never used", "x"]
+    assert token.rpartition("_")[2] not in listed.out
+    assert cli("token", "revoke", own, "--db", db).code == 0
+    with pytest.raises(Unauthenticated):
+        who(db, token)
+    assert cli("token", "list", "--db", db).out == ""
+
+
+def test_as_json(cli: Cli, db: str) -> None:
+    made = json.loads(cli("token", "create", "ci", "--days", 0, "--db", db, "--json").out)
+    assert who(db, made["token"]).subject == "ci"
+    assert (made["scopes"], made["expires"]) == (None, None)
+    (listed,) = json.loads(cli("token", "list", "--db", db, "--json").out)
+    assert listed == {name: value for name, value in made.items() if name != "token"}
+    assert "never expires" in cli("token", "list", "--db", db).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("create", "ci", "--scope", "reads"), 1, "/scopes"),
+        (("create", " "), 1, "/subject"),
+        (("create", "ci", "--days", "-1"), 2, "--days"),
+        (("create",), 2, "SUBJECT"),
+        (("revoke", "nope"), 1, "there is no API token 'nope'"),
+    ],
+)
+def test_what_cannot_be(cli: Cli, db: str, arguments: tuple[str, ...], code: int, says: str) -> None:
+    cli("token", "create", "ann", "--db", db)
+    ran = cli("token", *arguments, "--db", db)
+    assert (ran.code, says in ran.err, ran.out) == (code, True, "")
+
+
+def test_no_database_is_left_behind(cli: Cli, db: str, tmp_path: Path) -> None:
+    assert cli("token", "list", "--db", db).code == 1
+    assert cli("token", "list", "--db", db, "--server", "http://r.example").code == 2
+    assert list(tmp_path.iterdir()) == []
