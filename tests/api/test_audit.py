@@ -84,7 +84,7 @@ def test_writes_are_recorded_with_who_did_them(client: Client, pat: dict[str, st
     entries = shown(client, pat)
     assert told(client, pat)[:6] == [
         ("pat", "update", ["/"]),
-        ("pat", "configure", ["/model", "/modelsource"]),
+        ("pat", "configure", ["/modelsource", "/model"]),
         ("pat", "delete", ["/dirs/d", "/dirs/d/notes/n", "/dirs/d/notes/n/versions/1", "/dirs/d/notes/n/versions/2"]),
         ("pat", "update", ["/dirs/d/notes/n", "/dirs/d/notes/n/versions/2"]),
         ("pat", "create", ["/dirs/d", "/dirs/d/notes/n", "/dirs/d/notes/n/versions/1"]),
