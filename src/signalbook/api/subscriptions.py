@@ -69,7 +69,7 @@ class SubscriptionsAPI:
         after = request.query.get("cursor", "")
         if after and not is_id(after):
             raise request.wrong("the cursor is not from a link of this list")
-        found = await self._kernel.workers.read(partial(self._subscriptions.page, after, limit + 1))
+        found = await self._kernel.workers.read(partial(self._subscriptions.page, after, limit + 1, by=request.access))
         entries = found[:limit]
         headers = [NO_STORE]
         if len(found) > limit:
@@ -82,14 +82,17 @@ class SubscriptionsAPI:
         given = await self._read(request, await _document(request))
         complete = partial(documents.complete, given, None, check=self._checks)
         entry = await self._kernel.write(
-            lambda session: self._subscriptions.create(session, complete()), request.access
+            lambda session: self._subscriptions.create(session, complete(), by=request.access),
+            request.access,
         )
         self._deliveries.changed(entry.subscription.id)
         location = ("Location", f"{request.root}{PATH}/{entry.subscription.id}")
         return _response(request, entry, 201, location)
 
     async def _show(self, request: HTTPRequest) -> Response:
-        found = await self._kernel.workers.read(partial(self._subscriptions.get, request.params["id"]))
+        found = await self._kernel.workers.read(
+            partial(self._subscriptions.get, request.params["id"], by=request.access)
+        )
         return _response(request, _found(found, request))
 
     async def _replace(self, request: HTTPRequest) -> Response:
@@ -100,7 +103,8 @@ class SubscriptionsAPI:
         complete = partial(documents.complete, await self._read(request, document), check=self._checks)
         require = partial(_require, request)
         found = await self._kernel.write(
-            lambda session: self._subscriptions.update(session, own, complete, require), request.access
+            lambda session: self._subscriptions.update(session, own, complete, require, by=request.access),
+            request.access,
         )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
@@ -109,7 +113,8 @@ class SubscriptionsAPI:
     async def _delete(self, request: HTTPRequest) -> Response:
         own, require = request.params["id"], partial(_require, request)
         found = await self._kernel.write(
-            lambda session: self._subscriptions.remove(session, own, require), request.access
+            lambda session: self._subscriptions.remove(session, own, require, by=request.access),
+            request.access,
         )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)

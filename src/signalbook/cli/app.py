@@ -24,6 +24,7 @@ from signalbook.cli import (
     get,
     importing,
     message,
+    migrate,
     pipeline,
     register,
     replicate,
@@ -119,6 +120,7 @@ app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
 app.command("doctor")(doctor.run)
+app.command("migrate")(migrate.run)
 app.command("audit")(audit.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from http import HTTPStatus
 from typing import Final
 
 from starlette.types import Scope
 
-from signalbook.access.actions import EVERYTHING
+from signalbook.access.actions import EVERYTHING, Action
 from signalbook.access.audit import Audit, Refusal, records
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import AccessControl
@@ -24,11 +24,25 @@ from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.origins import READS
 from signalbook.metrics import REFUSED, api_of
 from signalbook.settings import Settings
+from signalbook.xid import Xid
 
 _LIMITED: Final = "request"
 _LOGIN: Final = "login"
 _RECENT: Final = 0.5
 """Seconds for which policy and tokens are taken as they were, where asking takes a while."""
+_CHANGES: Final = Action.CREATE | Action.UPDATE
+_WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE": Action.DELETE}
+"""Methods that write entities, and the actions of which one at least is what they do."""
+
+
+def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
+    """Those of ``methods`` that may be used at ``xid``, by its rights alone, be there anything or not."""
+    writes = access.readable(xid)
+    return [
+        method
+        for method in methods
+        if method not in _WRITES or (writes and any(access.somewhere(action, xid) for action in _WRITES[method]))
+    ]
 
 
 class Admission:
