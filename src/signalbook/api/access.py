@@ -9,7 +9,6 @@ from starlette.routing import Route
 
 from signalbook.access.actions import ACTIONS, Action
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
-from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.errors import Forbidden
 from signalbook.access.identity import AUTHENTICATED, Identity
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, principals
@@ -79,7 +78,7 @@ class AccessAPI:
         access, xid = request.access, _xid(request)
         shown = {
             **_described(access.identity),
-            "restricted": access is not UNRESTRICTED,
+            "restricted": not access.unrestricted,
             "xid": str(xid),
             "may": [action.word for action in Action if access.may(action, xid)],
             "somewhere": [action.word for action in Action if access.somewhere(action)],

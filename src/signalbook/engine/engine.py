@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -228,6 +228,17 @@ class Batch:
         self._configuration = configuration
         self._settings = settings
         self.audited: list[AuditEntry] = []
+
+    def expect(self, xids: Collection[Xid]) -> None:
+        """Read together what the next sessions will ask for one by one, whether it is there or not."""
+        by_collection: dict[Xid, list[Xid]] = {}
+        for xid in xids:
+            by_collection.setdefault(xid.parent, []).append(xid)
+        several = {collection: some for collection, some in by_collection.items() if len(some) > 1}
+        if several:
+            self._transaction.entities.get_many({ROOT, *(collection.owner for collection in several)})
+        for some in several.values():
+            self._transaction.entities.get_many(some)
 
     @contextmanager
     def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:

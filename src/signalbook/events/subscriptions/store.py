@@ -443,7 +443,7 @@ def _read_owner(document: JSONObject) -> Identity:
 
 def _owner(known: Identity | None, by: Access) -> Identity | None:
     """Whose a subscription is once it was written: of who owns it, as he is now, or of who is the first known one."""
-    if by is UNRESTRICTED or (known is not None and known.subject != by.identity.subject):
+    if by.unrestricted or (known is not None and known.subject != by.identity.subject):
         return known
     return by.identity
 
