@@ -47,6 +47,16 @@ class Refused(ClientError):
         super().__init__(describe(self.title, self.detail, self.faults))
 
 
+class NotAuthenticated(Refused):
+    """The server needs credentials, or does not take those that were sent (401)."""
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}\nSend an API token or a JWT (--token, SIGNALBOOK_TOKEN, or '${{NAME}}@' in the URL), or "
+            "run signalbook login URL"
+        )
+
+
 class NotFound(Refused):
     """There is no such entity or API (404)."""
 
@@ -89,8 +99,13 @@ def checked(response: httpx.Response) -> httpx.Response:
         body = parse_json(response.content, max_depth=_MAX_DEPTH)
     except JSONError:
         body = {}
-    error = NotFound if status == HTTPStatus.NOT_FOUND else Refused
-    raise error(status, body if isinstance(body, dict) else {})
+    raise _ERRORS.get(status, Refused)(status, body if isinstance(body, dict) else {})
+
+
+_ERRORS: Final[Mapping[int, type[Refused]]] = {
+    HTTPStatus.UNAUTHORIZED: NotAuthenticated,
+    HTTPStatus.NOT_FOUND: NotFound,
+}
 
 
 def json_object(response: httpx.Response) -> JSONObject:
