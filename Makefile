@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster check bench conformance run clean
+.PHONY: help demo test cluster check check-image bench conformance run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -27,6 +27,10 @@ check:  ## linter, formatter, types, and who may import whom
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/test_layers.py
 	@tools/check-native
+
+check-image:  ## replay deploy/Dockerfile without Docker
+	@tools/setup run
+	$(BIN)/python tools/check-image
 
 bench:  ## measure again every figure the documentation quotes
 	@tools/setup bench

@@ -174,7 +174,7 @@ def test_a_server_process_that_dies_is_replaced(tmp_path: Path) -> None:
 
 def test_a_server_that_stops_ends_streams_and_finishes_requests(tmp_path: Path) -> None:
     """A stream of events has no end of its own; a body that is still coming is waited for."""
-    put = b"PUT /schemagroups/g HTTP/1.1\r\nHost: r\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n"
+    put = b"PUT /schemagroups/g HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n"
     with serving(f"sqlite:///{tmp_path / 'r.db'}") as (url, process):
         where = ("127.0.0.1", int(url.rpartition(":")[2]))
         events = httpx.stream("GET", f"{url}/events", headers={"Accept": "text/event-stream"}, timeout=PATIENCE)

@@ -28,6 +28,7 @@ from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.api.kernel.origins import Origins, is_loopback
 from signalbook.api.kernel.tls import tls_context
+from signalbook.api.waiting import Waiting
 from signalbook.engine.engine import Engine, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
@@ -39,6 +40,7 @@ from signalbook.folder_registry import FolderWatch
 from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
+from signalbook.storage.base import StorageUnavailable
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -118,9 +120,15 @@ def run(settings: Settings) -> None:
 
 def _serve(settings: Settings, listening: socket.socket) -> None:
     exposed = not (is_loopback(settings.host) and is_loopback(str(listening.getsockname()[0])))
-    registryid = _prepare(settings, exposed=exposed)
+    away: StorageUnavailable | None = None
+    registryid = ""
+    try:
+        registryid = _prepare(settings, exposed=exposed)
+    except StorageUnavailable as error:
+        away = error
+        sys.stderr.write(f"{error}; this server waits for it\n")
     config = Config(
-        partial(_application, settings),
+        partial(_application, settings, exposed=exposed, away=away),
         factory=True,
         workers=settings.workers,
         interface="asgi3",
@@ -177,16 +185,29 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
     return FolderWatch(engine, Path(settings.from_folder), model_source(settings.model))
 
 
-def _application(settings: Settings) -> Starlette:
-    """What each server process runs; it opens the store for itself."""
+def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
+    """What each server process runs; it opens the store for itself. ``away`` says why nothing is prepared yet."""
     begin_log(settings.log_level.upper())
     # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGINT)}
-    application = build(settings)
+    late = partial(_build_late, settings, exposed=exposed)
+    application: Starlette | Waiting
+    if away is not None:
+        application = Waiting(late, away)
+    else:
+        try:
+            application = build(settings)
+        except StorageUnavailable as error:
+            application = Waiting(late, error)
     _spare_what_stays()
     for number, handler in handlers.items():
         signal.signal(number, handler)
     return application
+
+
+def _build_late(settings: Settings, *, exposed: bool) -> Starlette:
+    _prepare(settings, exposed=exposed)
+    return build(settings)
 
 
 def begin_log(level: str) -> None:
@@ -195,6 +216,8 @@ def begin_log(level: str) -> None:
     if level != "DEBUG":
         # It names every request: to a registry that is followed, one a second for ever.
         logging.getLogger("httpx").setLevel(logging.WARNING)
+        # It names every migration, and a new database has all of them.
+        logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 def _spare_what_stays() -> None:
@@ -207,7 +230,8 @@ def _spare_what_stays() -> None:
 def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:
     scheme = "https" if settings.tls_cert else "http"
     url = settings.base_url.rstrip("/") or f"{scheme}://{_host(settings)}:{settings.port}"
-    sys.stdout.write(f'Signalbook serves the registry "{registryid}" at {url}/\n')
+    serves = f'Signalbook serves the registry "{registryid}"' if registryid else "Signalbook waits for its database"
+    sys.stdout.write(f"{serves} at {url}/\n")
     if settings.access == OPEN and exposed:
         sys.stdout.write("Everybody who can reach it may do everything (--access open).\n")
     elif not exposed:

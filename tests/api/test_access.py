@@ -170,3 +170,34 @@ def test_a_policy_in_a_file_is_not_put(store: Store, serve: Serve, pat: dict[str
     assert client.get("/access", headers=pat).json() == policy()
     answer = client.put("/access", policy(READERS), headers=pat)
     assert (answer.status_code, "the policy is the file policy.yaml" in answer.text) == (409, True)
+
+
+def test_options_answer_what_the_caller_may_do(client: Client, store: Store, pat: dict[str, str]) -> None:
+    """Seed 002 4.2.1, C-27"""
+    rules: list[dict[str, Any]] = [
+        {"who": ["authenticated"], "role": "reader"},
+        {"who": ["subject:sam"], "allow": ["create", "update"], "on": ["/messagegroups/m*", "/schemagroups/s"]},
+    ]
+    assert client.put("/access", policy(*rules), headers=pat).status_code == 200
+    sam, kim = bearer(store, "sam"), bearer(store, "kim")
+    catalog = "/compat/messagecatalog/v0.1/messagecatalog"
+    for headers, update in ((pat, True), (sam, True), (kim, False), ({}, False)):
+        assert client.send("OPTIONS", catalog, headers=headers).json()["update"] is update
+    group = f"{catalog}/mine"
+    methods = {}
+    for path in (group, f"{catalog}/other", "/compat/schemaregistry/v0.2/schemagroups/s", "/schemagroups/s"):
+        answers = [client.send("OPTIONS", path, headers=headers).headers for headers in (pat, sam, kim)]
+        methods[path] = [answer["Allow"].split(", ") for answer in answers]
+        # What a browser may send is what the path takes: it asks before it says for whom.
+        assert {answer["Access-Control-Allow-Methods"] for answer in answers} == {answers[0]["Allow"]}
+    everything, some, none = methods[group]
+    assert set(everything) - set(some) == {"DELETE"}
+    assert none == ["GET", "HEAD", "OPTIONS"]
+    assert methods[f"{catalog}/other"] == [everything, none, none]
+    for path in ("/compat/schemaregistry/v0.2/schemagroups/s", "/schemagroups/s"):
+        everything, some, none = methods[path]
+        assert ("PUT" in everything, "PUT" in some, "PUT" in none) == (True, True, False)
+        assert set(everything) - set(some) == {"DELETE"}
+    assert "PUT" in client.send("OPTIONS", "/modelsource", headers=pat).headers["Allow"]
+    assert "PUT" not in client.send("OPTIONS", "/modelsource", headers=sam).headers["Allow"]
+    assert client.send("PUT", "/modelsource", json={}, headers=sam).status_code == 403

@@ -16,6 +16,8 @@ from signalbook.events.dialects import API_PATHS
 from signalbook.events.subscriptions.documents import OLD_TYPE
 from signalbook.storage.base import Store
 
+from .conftest import ADMINISTRATOR, PROXIED, put_policy
+
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
 
@@ -517,3 +519,39 @@ def test_replay(client: Client) -> None:
     for after in (0, "0"):
         made = create(client, config={"after": after})
         assert (made["config"], made["status"]["position"]) == ({"after": 0}, 0)
+
+
+def test_one_sees_and_changes_his_own(store: Store, serve: Serve) -> None:
+    client = serve(store, **PROXIED)
+    subscriber = {"who": ["subject:ann", "subject:bob"], "allow": ["read", "subscribe"]}
+    before = client.send("POST", "/subscriptions", json=WANTED).json()["id"]
+    put_policy(store, subscriber)
+    ann, bob = {"X-User": "ann", "X-Groups": "g"}, {"X-User": "bob"}
+    made = [client.send("POST", "/subscriptions", json=WANTED, headers=user).json()["id"] for user in (ann, bob, ann)]
+
+    def listed(user: dict[str, str]) -> list[str]:
+        found, page = [], "/subscriptions?limit=1"
+        while page:
+            answer = client.get(page, headers=user)
+            found += [each["id"] for each in answer.json()]
+            page = answer.links.get("next", {}).get("url", "")
+        return found
+
+    assert listed(ann) == [made[0], made[2]]
+    assert listed(bob) == [made[1]]
+    assert listed(ADMINISTRATOR) == [before, *made]
+    missing = client.get(f"/subscriptions/{'0' * 28}", headers=bob).json()
+    for method, body in (("GET", None), ("PUT", WANTED), ("DELETE", None)):
+        answer = client.send(method, f"/subscriptions/{made[0]}", json=body, headers=bob)
+        assert answer.status_code == 404
+        assert answer.json()["type"] == missing["type"]
+    # Who administers changes it, and it stays its owner's.
+    assert client.put(f"/subscriptions/{made[0]}", WANTED, headers=ADMINISTRATOR).status_code == 200
+    assert client.put(f"/subscriptions/{before}", WANTED, headers=ADMINISTRATOR).status_code == 200
+    with store.read() as reading:
+        owners = {each.id: each.owner for each in reading.subscriptions.page()}
+    assert owners[made[0]] == {"subject": "ann", "groups": ["g"], "issuer": "", "token": "", "scopes": None}
+    assert (owners[before] or {})["subject"] == "root"
+    put_policy(store)
+    assert client.get("/subscriptions", headers=ann).status_code == 403
+    assert client.get("/subscriptions").status_code == 401

@@ -11,7 +11,7 @@ from psycopg import errors
 from sqlalchemy import make_url
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageBusy, StorageError, Store
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable, Store
 from signalbook.storage.postgres import Postgres
 
 SECRET = "correct-horse"
@@ -53,13 +53,15 @@ def touch(store: Store) -> int:
         ),
         (errors.ReadOnlySqlTransaction("x"), StorageError, "name the primary server"),
         (errors.InsufficientPrivilege("x"), StorageError, "grant it the rights"),
-        (errors.TooManyConnections("x"), StorageError, "max_connections"),
-        (errors.AdminShutdown("x"), StorageError, "shutting down or starting; try again"),
+        (errors.TooManyConnections("x"), StorageUnavailable, "max_connections"),
+        (errors.AdminShutdown("x"), StorageUnavailable, "shutting down or starting; try again"),
         (errors.DataCorrupted("x"), StorageError, "restore a backup"),
-        (errors.ConnectionFailure("x"), StorageError, "the server cannot be reached"),
+        (errors.ConnectionFailure("x"), StorageUnavailable, "the server cannot be reached"),
         (errors.SyntaxError("odd"), StorageError, "PostgreSQL cannot go on (odd)"),
         (psycopg.OperationalError("connection failed: FATAL:  no"), StorageError, "check user, password and database"),
-        (psycopg.OperationalError("no answer"), StorageError, "the server cannot be reached"),
+        (psycopg.OperationalError("x: FATAL:  the database system is starting up"), StorageUnavailable, "try again"),
+        (psycopg.OperationalError("x: FATAL:  sorry, too many clients already"), StorageUnavailable, "max_connections"),
+        (psycopg.OperationalError("no answer"), StorageUnavailable, "the server cannot be reached"),
         (psycopg.ProgrammingError("invalid option"), StorageError, "check what follows its ?"),
     ],
 )

@@ -21,7 +21,7 @@ from signalbook.access.errors import Unauthenticated
 from signalbook.access.identity import Identity
 from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import StorageError, Store, StoredToken
+from signalbook.storage.base import StorageError, StorageUnavailable, Store, StoredToken
 
 _LOG: Final = logging.getLogger("signalbook.access")
 _KNOWN: Final = 10_000
@@ -261,6 +261,8 @@ class Usage:
             with self._store.write() as transaction:
                 for used, stamp in noted.items():
                     transaction.tokens.put_used(used, datetime.fromtimestamp(stamp, UTC))
+        except StorageUnavailable:
+            pass  # the store logs it, once
         except StorageError as error:
             _LOG.warning("when API tokens were used cannot be written: %s", error)
 

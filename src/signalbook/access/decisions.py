@@ -229,9 +229,9 @@ class Access:
         allow, deny, _, below = self._rules.decide(xid.parts)
         return not (action.value | _READ) & ~(allow & ~deny & ~below & self._scopes)
 
-    def somewhere(self, action: Action) -> bool:
-        """Whether there is anything that ``action`` is allowed on."""
-        allow, deny, below, _ = self._rules.decide(())
+    def somewhere(self, action: Action, xid: Xid = ROOT) -> bool:
+        """Whether ``action`` is allowed on the xid, or on anything that is or may be beneath."""
+        allow, deny, below, _ = self._rules.decide(xid.parts)
         return bool((allow | below) & ~deny & self._scopes & action.value)
 
     def readable_ids(self, collection: Xid) -> frozenset[str] | None:

@@ -124,7 +124,7 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
         try:
             await kernel.workers.read(read)
         except StorageError as error:
-            return json_response({"status": "unavailable", "reason": str(error)}, status=503, headers=(NO_STORE,))
+            return json_response({"status": "unavailable", "reason": error.shown}, status=503, headers=(NO_STORE,))
         shown = {name: state() for name, state in states.items()}
         return json_response({"status": "ok", **shown}, headers=(NO_STORE,))
 

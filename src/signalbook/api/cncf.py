@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 from starlette.types import Scope
 
 from signalbook.access.decisions import Access
+from signalbook.api.kernel.admission import allowed_methods
 from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
 from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
 from signalbook.api.kernel.responses import Response, options_response
@@ -20,6 +21,7 @@ from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.values import JSON, JSONObject
+from signalbook.xid import Xid
 
 _MOST_PARAMETERS: Final = 100
 
@@ -175,6 +177,10 @@ class CncfAPI(EntityAPI[R], Generic[R]):
     def methods(self, request: R, *, read_only: bool) -> tuple[str, ...]:
         """What a path takes; in a ``read_only`` registry only what reads."""
 
+    @abstractmethod
+    def target(self, request: R) -> Xid:
+        """What a path is in the registry, the collection that it would be in if nothing can be there."""
+
     def check(self, view: View, request: R) -> None:
         """The path takes the method, and the registry has what it is about."""
         # 405 comes first: it holds whatever is in the registry.
@@ -186,8 +192,9 @@ class CncfAPI(EntityAPI[R], Generic[R]):
             raise ReadOnly("this registry is read-only", self.methods(request, read_only=True))
 
     def options(self, view: View, request: R) -> Response:
-        """What may be done at a path."""
-        return options_response(self.methods(request, read_only=not is_mutable(view)))
+        """What whoever asks may do at a path."""
+        methods = self.methods(request, read_only=not is_mutable(view))
+        return options_response(methods, allowed_methods(request.access, self.target(request), methods))
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """An error as a problem document (RFC9457)."""

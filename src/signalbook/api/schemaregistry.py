@@ -392,6 +392,9 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
         writes = () if read_only else ROUTES[request.path.template].writes
         return ("GET", "HEAD", *writes, "OPTIONS")
 
+    def target(self, request: SchemaRequest) -> Xid:
+        return request.path.target or GROUPS
+
     def read(self, view: View, request: SchemaRequest) -> Response:
         return ROUTES[request.path.template].read(view, request)
 

@@ -69,7 +69,7 @@ class SubscriptionsAPI:
         after = request.query.get("cursor", "")
         if after and not is_id(after):
             raise request.wrong("the cursor is not from a link of this list")
-        found = await self._kernel.workers.read(partial(self._subscriptions.page, after, limit + 1))
+        found = await self._kernel.workers.read(partial(self._subscriptions.page, after, limit + 1, by=request.access))
         entries = found[:limit]
         headers = [NO_STORE]
         if len(found) > limit:
@@ -81,13 +81,17 @@ class SubscriptionsAPI:
     async def _create(self, request: HTTPRequest) -> Response:
         given = await self._read(request, await _document(request))
         complete = partial(documents.complete, given, None, check=self._checks)
-        entry = await self._kernel.write(lambda session: self._subscriptions.create(session, complete()))
+        entry = await self._kernel.write(
+            lambda session: self._subscriptions.create(session, complete(), by=request.access)
+        )
         self._deliveries.changed(entry.subscription.id)
         location = ("Location", f"{request.root}{PATH}/{entry.subscription.id}")
         return _response(request, entry, 201, location)
 
     async def _show(self, request: HTTPRequest) -> Response:
-        found = await self._kernel.workers.read(partial(self._subscriptions.get, request.params["id"]))
+        found = await self._kernel.workers.read(
+            partial(self._subscriptions.get, request.params["id"], by=request.access)
+        )
         return _response(request, _found(found, request))
 
     async def _replace(self, request: HTTPRequest) -> Response:
@@ -97,14 +101,18 @@ class SubscriptionsAPI:
             raise InvalidSubscription([fault])
         complete = partial(documents.complete, await self._read(request, document), check=self._checks)
         require = partial(_require, request)
-        found = await self._kernel.write(lambda session: self._subscriptions.update(session, own, complete, require))
+        found = await self._kernel.write(
+            lambda session: self._subscriptions.update(session, own, complete, require, by=request.access)
+        )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)
 
     async def _delete(self, request: HTTPRequest) -> Response:
         own, require = request.params["id"], partial(_require, request)
-        found = await self._kernel.write(lambda session: self._subscriptions.remove(session, own, require))
+        found = await self._kernel.write(
+            lambda session: self._subscriptions.remove(session, own, require, by=request.access)
+        )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
         return _response(request, entry)

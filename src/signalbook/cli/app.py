@@ -23,6 +23,7 @@ from signalbook.cli import (
     get,
     importing,
     message,
+    migrate,
     pipeline,
     register,
     replicate,
@@ -135,6 +136,7 @@ app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
 app.command("doctor")(doctor.run)
+app.command("migrate")(migrate.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(tokens.app, name="token")

@@ -25,7 +25,7 @@ from signalbook.replication.opening import copying, link, open_source, open_targ
 from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
 from signalbook.replication.report import CopyReport, NotCopied
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore, StorageError
+from signalbook.storage.base import KeyValueStore, StorageError, StorageUnavailable
 from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, JSONObject, digest, format_timestamp, now
 from signalbook.xid import ROOT
@@ -153,6 +153,8 @@ class Following:
                 taken = self._lease.take(session)
             if taken:
                 self._lease.confirm()
+        except StorageUnavailable:
+            pass  # the store logs it, once
         except StorageError as error:
             _LOG.warning("who follows cannot be settled: %s", error)
 

@@ -58,7 +58,19 @@ class Selection:
 
 
 class StorageError(SignalbookError):
-    """The store cannot do its work (no connection, full disk, damaged file); the message says what to do."""
+    """The store cannot do its work (no connection, full disk, damaged file); the message says what to do.
+
+    ``shown`` is as much of it as clients may know: neither which database it is nor what its driver says.
+    """
+
+    def __init__(self, shown: str, *, where: str = "", cause: str = "") -> None:
+        text = f"{where}: {shown}" if where else shown
+        super().__init__(f"{text} ({cause})" if cause else text)
+        self.shown = shown
+
+
+class StorageUnavailable(StorageError):
+    """The database is away: it does not run, cannot be reached, or takes no connections. It may be back soon."""
 
 
 class StorageBusy(StorageError):
@@ -189,7 +201,8 @@ class DeliveryState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSubscription:
-    """A subscription without secrets; ``sealed`` are these, encrypted, if it has any. ``credential`` is JSON, too."""
+    """A subscription without secrets; ``sealed`` are these, encrypted, if it has any. ``credential`` is JSON, too, and
+    so is ``owner``."""
 
     id: str
     revision: int
@@ -203,6 +216,7 @@ class StoredSubscription:
     protocolsettings: JSONObject = field(default_factory=dict)
     credential: JSONObject | None = None
     sealed: str | None = None
+    owner: JSONObject | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

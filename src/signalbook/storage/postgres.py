@@ -31,7 +31,7 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
 
 from signalbook.metrics import DATABASE_ERRORS
-from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
@@ -41,6 +41,14 @@ _SESSION: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 1
 _SECRETS: Final = ("password", "sslpassword")
 _BUSY: Final = ("55P03", "57014")
 _BAD_PARAMETER: Final = "22"
+_AWAY: Final = ("08", "57", "53300")
+_WHILE_CONNECTING: Final = {
+    "the database system is": "57P03",
+    "terminating connection": "57P01",
+    "too many": "53300",
+    "remaining connection slots": "53300",
+}
+"""By what the server's refusal says; in another language it passes for one that lasts."""
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
     "28": "the server refuses the connection; check user, password and database",
@@ -154,9 +162,10 @@ class Postgres(Dialect):
         state = getattr(error, "sqlstate", None) or _state(error, detail)
         DATABASE_ERRORS.labels("busy" if state in _BUSY else "error").inc()
         if state in _BUSY:
-            return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
+            return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")
-        return StorageError(f"{self.where}: {remedy} ({detail})")
+        away = state.startswith(_AWAY)
+        return (StorageUnavailable if away else StorageError)(remedy, where=self.where, cause=detail)
 
     def _without_secrets(self, text: str) -> str:
         for name in _SECRETS:
@@ -204,4 +213,6 @@ def _state(error: Exception, detail: str) -> str:
     """The SQLSTATE class of an error that came without one: libpq tells none while it connects."""
     if not isinstance(error, psycopg.OperationalError):
         return _BAD_PARAMETER
-    return "28" if "FATAL:" in detail else "08"
+    if "FATAL:" not in detail:
+        return "08"
+    return next((state for phrase, state in _WHILE_CONNECTING.items() if phrase in detail), "28")

@@ -29,7 +29,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0010"
+REVISION: Final = "0011"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -149,6 +149,7 @@ SUBSCRIPTIONS: Final = Table(
     Column("credential", Text),
     # Secrets, encrypted with a key that is not in the database.
     Column("sealed", Text),
+    Column("owner", Text),
 )
 
 # Apart from subscriptions: these are written every second while events are delivered.

@@ -98,7 +98,7 @@ class SQLite(Dialect):
     def _prepare(self, connection: sqlite3.Connection) -> None:
         mode = self._into_wal(connection)
         if mode != "wal":
-            raise StorageError(f"{self.where}: this file system cannot hold a WAL database; use a local disk")
+            raise StorageError("this file system cannot hold a WAL database; use a local disk", where=self.where)
         connection.execute(f"PRAGMA synchronous={self._synchronous}")
         connection.execute("PRAGMA cache_size=-16384")
         connection.execute("PRAGMA journal_size_limit=67108864")
@@ -155,8 +155,8 @@ class SQLite(Dialect):
         busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
         DATABASE_ERRORS.labels("busy" if busy else "error").inc()
         if busy:
-            return StorageBusy(f"{self.where}: another writer held the database for {self._timeout:g} s; try again")
-        return StorageError(f"{self.where}: {_REMEDIES.get(code, 'SQLite cannot go on')} ({error})")
+            return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
+        return StorageError(_REMEDIES.get(code, "SQLite cannot go on"), where=self.where, cause=str(error))
 
     def generation(self, query: str) -> int:
         """It is asked again only when SQLite's own mark says that anything was committed.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
@@ -16,7 +18,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
 from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
-from signalbook.storage.base import StorageBusy, StorageError, Store
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable, Store
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityStatements, SqlEntityReader
 from signalbook.storage.outbox import OutboxStatements, SqlOutboxReader, SqlOutboxWriter
@@ -29,6 +31,7 @@ from signalbook.storage.tokens import SqlTokenReader, SqlTokenWriter, TokenState
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.storage.writing import SqlEntityWriter
 
+_LOG: Final = logging.getLogger("signalbook.storage")
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _ONE_AT_A_TIME: Final = threading.Lock()
 """Alembic keeps the migration that runs in module globals."""
@@ -82,8 +85,9 @@ def _migrate(dialect: Dialect, revision: str) -> None:
         known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
         if found is not None and found not in known:
             raise StorageError(
-                f"{dialect.where}: its schema is {found}, this program knows {REVISION} at most: "
-                "update Signalbook, or name another database"
+                f"its schema is {found}, this program knows {REVISION} at most: "
+                "update Signalbook, or name another database",
+                where=dialect.where,
             )
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
@@ -196,7 +200,10 @@ class SqlStore:
 
     def __init__(self, dialect: Dialect, *, timeout: float) -> None:
         self._dialect = dialect
+        self.where = dialect.where
         self._timeout = timeout
+        self._away_since = 0.0
+        """On the monotonic clock; 0 while the database is there."""
         self._statements = _statements(dialect)
         self._writing = threading.Lock()
         self._closed = False
@@ -243,7 +250,7 @@ class SqlStore:
         try:
             return self._dialect.generation(self._statements.outbox.generation)
         except self._dialect.errors as error:
-            raise self._dialect.explain(error) from None
+            raise self._explain(error) from None
 
     def close(self) -> None:
         """Give back every connection; those in use follow when their transactions end."""
@@ -255,7 +262,7 @@ class SqlStore:
     def _turn(self) -> Iterator[None]:
         """Writers of this process wait here, not at the database: without a connection each, and without polling."""
         if not self._writing.acquire(timeout=self._timeout):
-            raise StorageBusy(f"{self._dialect.where}: other writers held the store for {self._timeout:g} s; try again")
+            raise StorageBusy(f"other writers held the store for {self._timeout:g} s; try again", where=self.where)
         try:
             yield
         finally:
@@ -276,17 +283,21 @@ class SqlStore:
             pooled = self._checkout()
             try:
                 _driver(pooled).execute(begin)
-                return pooled
+                break
             except self._dialect.errors as error:
                 self._give_back(pooled)
                 # When a server restarts all kept connections are dead, and only using one shows it.
                 dead += 1
                 if dead > _KEPT or not self._dialect.lost(error):
-                    raise self._dialect.explain(error) from None
+                    raise self._explain(error) from None
+        if self._away_since:
+            _LOG.warning("the database is back after %.0f s", time.monotonic() - self._away_since)
+            self._away_since = 0.0
+        return pooled
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StorageError(f"{self._dialect.where}: this store is closed; open it again")
+            raise StorageError("this store is closed; open it again", where=self.where)
 
     def _checkout(self) -> PoolProxiedConnection:
         self._check_open()
@@ -294,19 +305,28 @@ class SqlStore:
             return self._pool.connect()
         except PoolTimeout:
             raise StorageBusy(
-                f"{self._dialect.where}: all {self._dialect.connections} connections are in use; try again"
+                f"all {self._dialect.connections} connections are in use; try again", where=self.where
             ) from None
         except self._dialect.errors as error:
-            raise self._dialect.explain(error) from None
+            raise self._explain(error) from None
+
+    def _explain(self, error: Exception) -> StorageError:
+        """What to tell of ``error``; of the first of an outage, which thousands follow, in the log too."""
+        explained = self._dialect.explain(error)
+        if isinstance(explained, StorageUnavailable) and not self._away_since:
+            self._away_since = time.monotonic()
+            _LOG.error("the database is away: %s", explained)
+        return explained
 
     def _commit(self, connection: DriverConnection) -> None:
         """Commit a transaction in which nothing failed: ``finish`` lets no other come here."""
         try:
             connection.execute("COMMIT")
         except self._dialect.errors as error:
-            explained = self._dialect.explain(error)
+            explained = self._explain(error)
             if self._dialect.lost(error):
-                raise StorageError(f"{explained}; whether the write was kept is unknown: read it again") from None
+                unsure = f"{explained.shown}; whether the write was kept is unknown: read it again"
+                raise StorageUnavailable(unsure, where=self.where) from None
             raise explained from None
 
     def _give_back(self, pooled: PoolProxiedConnection) -> None:

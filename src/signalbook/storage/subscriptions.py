@@ -12,7 +12,7 @@ from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import CONSENTS, COUNTERS, DELIVERIES, SUBSCRIPTIONS, dump_text, load_json
 from signalbook.storage.transaction import SqlTransaction
 
-_JSON: Final = ("types", "filters", "config", "protocolsettings", "credential")
+_JSON: Final = ("types", "filters", "config", "protocolsettings", "credential", "owner")
 _ALL: Final = 2**63 - 1
 _REVISION: Final = "subscriptions.revision"
 _COUNT: Final = "subscriptions.count"

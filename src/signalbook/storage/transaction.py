@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from signalbook.storage.base import Row, StorageError
+from signalbook.storage.base import Row, StorageError, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
 from signalbook.storage.schema import dump
 from signalbook.xid import Xid
@@ -27,6 +27,7 @@ class SqlTransaction:
         self._connection = connection
         self._dialect = dialect
         self._over: str | None = None
+        self._kind = StorageError
         self._broken = False
         self._streams: list[Any] = []
 
@@ -76,7 +77,7 @@ class SqlTransaction:
     def check(self) -> None:
         """Raise ``StorageError`` if the transaction is over."""
         if self._over:
-            raise StorageError(self._over)
+            raise self._kind(self._over)
 
     def end(self, reason: str = "this transaction is over; open another one") -> None:
         """Make every later call raise ``StorageError`` with ``reason``, and give up what is still being streamed."""
@@ -92,7 +93,10 @@ class SqlTransaction:
         explained = self._dialect.explain(error)
         self._broken = True
         # The first failure is the cause; those after it only follow from it.
-        self._over = self._over or f"an earlier failure ended this transaction: {explained}"
+        if not self._over:
+            self._over = f"an earlier failure ended this transaction: {explained.shown}"
+            # Others in this transaction may try again, too.
+            self._kind = StorageUnavailable if isinstance(explained, StorageUnavailable) else StorageError
         return explained
 
 

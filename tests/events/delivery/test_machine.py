@@ -33,6 +33,7 @@ from signalbook.events.delivery.machine import (
     Read,
     ReadAgain,
     RemoveCheckpoint,
+    RightsChanged,
     Schedule,
     Send,
     Served,
@@ -356,3 +357,19 @@ def test_the_place_never_passes_what_is_pending(positions: list[int], outcomes: 
         assert all(made.position < position for position, _ in made.pending)
         before = made.position
     assert made.state.delivered + made.state.rejected + len(made.pending) + dropped == len(positions)
+
+
+@pytest.mark.parametrize("phase", [Phase.READY, Phase.WAITING])
+def test_other_rights_have_what_is_pending_read_again(phase: Phase) -> None:
+    waiting = replace(delivery(5, 7), phase=phase, due=9.0)
+    after, actions = step(waiting, RightsChanged(), RETRIES)
+    assert after is not None
+    assert (after.pending, after.read, after.position) == ((), 4, 4)
+    assert after.phase is (Phase.WAITING if phase is Phase.WAITING else Phase.IDLE)
+    assert actions == (ReadAgain(4),)
+
+
+def test_an_attempt_under_way_is_not_called_back() -> None:
+    sending = replace(delivery(5, 7), phase=Phase.SENDING)
+    assert step(sending, RightsChanged(), RETRIES) == (sending, ())
+    assert step(delivery(), RightsChanged(), RETRIES) == (delivery(), ())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Final
 
 from starlette.types import Scope
 
-from signalbook.access.actions import EVERYTHING
+from signalbook.access.actions import EVERYTHING, Action
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
@@ -18,9 +18,23 @@ from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
+from signalbook.xid import Xid
 
 _RECENT: Final = 0.5
 """Seconds for which policy and tokens are taken as they were, where asking takes a while."""
+_CHANGES: Final = Action.CREATE | Action.UPDATE
+_WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE": Action.DELETE}
+"""Methods that write entities, and the actions of which one at least is what they do."""
+
+
+def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[str]:
+    """Those of ``methods`` that may be used at ``xid``, by its rights alone, be there anything or not."""
+    writes = access.readable(xid)
+    return [
+        method
+        for method in methods
+        if method not in _WRITES or (writes and any(access.somewhere(action, xid) for action in _WRITES[method]))
+    ]
 
 
 class Admission:

@@ -19,7 +19,7 @@ from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.engine.engine import HistoryPruned
 from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError, SignalbookError, describe
-from signalbook.storage.base import StorageBusy
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
 from signalbook.values import JSON, Finding, JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.api")
@@ -119,16 +119,20 @@ def plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSO
 def _failure_response(error: Exception, subject: str) -> Response:
     """The response to anything that is not the client's doing; what happened goes to the log under ``instance``.
 
-    A busy store is ``server_busy``; of a broken one the reason is shown, since only its operator can help; of any
-    other exception nothing is shown.
+    A busy store is ``server_busy``, as is one that is away, which the store logs; of a broken one the reason is shown,
+    though not which database it is; of any other exception nothing is shown.
     """
     if isinstance(error, AuthenticationUnavailable):
         return _catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
-    if isinstance(error, StorageBusy):
-        return _catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
+    if isinstance(error, (StorageBusy, StorageUnavailable)):
+        return _catalogue_response(RegistryError("server_busy", subject=subject, detail=error.shown))
     instance = str(uuid.uuid4())
-    _LOG.error("request for %r failed (instance %s)", subject, instance, exc_info=error)
-    detail = str(error) if isinstance(error, SignalbookError) else ""
+    if isinstance(error, StorageError):
+        _LOG.error("request for %r failed (instance %s): %s", subject, instance, error)
+        detail = error.shown
+    else:
+        _LOG.error("request for %r failed (instance %s)", subject, instance, exc_info=error)
+        detail = str(error) if isinstance(error, SignalbookError) else ""
     return _catalogue_response(RegistryError("server_error", subject=subject, detail=detail), instance=instance)
 
 

@@ -99,10 +99,15 @@ def status_line(status: int) -> bytes:
     return f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode("ascii")
 
 
-def options_response(methods: Iterable[str]) -> Response:
-    """The response to OPTIONS, and to the preflight of a browser (R138)."""
-    allow = ", ".join(methods)
-    return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", allow)))
+def options_response(methods: Iterable[str], allowed: Iterable[str] | None = None) -> Response:
+    """The response to OPTIONS, and to the preflight of a browser (R138).
+
+    ``allowed`` are those of the ``methods`` that the caller may use, all of them if it is None.
+    """
+    taken = ", ".join(methods)
+    # Browsers ask before they say who they are: what they may send is what the path takes.
+    allow = taken if allowed is None else ", ".join(allowed)
+    return Response(headers=(("Allow", allow), ("Access-Control-Allow-Methods", taken)))
 
 
 def json_response(value: JSON, *, status: int = 200, headers: tuple[Header, ...] = ()) -> Response:

@@ -26,6 +26,7 @@ from signalbook.api.messagecatalog.catalog import (
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Method
+from signalbook.xid import Xid
 
 _DRAFTS: Final[dict[str, tuple[Routes, Read | None]]] = {
     FIRST: (first_draft.ROUTES, None),
@@ -59,6 +60,9 @@ class MessageCatalogAPI(CncfAPI[CatalogRequest]):
     def methods(self, request: CatalogRequest, *, read_only: bool) -> tuple[str, ...]:
         writes = () if read_only else self._routes[request.path.template].writes
         return ("GET", "HEAD", "OPTIONS", *sorted(writes))
+
+    def target(self, request: CatalogRequest) -> Xid:
+        return request.path.xid
 
     def read(self, view: View, request: CatalogRequest) -> Response:
         return self._routes[request.path.template].read(CatalogView(view, request), request)

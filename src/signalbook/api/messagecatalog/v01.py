@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
+from signalbook.access.actions import WRITES
 from signalbook.api.cncf import CncfRoute, is_mutable
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit
@@ -160,8 +161,9 @@ _NESTED: Final = "definition.*"
 
 
 def features(catalog: CatalogView, _: CatalogRequest) -> Response:
-    """What the catalog can do for this client (C-27)."""
-    update = is_mutable(catalog.view)
+    """What the catalog can do for this client (C-27): whether it may update anything."""
+    access = catalog.view.access
+    update = is_mutable(catalog.view) and any(access.somewhere(action, GROUPS) for action in WRITES)
     return json_response(
         {"filterattributes": list(definitions.GROUP_FILTERS), "pagination": True, "update": update, "updates": update}
     )

@@ -17,6 +17,7 @@ from starlette.types import Scope
 
 from signalbook.access.actions import Action
 from signalbook.access.errors import Forbidden
+from signalbook.api.kernel.admission import allowed_methods
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
 from signalbook.api.kernel.responses import Response, Sendable, json_response, options_response
@@ -101,7 +102,11 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """What may be done at this path (R138)."""
         path = request.path
         mutable = capabilities.is_mutable(view.capabilities, path.capability)
-        return options_response(m for m in path.methods(view.model) if mutable or m not in WRITES)
+        methods = [m for m in path.methods(view.model) if mutable or m not in WRITES]
+        if path.capability == "entities":
+            return options_response(methods, allowed_methods(request.access, path.target, methods))
+        configures = request.access.may(Action.CONFIGURE, ROOT)
+        return options_response(methods, [m for m in methods if configures or m not in WRITES])
 
     def read(self, view: View, request: RegistryRequest) -> Response:
         """GET of an entity or a collection, or of what lies beside them."""

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import Final
 from urllib.parse import urlsplit
 
+from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine, Session
 from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.dispatcher import Dispatcher, SubscriptionSource
+from signalbook.events.delivery.rights import PolicyRights
 from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
@@ -95,7 +97,11 @@ class Deliveries:
         self._opener = SinkOpener(engine, self.policy, f"{base}{CALLBACK}" if base else "")
         backoff = Backoff(give_up=settings.delivery_days * _DAY_SECONDS)
         root = base or f"http://{settings.host}:{settings.port}"
-        self._dispatcher = Dispatcher(engine, subscriptions, head, root=root, open=self._opener.open, backoff=backoff)
+        rights = PolicyRights(engine.store, AccessControl(engine.store, settings))
+        opener = self._opener.open
+        self._dispatcher = Dispatcher(
+            engine, subscriptions, head, root=root, open=opener, backoff=backoff, rights=rights
+        )
 
     def start(self) -> None:
         """Begin to deliver, unless the settings leave that to other servers."""

@@ -26,10 +26,11 @@ from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.lease import DELIVERY_LEASE, LEASE_SECONDS, Lease
 from signalbook.events.delivery.machine import Action, Delivery, Event
 from signalbook.events.delivery.reader import DeliveryReader
+from signalbook.events.delivery.rights import DeliveryRights, EverythingAllowed
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import DeliveryState, KeyValueStore, StorageError
+from signalbook.storage.base import DeliveryState, KeyValueStore, Record, StorageError, StorageUnavailable
 from signalbook.values import JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.delivery")
@@ -120,6 +121,8 @@ class CheckpointWriter:
             try:
                 self._look()
                 logged = ""
+            except StorageUnavailable:
+                pass  # the store logs it, once
             except StorageError as error:
                 if str(error) != logged:
                     _LOG.warning("deliveries are waiting for the store: %s", error)
@@ -190,6 +193,7 @@ class CheckpointWriter:
 
 
 _PAUSE_SECONDS: Final = 1.0
+_RIGHTS_SECONDS: Final = 0.5
 _FINISH_SECONDS: Final = 5.0
 _CHECKPOINT_DISTANCE: Final = 50_000
 """Outbox positions without an event for a subscription before its checkpoint is written all the same: what a restart
@@ -219,7 +223,8 @@ _Message = _Wake | _Changed | _Hurry | AttemptResult
 
 
 class Dispatcher:
-    """The dispatcher of one server. ``root`` is the registry's URL for subscriptions that do not know it themselves.
+    """The dispatcher of one server. ``root`` is the registry's URL for subscriptions that do not know it themselves,
+    ``rights`` what their owners may have delivered.
 
     Several servers may have one each on the same store; the one that holds the lease delivers. Other threads only put
     messages into the inbox: all else is the dispatcher's own, so that there is nothing to lock.
@@ -234,6 +239,7 @@ class Dispatcher:
         root: str,
         open: OpenSink,
         backoff: Backoff | None = None,
+        rights: DeliveryRights | None = None,
         lease: float = LEASE_SECONDS,
     ) -> None:
         self._engine = engine
@@ -244,13 +250,17 @@ class Dispatcher:
         self._lease = Lease(seconds=lease)
         self._inbox: SimpleQueue[_Message] = SimpleQueue()
         self._deliveries: dict[str, Delivery] = {}
-        self._reader = DeliveryReader(engine.outbox, self._deliveries)
+        self._rights: DeliveryRights = rights or EverythingAllowed()
+        self._reader = DeliveryReader(self._outbox, self._deliveries, self._allow)
         self._executor = AttemptExecutor(open, may=lambda: self._lease.held, ended=self._inbox.put)
         self._checkpoints = CheckpointWriter(engine, subscriptions, self._lease, lambda: self._inbox.put(_Changed()))
         self._lines: dict[str, deque[str]] = {pool: deque() for pool in POOLS}
         self._timers: list[tuple[float, str]] = []
         self._checkpointed: dict[str, int] = {}
         self._next_check = 0.0
+        self._rights_known: dict[str, Hashable] = {}
+        self._rights_due = 0.0
+        self._rereading: set[str] = set()
         self._term: int | None = None
         self._outdated = False
         self._updated: set[str] = set()
@@ -305,6 +315,8 @@ class Dispatcher:
             try:
                 self._receive(pause)
                 pause = self._turn()
+            except StorageUnavailable:
+                pause = _PAUSE_SECONDS
             except StorageError as error:
                 _LOG.warning("deliveries are waiting for the store: %s", error)
                 pause = _PAUSE_SECONDS
@@ -397,6 +409,7 @@ class Dispatcher:
         if self._term is None:
             return _PAUSE_SECONDS
         self._pass_time()
+        self._follow_rights()
         # Before anything that takes the store: attempts go on where it cannot be read.
         self._begin_attempts()
         self._synchronise_in_time()
@@ -434,6 +447,34 @@ class Dispatcher:
         while self._timers and self._timers[0][0] <= now:
             _, key = heapq.heappop(self._timers)
             self._give(key, machine.TimePassed(now))
+
+    def _outbox(self, after: int, limit: int) -> list[Record]:
+        records = self._engine.outbox(after, limit)
+        if records:
+            # Behind the records: what was committed under a policy is held to that policy at least.
+            self._rights.renew()
+        return records
+
+    def _allow(self, subscription: Subscription, record: Record) -> bool:
+        return self._rights.allow(subscription.owner, record)
+
+    def _follow_rights(self) -> None:
+        """Have events that wait for their sinks read again where other rights hold now, looking once a second."""
+        now = time.monotonic()
+        if now >= self._rights_due:
+            self._rights_due = now + _RIGHTS_SECONDS
+            self._rights.renew()
+            before = self._rights_known
+            self._rights_known = {
+                key: self._rights.key(each.subscription.owner) for key, each in self._deliveries.items()
+            }
+            self._rereading |= {key for key, known in self._rights_known.items() if before.get(key) != known}
+        for key in list(self._rereading):
+            delivery = self._deliveries.get(key)
+            # What is under way cannot be called back; what is left of it is read again.
+            if delivery is None or delivery.phase is not machine.Phase.SENDING:
+                self._rereading.discard(key)
+                self._give(key, machine.RightsChanged())
 
     def _begin_attempts(self) -> None:
         """Let those attempts begin that have a thread, each pool in the order in which they were scheduled."""

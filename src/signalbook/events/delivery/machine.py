@@ -137,6 +137,11 @@ class Hurried:
     """There is reason to think that the sink takes events now: skip the backoff."""
 
 
+@dataclass(frozen=True, slots=True)
+class RightsChanged:
+    """What may be delivered is no longer what it was when the pending events were read."""
+
+
 Event = (
     Served
     | Deleted
@@ -150,6 +155,7 @@ Event = (
     | TimePassed
     | CheckpointDue
     | Hurried
+    | RightsChanged
 )
 
 
@@ -311,6 +317,8 @@ def step(delivery: Delivery | None, event: Event, backoff: Backoff) -> Step:
             return _schedule(replace(delivery, phase=Phase.IDLE))
         case Hurried() if delivery.phase is Phase.WAITING:
             return _schedule(replace(delivery, phase=Phase.IDLE))
+        case RightsChanged() if delivery.pending and delivery.phase is not Phase.SENDING:
+            return _reread(delivery)
     return delivery, ()
 
 
@@ -435,6 +443,13 @@ def _after_attempt(delivery: Delivery, *actions: Action, until: float | None = N
     else:
         after, more = _schedule(idle)
     return after, (*actions, *more)
+
+
+def _reread(delivery: Delivery) -> Step:
+    """Drop all that is pending, to be read again. A place in the line of a pool comes to nothing, a backoff goes on."""
+    phase = Phase.IDLE if delivery.phase is Phase.READY else delivery.phase
+    position = delivery.position
+    return replace(delivery, phase=phase, pending=(), read=position), (ReadAgain(position),)
 
 
 def is_broken(error: DeliveryError) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from signalbook.events.delivery.interest import EventSelection, InterestIndex
 from signalbook.events.delivery.machine import Delivery, EventsRead, PendingEvent
 from signalbook.events.dialects import EventDialect
+from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import Record
 from signalbook.values import JSONObject
 
@@ -17,6 +18,8 @@ _MIN_LIMIT: Final = 32
 _MAX_LIMIT: Final = 1000
 
 ReadOutbox = Callable[[int, int], Sequence[Record]]
+Allow = Callable[[Subscription, Record], bool]
+"""Whether a change may be delivered to a subscription."""
 
 
 class DeliveryReader:
@@ -26,13 +29,20 @@ class DeliveryReader:
     that dropped some, falls behind: it has a position of its own, and is read for again when it has room, several at
     once where they are near each other.
 
-    ``outbox`` as ``Engine.outbox``: after its ``HistoryPruned`` call ``skip``. What a read returns has to be given to
-    the deliveries before the next read: the reader counts on it that they have it.
+    ``outbox`` as ``Engine.outbox``: after its ``HistoryPruned`` call ``skip``. ``allow`` is asked of each change that a
+    subscription wants. What a read returns has to be given to the deliveries before the next read: the reader counts on
+    it that they have it.
     """
 
-    def __init__(self, outbox: ReadOutbox, deliveries: Mapping[str, Delivery]) -> None:
+    def __init__(
+        self,
+        outbox: ReadOutbox,
+        deliveries: Mapping[str, Delivery],
+        allow: Allow = lambda _subscription, _record: True,
+    ) -> None:
         self.cursor = 0
         self._outbox = outbox
+        self._allow = allow
         self._unread = True
         self._deliveries = deliveries
         self._selections: dict[str, EventSelection] = {}
@@ -179,7 +189,8 @@ class DeliveryReader:
             for event in dialect.events(record):
                 for key in index.candidates(event):
                     position = positions.get(key)
-                    if position is not None and position < record.position and self._wants(key, event):
+                    unread = position is not None and position < record.position
+                    if unread and self._wants(key, event) and self._allow(self._deliveries[key].subscription, record):
                         yield key, event
 
     def _wants(self, key: str, event: JSONObject) -> bool:

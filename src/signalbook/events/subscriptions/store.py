@@ -13,19 +13,24 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from signalbook.access.actions import Action
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.identity import Identity
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.backoff import resumed
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, secret_binding
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
-from signalbook.values import JSON, canonical_json, digest, dump_json, parse_json
+from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json
+from signalbook.xid import ROOT
 
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -188,6 +193,7 @@ class SubscriptionStore:
     """The subscriptions of one registry. Safe for threads; other processes may write them, too.
 
     Writes belong to a session, so that they happen as a whole or not at all. ``most`` is how many there may be.
+    Who is not to administer the registry sees and changes his own alone: others' are not there ``by`` his access.
     """
 
     def __init__(self, engine: Engine, keyring: Keyring, *, most: int) -> None:
@@ -220,22 +226,22 @@ class SubscriptionStore:
         keys, fault = self._keys()
         return {each.id: _with_secrets(each, keys, fault) for each in found}
 
-    def get(self, id: str) -> ShownSubscription | None:
+    def get(self, id: str, *, by: Access = UNRESTRICTED) -> ShownSubscription | None:
         """One of them, None if there is none."""
         with self._reading() as stored:
-            return _shown(stored, id)
+            return _shown(stored, id, by)
 
-    def page(self, after: str, limit: int) -> list[ShownSubscription]:
+    def page(self, after: str, limit: int, *, by: Access = UNRESTRICTED) -> list[ShownSubscription]:
         """Up to ``limit`` of them in the order they were created in, behind the one whose id is ``after``."""
         with self._reading() as stored:
-            found = stored.page(after, limit)
+            found = list(islice(_visible(stored, after, limit, by), limit))
             states = stored.deliveries(after, found[-1].id) if found else {}
         none = DeliveryState(position=0)
         return [
             ShownSubscription(subscription=_without_secrets(each), state=states.get(each.id, none)) for each in found
         ]
 
-    def create(self, session: Session, subscription: Subscription) -> ShownSubscription:
+    def create(self, session: Session, subscription: Subscription, *, by: Access = UNRESTRICTED) -> ShownSubscription:
         """Store a new one, to get what is committed from now on, or behind the position ``config.after``.
 
         Its id is chosen here. Raises ``TooManySubscriptions``, ``SubscriptionError`` if there is no such position, and
@@ -248,38 +254,50 @@ class SubscriptionStore:
                 f"there are {self._most} subscriptions, and no more are taken (setting max_subscriptions)"
             )
         revision = stored.revision() + 1
-        made = replace(subscription, id=_new_id(revision), revision=revision)
+        made = replace(subscription, id=_new_id(revision), revision=revision, owner=_owner(None, by))
         after = _chosen_start(session, made)
         state = DeliveryState(position=session.transaction.outbox.position() if after is None else after)
         return self._write(stored, made, state, count + 1)
 
     def update(
-        self, session: Session, id: str, complete: Complete, require: Callable[[ShownSubscription], None]
+        self,
+        session: Session,
+        id: str,
+        complete: Complete,
+        require: Callable[[ShownSubscription], None],
+        *,
+        by: Access = UNRESTRICTED,
     ) -> ShownSubscription | None:
         """Replace one by what ``complete`` makes of what is known of it; None if there is none.
 
         ``require`` may raise if what there is is not what was expected. Deliveries that were given up begin again where
-        they stopped; a ``config.after`` that is another than before is where they go on.
+        they stopped; a ``config.after`` that is another than before is where they go on. It stays its owner's, whoever
+        changes it: what goes to his sink is what he may have.
         """
         stored = session.transaction.subscriptions
-        before = stored.get(id) if is_id(id) else None
+        before = _find(stored, id, by)
         if before is None:
             return None
         state = stored.delivery(id) or DeliveryState(position=0)
         require(ShownSubscription(subscription=_without_secrets(before), state=state))
         known = _with_secrets(before, *self._keys())
-        made = replace(complete(known), id=id, revision=stored.revision() + 1)
+        made = replace(complete(known), id=id, revision=stored.revision() + 1, owner=_owner(known.owner, by))
         state = resumed(state)
         if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
             state = replace(state, position=after)
         return self._write(stored, made, state, stored.count())
 
     def remove(
-        self, session: Session, id: str, require: Callable[[ShownSubscription], None]
+        self,
+        session: Session,
+        id: str,
+        require: Callable[[ShownSubscription], None],
+        *,
+        by: Access = UNRESTRICTED,
     ) -> ShownSubscription | None:
         """Remove one, and return what it was; None if there is none. ``require`` as in ``update``."""
         stored = session.transaction.subscriptions
-        shown = _shown(stored, id)
+        shown = _shown(stored, id, by)
         if shown is None:
             return None
         require(shown)
@@ -367,6 +385,7 @@ _SAME: Final = (
 def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription:
     """What is stored of it; ``keys`` only if it has secrets."""
     same = {name: getattr(subscription, name) for name in _SAME}
+    same["owner"] = None if subscription.owner is None else _owner_document(subscription.owner)
     credential = subscription.credential
     if credential is None:
         return StoredSubscription(**same)
@@ -377,7 +396,8 @@ def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription
 
 def _without_secrets(stored: StoredSubscription) -> Subscription:
     credential = None if stored.credential is None else Credential(**stored.credential)
-    return Subscription(credential=credential, **{name: getattr(stored, name) for name in _SAME})
+    owner = None if stored.owner is None else _read_owner(stored.owner)
+    return Subscription(credential=credential, owner=owner, **{name: getattr(stored, name) for name in _SAME})
 
 
 def _with_secrets(stored: StoredSubscription, keys: Keys, fault: str) -> Subscription:
@@ -393,8 +413,54 @@ def _with_secrets(stored: StoredSubscription, keys: Keys, fault: str) -> Subscri
     return replace(subscription, credential=replace(credential, secrets=secret))
 
 
-def _shown(stored: SubscriptionReader, id: str) -> ShownSubscription | None:
+def _owner_document(owner: Identity) -> JSONObject:
+    return {
+        "subject": owner.subject,
+        "groups": sorted(owner.groups),
+        "issuer": owner.issuer,
+        "token": owner.token,
+        "scopes": None if owner.scopes is None else sorted(owner.scopes),
+    }
+
+
+def _read_owner(document: JSONObject) -> Identity:
+    scopes = document["scopes"]
+    return Identity(
+        subject=document["subject"],
+        groups=frozenset(document["groups"]),
+        issuer=document["issuer"],
+        token=document["token"],
+        scopes=None if scopes is None else frozenset(scopes),
+    )
+
+
+def _owner(known: Identity | None, by: Access) -> Identity | None:
+    """Whose a subscription is once it was written: of who owns it, as he is now, or of who is the first known one."""
+    if by is UNRESTRICTED or (known is not None and known.subject != by.identity.subject):
+        return known
+    return by.identity
+
+
+def _may_see(stored: StoredSubscription, by: Access) -> bool:
+    if by.may(Action.ADMINISTER, ROOT):
+        return True
+    return stored.owner is not None and stored.owner["subject"] == by.identity.subject
+
+
+def _visible(stored: SubscriptionReader, after: str, size: int, by: Access) -> Iterator[StoredSubscription]:
+    """Those behind ``after``, read ``size`` at a time."""
+    while found := stored.page(after, size):
+        yield from (each for each in found if _may_see(each, by))
+        after = found[-1].id
+
+
+def _find(stored: SubscriptionReader, id: str, by: Access) -> StoredSubscription | None:
     found = stored.get(id) if is_id(id) else None
+    return found if found is not None and _may_see(found, by) else None
+
+
+def _shown(stored: SubscriptionReader, id: str, by: Access) -> ShownSubscription | None:
+    found = _find(stored, id, by)
     if found is None:
         return None
     state = stored.delivery(id) or DeliveryState(position=0)

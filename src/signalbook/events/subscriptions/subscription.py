@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from signalbook.access.identity import Identity
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
@@ -33,6 +34,7 @@ class Subscription:
 
     ``sink`` is a URI of the ``protocol``'s; ``protocolsettings`` and ``credential`` are that protocol's, too. ``root``
     is the URL of the registry as whoever subscribed knows it: ``source`` is below it, and so is that of the events.
+    ``owner`` is whose rights its deliveries have, None if it was made where everybody may do everything.
     ``fault`` says why nothing can be delivered at present, such as secrets that cannot be read. ``revision`` is another
     number each time it is written: what is known of one is not true of the next.
     """
@@ -47,6 +49,7 @@ class Subscription:
     protocolsettings: JSONObject = field(default_factory=dict)
     credential: Credential | None = None
     root: str = ""
+    owner: Identity | None = None
     revision: int = 0
     fault: str = ""
 

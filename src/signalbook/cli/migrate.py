@@ -1,0 +1,24 @@
+"""``signalbook migrate``."""
+
+from __future__ import annotations
+
+import os
+
+from signalbook import settings
+from signalbook.cli.console import say
+from signalbook.cli.registry import DbOption
+
+
+def run(db: DbOption = None) -> None:
+    """Bring a database to the schema of this version, and make it if it is empty.
+
+    serve does the same when it starts: this is for a step of its own before that, such as a job of a cluster. It does
+    nothing where nothing is to be done.
+    """
+    from signalbook.storage import open_store
+    from signalbook.storage.inspection import inspect
+
+    given = settings.load({"db": db}, environ=os.environ)
+    open_store(given.db, timeout=given.request_timeout).close()
+    state = inspect(given.db, timeout=given.request_timeout)
+    say(f"{state.where} has schema {state.revision}")

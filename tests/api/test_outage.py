@@ -1,0 +1,128 @@
+"""A server whose PostgreSQL goes away, comes back, or is not there at first."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import make_url
+from tests.serving import BIN, answers, kept_port
+
+GROUP = "/schemagroups/g"
+
+
+class Proxy:
+    """What stands between a server and its database, on a port of its own: ``up`` or ``down``."""
+
+    def __init__(self, port: int, target: str) -> None:
+        self._port = port
+        self._target = target
+        self._open: list[socket.socket] = []
+        self._listening: socket.socket | None = None
+
+    def up(self) -> None:
+        self._listening = socket.create_server(("127.0.0.1", self._port), reuse_port=False)
+        threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
+
+    def down(self) -> None:
+        for each in (self._listening, *self._open):
+            if each is not None:
+                with suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+                each.close()
+        self._open.clear()
+
+    def _accept(self, listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                server = socket.socket(socket.AF_UNIX)
+                server.connect(self._target)
+                self._open += [client, server]
+                for one, other in ((client, server), (server, client)):
+                    threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(1 << 16):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def starting(folder: Path, port: int, db: str) -> Iterator[str]:
+    """The URL of a server that need not be ready yet; what it logs goes to ``folder / "log"``."""
+    command = [str(BIN / "signalbook"), "serve", "--port", str(port), "--db", db]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=log)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def refused(url: str) -> None:
+    """Whatever is asked, the server says when to try again, and nothing of its database."""
+    for method, path in (("GET", GROUP), ("PUT", GROUP), ("GET", "/"), ("GET", "/events"), ("GET", "/health/ready")):
+        answer = httpx.request(method, url + path, json={} if method == "PUT" else None, timeout=60)
+        assert answer.status_code == 503, (path, answer.text)
+        for secret in ("postgres", "127.0.0.1:", "s3cret", "/tmp", "Traceback"):
+            assert secret not in answer.text.replace(url, ""), (path, answer.text)
+        if path != "/health/ready":
+            assert int(answer.headers["Retry-After"]) > 0
+    assert httpx.get(f"{url}/health/live").status_code == 200
+
+
+def ready(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while not answers(url):
+        assert time.monotonic() < deadline
+
+
+@pytest.fixture
+def proxy(postgres_database: str) -> Iterator[tuple[Proxy, str]]:
+    """It is down. And the database's URL that leads through it."""
+    real = make_url(postgres_database)
+    with kept_port() as port:
+        proxy = Proxy(port, f"{real.query['host']}/.s.PGSQL.5432")
+        through = real.set(host="127.0.0.1", port=port, query={}, password="s3cret")
+        yield proxy, through.render_as_string(hide_password=False)
+        proxy.down()
+
+
+def test_an_outage(proxy: tuple[Proxy, str], tmp_path: Path) -> None:
+    between, db = proxy
+    with kept_port() as port, starting(tmp_path, port, db) as url:
+        deadline = time.monotonic() + 60
+        while True:
+            with suppress(httpx.TransportError):
+                httpx.get(f"{url}/health/live")
+                break
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        refused(url)
+        between.up()
+        ready(url)
+        assert httpx.put(url + GROUP, json={}).status_code == 201
+        for _ in range(2):
+            between.down()
+            refused(url)
+            refused(url)
+            between.up()
+            ready(url)
+            assert httpx.get(url + GROUP).status_code == 200
+            assert httpx.put(url + GROUP, json={"name": "n"}).status_code == 200
+    log = (tmp_path / "log").read_text()
+    assert "Traceback" not in log
+    assert "s3cret" not in log
+    assert log.count("the database is away") == 2, log
+    assert log.count("the database is back") == 2, log
+    assert len(log.splitlines()) < 12, log

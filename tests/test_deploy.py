@@ -1,0 +1,217 @@
+"""What ``deploy/`` holds, as far as it can be held to something without images and a cluster.
+
+The steps of the Dockerfile are run by ``make check-image``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from typer.main import get_command
+
+from signalbook import settings
+from signalbook.access.policy import read_policy
+from signalbook.cli.app import app
+from signalbook.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+KUBERNETES = DEPLOY / "kubernetes"
+LOCAL = ("kustomization.yaml", "access.yaml")
+"""Files that are no resources of a cluster."""
+VERSION = "1.33"
+RESOURCES = sorted(path for path in KUBERNETES.glob("*.yaml") if path.name not in LOCAL)
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def instructions(stage: str) -> list[tuple[str, str]]:
+    """Those of one stage of the Dockerfile, each with its arguments."""
+    text = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    lines = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
+    found: dict[str, list[tuple[str, str]]] = {}
+    here: list[tuple[str, str]] = []
+    for line in filter(None, lines):
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            here = found[rest.split()[-1]] = []
+        here.append((word, rest.strip()))
+    return found[stage]
+
+
+def command_exists(words: list[str]) -> None:
+    """Hold the words of a command line to the commands and options there are."""
+    command: Any = get_command(app)
+    while words and words[0] != "--help" and hasattr(command, "commands"):
+        assert words[0] in command.commands, words
+        command = command.commands[words[0]]
+        words = words[1:]
+    options = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= options | {"--help"}
+
+
+def setting_names(variables: dict[str, str]) -> None:
+    """Hold variables of the environment to the settings there are, and load them."""
+    ours = {name: value for name, value in variables.items() if name.startswith("SIGNALBOOK_")}
+    names = {name.removeprefix("SIGNALBOOK_").lower() for name in ours} - {"token"}
+    assert names <= set(settings.names())
+    settings.load(environ={name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", value) for name, value in ours.items()})
+
+
+@pytest.mark.parametrize("stage", ["server", "pipeline"])
+def test_images_run_as_nobody_in_particular_and_write_to_their_volumes_only(stage: str) -> None:
+    found = instructions(stage)
+    last = dict(found)
+    assert last["USER"].split(":")[0].isdigit()
+    assert int(last["USER"].split(":")[0]) >= 10_000
+    assert last["VOLUME"] == last["WORKDIR"] == "/data"
+    assert "HOME=/tmp" in last["ENV"]
+    words = [word for which in ("ENTRYPOINT", "CMD") for word in yaml.safe_load(last[which])]
+    assert words[0] == "signalbook"
+    command_exists(words[1:])
+
+
+def test_the_server_s_image_is_checked_and_reached() -> None:
+    last = dict(instructions("server"))
+    assert "SIGNALBOOK_HOST=0.0.0.0" in last["ENV"]
+    assert last["EXPOSE"] == str(Settings.port)
+    command = yaml.safe_load(last["HEALTHCHECK"].partition("CMD ")[2])
+    assert f"127.0.0.1:{Settings.port}/health/ready" in command[-1]
+    compile(command[-1], "HEALTHCHECK", "exec")
+
+
+def test_what_images_are_built_of_is_there_and_sent_to_the_builder() -> None:
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for stage in ("build", "build-pipeline"):
+        copied = [name for word, rest in instructions(stage) if word == "COPY" for name in shlex.split(rest)[:-1]]
+        for name in copied:
+            assert (ROOT / name).exists()
+            assert name in sent
+
+
+def services() -> dict[str, Any]:
+    found: dict[str, Any] = read(DEPLOY / "compose" / "compose.yaml")["services"]
+    return found
+
+
+@pytest.mark.parametrize("name", ["server", "migrate", "pipeline"])
+def test_composed_services_are_hardened_and_say_what_there_is(name: str) -> None:
+    service = services()[name]
+    assert service["read_only"]
+    assert service["cap_drop"] == ["ALL"]
+    setting_names(service["environment"])
+    target, dockerfile = service["build"]["target"], service["build"]["dockerfile"]
+    context = (DEPLOY / "compose" / service["build"]["context"]).resolve()
+    assert (context / dockerfile).resolve() == DEPLOY / "Dockerfile"
+    entry = yaml.safe_load(dict(instructions(target))["ENTRYPOINT"])
+    command_exists([*entry[1:], *service["command"]])
+
+
+def test_what_composed_services_refer_to_is_declared() -> None:
+    document = read(DEPLOY / "compose" / "compose.yaml")
+    for service in document["services"].values():
+        assert set(service.get("depends_on", {})) <= document["services"].keys()
+        assert set(service.get("secrets", [])) <= document["secrets"].keys()
+        assert {config["source"] for config in service.get("configs", [])} <= document["configs"].keys()
+        named = {volume.partition(":")[0] for volume in service.get("volumes", []) if not volume.startswith(".")}
+        assert named <= document["volumes"].keys()
+    example = (DEPLOY / "compose" / "example.env").read_text()
+    for name in re.findall(r"\$\{(\w+):\?", (DEPLOY / "compose" / "compose.yaml").read_text()):
+        assert f"{name}=" in example
+
+
+@pytest.mark.parametrize("folder", ["compose", "kubernetes"])
+def test_the_policies_can_be_used(folder: str) -> None:
+    policy = read_policy(read(DEPLOY / folder / "access.yaml"))
+    assert policy.administrators
+
+
+@pytest.mark.parametrize("path", RESOURCES, ids=lambda path: path.name)
+def test_manifests_keep_to_kubernetes_schemas(path: Path) -> None:
+    kubernetes_validate.validate(read(path), VERSION, strict=True)
+
+
+def test_a_manifest_that_is_wrong_would_be_noticed() -> None:
+    wrong = read(KUBERNETES / "deployment.yaml")
+    wrong["spec"]["template"]["spec"]["containers"][0]["livenessprobe"] = {}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, VERSION, strict=True)
+
+
+def test_kustomize_takes_every_manifest_but_the_example() -> None:
+    listed = read(KUBERNETES / "kustomization.yaml")["resources"]
+    assert sorted(listed) == [path.name for path in RESOURCES if path.name != "secret.example.yaml"]
+
+
+def containers() -> Iterator[tuple[str, Any, Any]]:
+    for name in ("deployment.yaml", "migrate.yaml"):
+        pod = read(KUBERNETES / name)["spec"]["template"]["spec"]
+        for container in pod["containers"]:
+            yield name, pod, container
+
+
+@pytest.mark.parametrize("which", ["deployment.yaml", "migrate.yaml"])
+def test_pods_are_restricted_and_say_what_there_is(which: str) -> None:
+    """The pod security standard "restricted", which the namespace enforces."""
+    ((_, pod, container),) = [found for found in containers() if found[0] == which]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    rights = container["securityContext"]
+    assert (rights["allowPrivilegeEscalation"], rights["readOnlyRootFilesystem"]) == (False, True)
+    assert rights["capabilities"] == {"drop": ["ALL"]}
+    command_exists(container["args"])
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]}
+    user = dict(instructions("server"))["USER"].split(":")[0]
+    assert pod["securityContext"]["runAsUser"] == int(user)
+
+
+def test_what_pods_refer_to_is_there() -> None:
+    kustomization = read(KUBERNETES / "kustomization.yaml")
+    literals = dict(each.split("=", 1) for each in kustomization["configMapGenerator"][0]["literals"])
+    setting_names(literals)
+    secret = read(KUBERNETES / "secret.example.yaml")["stringData"]
+    for name, pod, container in containers():
+        assert container["env"][0]["valueFrom"]["secretKeyRef"]["key"] in secret, name
+        for volume in pod["volumes"]:
+            if "secret" in volume:
+                assert {item["key"] for item in volume["secret"]["items"]} <= secret.keys()
+    mounts = {mount["mountPath"] for _, _, each in containers() for mount in each["volumeMounts"]}
+    for name in ("SIGNALBOOK_KEY_FILE", "SIGNALBOOK_ACCESS_FILE"):
+        assert str(Path(literals[name]).parent) in mounts
+
+
+def test_services_and_budgets_select_the_servers() -> None:
+    labels = read(KUBERNETES / "deployment.yaml")["spec"]["template"]["metadata"]["labels"]
+    assert read(KUBERNETES / "service.yaml")["spec"]["selector"] == labels
+    assert read(KUBERNETES / "disruptionbudget.yaml")["spec"]["selector"]["matchLabels"] == labels
+    assert read(KUBERNETES / "deployment.yaml")["spec"]["selector"]["matchLabels"] == labels
+    assert read(KUBERNETES / "migrate.yaml")["spec"]["template"]["metadata"]["labels"] != labels
+
+
+def test_the_unit_of_systemd(tmp_path: Path) -> None:
+    """By systemd itself, where it is there, and as far as it is offline."""
+    text = (DEPLOY / "systemd" / "signalbook.service").read_text()
+    starts = re.search(r"^ExecStart=(\S+) (.*)$", text, re.MULTILINE)
+    assert starts is not None
+    command_exists(starts[2].split())
+    setting_names(dict([re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE)[0]]))
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not there; its unit is checked by structure alone")
+    unit = tmp_path / "signalbook.service"
+    unit.write_text(text.replace(starts[1], "/bin/true"))
+    done = subprocess.run([program, "verify", unit], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    assert (done.returncode, done.stderr) == (0, "")
