@@ -140,6 +140,15 @@ def test_it_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str
         assert client.get(f"/access/explain?{wrong}", headers=pat).status_code == 400, wrong
 
 
+def test_a_token_is_explained_by_what_it_stands_for(client: Client, store: Store, pat: dict[str, str]) -> None:
+    narrowed = client.get("/access/self", headers=bearer(store, "pat", scopes=("read",))).json()["token"]
+    asked = f"/access/explain?who=token:{narrowed}&xid=/&what="
+    assert client.get(f"{asked}read", headers=pat).json()["reason"] == "allowed by rule 0"
+    shown = client.get(f"{asked}administer", headers=pat).json()
+    assert (shown["allowed"], shown["reason"]) == (False, "the scopes of the token leave it out")
+    assert not client.get("/access/explain?who=token:unknown&what=read", headers=pat).json()["allowed"]
+
+
 def test_who_am_i(client: Client, sam: dict[str, str]) -> None:
     shown = client.get("/access/self?xid=/schemagroups/g", headers=sam).json()
     assert shown.pop("token")

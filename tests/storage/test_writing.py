@@ -159,8 +159,9 @@ class Watched(SQLite):
         return sum(each.startswith(start) for each in self.statements)
 
 
-def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path) -> None:
-    """Each part reads one place; savepoints are for parts that need them."""
+@pytest.mark.parametrize(("expected", "queries"), [(False, 21), (True, 2)])
+def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path, expected: bool, queries: int) -> None:
+    """Each part reads one place, unless all were read together; savepoints are for parts that need them."""
     open_store(f"sqlite:///{tmp_path / 's.db'}").close()
     dialect = Watched(tmp_path / "s.db")
     with closing(SqlStore(dialect, timeout=1)) as store:
@@ -170,6 +171,8 @@ def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path) ->
         dialect.statements.clear()
         with store.write() as writer:
             assert writer.entities.get(GROUP) == group
+            if expected:
+                assert writer.entities.get_many([GROUP / "things" / f"t{number}" for number in range(20)]) == {}
             for number in range(20):
                 with writer.savepoint():
                     xid = GROUP / "things" / f"t{number}"
@@ -179,7 +182,7 @@ def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path) ->
                     writer.entities.update([replace(group, epoch=number + 2)])
     assert dialect.count("UPDATE entities") == 1
     assert dialect.count("INSERT INTO entities") == 40
-    assert dialect.count("SELECT entities.") == 21
+    assert dialect.count("SELECT entities.") == queries
     assert dialect.count("SAVEPOINT") == 0
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Final
 
+from signalbook.access import tokens
 from signalbook.access.actions import Action
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.policy import InvalidPolicy, Policy, read_policy
+from signalbook.access.identity import Identity
+from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
@@ -112,6 +114,18 @@ class AccessControl:
     def stored(self, transaction: ReadTransaction) -> Policy | None:
         """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
         return _stored(transaction.settings)
+
+    def identity(self, names: Iterable[str]) -> Identity:
+        """Somebody whom rules call by these ``names``; with that of a token there is, all that the token stands for.
+
+        Raises ``ValueError`` with what is wrong with them, and ``StorageError``.
+        """
+        found = identity_of(names)
+        if not found.token:
+            return found
+        with self._store.read() as transaction:
+            stored = transaction.tokens.get(found.token)
+        return found if stored is None else tokens.identity(stored)
 
     def put(self, transaction: WriteTransaction, policy_document: JSON, *, by: Access) -> Policy:
         """Store a policy; it is in force with the commit, on all servers. ``by`` is who wants it.

@@ -18,6 +18,7 @@ _REMEMBERED: Final = 1 << 10
 # Plain numbers: each operation on a flag makes another flag, which takes longer than all else here.
 _LIST: Final = Action.LIST.value
 _READ: Final = Action.READ.value
+_CREATE: Final = Action.CREATE.value
 _WRITES: Final = WRITES.value
 _ALL: Final = EVERYTHING.value
 
@@ -238,6 +239,13 @@ class Access:
         """The only ids of a collection, folded, that may be readable; None if they may be any."""
         allow, _, _, _ = self._rules.decide(collection.parts)
         return None if allow & _READ else self._rules.literals(collection.parts, _READ)
+
+    def names_all(self, collection: Xid) -> bool:
+        """Whether all members of a collection may be named, be they readable or not (domain.md A-9): to whoever may
+        list it or create in it, and not merely read something there."""
+        allow, deny, _, _ = self._rules.decide(collection.parts)
+        allowed = allow & ~deny & self._scopes
+        return bool(not deny & _LIST and allowed & (_LIST | _CREATE))
 
     def _lists(self, xid: Xid) -> bool:
         allow, deny, below, _ = self._rules.decide(xid.parts)

@@ -12,7 +12,7 @@ from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
 from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.errors import Forbidden
 from signalbook.access.identity import AUTHENTICATED, Identity
-from signalbook.access.policy import InvalidPolicy, Policy, identity_of, principals
+from signalbook.access.policy import InvalidPolicy, Policy, principals
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body
@@ -68,10 +68,18 @@ class AccessAPI:
     async def _explain(self, request: HTTPRequest) -> Response:
         """Whether somebody may do something, and which rules say so."""
         policy = await self._policy(request)
-        identity, action, xid = _who(request), _what(request), _xid(request)
+        action, xid = _what(request), _xid(request)
+        identity = await self._kernel.workers.read(partial(self._who, request))
         found = await self._kernel.workers.read(partial(policy.explain, identity, action, xid))
         asked = {"who": request.query["who"], "what": action.word, "xid": str(xid)}
         return json_response({**asked, **found.to_json(policy)}, headers=(NO_STORE,))
+
+    def _who(self, request: HTTPRequest) -> Identity:
+        """Whom ``who`` names: principals with commas between them. Raises ``bad_request``."""
+        try:
+            return self._control.identity(principals(request.query.get("who", "")))
+        except ValueError as error:
+            raise request.wrong(f'"who": {error}') from None
 
     async def _self(self, request: HTTPRequest) -> Response:
         """Who asks, and what he may do at ``xid``, the Registry unless it is given, and somewhere."""
@@ -105,14 +113,6 @@ def _response(policy: Policy, status: int = 200) -> Response:
 
 def _tag(policy: Policy) -> str:
     return entity_tag(policy.revision.encode("ascii"))
-
-
-def _who(request: HTTPRequest) -> Identity:
-    """Whom ``who`` names: principals with commas between them. Raises ``bad_request``."""
-    try:
-        return identity_of(principals(request.query.get("who", "")))
-    except ValueError as error:
-        raise request.wrong(f'"who": {error}') from None
 
 
 def _what(request: HTTPRequest) -> Action:

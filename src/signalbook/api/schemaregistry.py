@@ -10,6 +10,8 @@ from urllib.parse import quote
 from starlette.routing import Route
 from starlette.types import Scope
 
+from signalbook.access.actions import Action
+from signalbook.access.errors import Forbidden
 from signalbook.api.cncf import CncfAPI, CncfPath, CncfRequest, CncfRoute, find_route, path_below
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.requests import decode_header
@@ -34,7 +36,7 @@ from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError
 from signalbook.values import JSON, JSONObject, digest
-from signalbook.xid import ROOT, Xid, XidError, check_id
+from signalbook.xid import Xid, XidError, check_id
 
 (MOUNT,) = MOUNTS["schemagroups"]
 _SHOWN_LENGTH: Final = 200
@@ -192,18 +194,24 @@ def _uri(text: str) -> str:
 
 
 def list_groups(view: View, request: SchemaRequest) -> Response:
-    """The ids of all groups (A-33)."""
-    return _listed(view, request, ROOT)
+    """The ids of all groups (A-33), also of those that may not be read (A-9)."""
+    return limited_json([draft_id(each) for each in view.group_ids(request.target)], request)
 
 
 def show_group(view: View, request: SchemaRequest) -> Response:
-    """A group (A-34)."""
+    """A group (A-34); of one that may not be read its id (A-10)."""
+    if not view.access.readable(request.target) and view.names(request.target):
+        return limited_json({"id": draft_id(request.target.id)}, request)
     return limited_json(draft.render_group(group_of(view, request, request.target)), request)
 
 
 def list_schemas(view: View, request: SchemaRequest) -> Response:
     """The ids of all schemas of a group (A-37)."""
-    return _listed(view, request, request.target.owner)
+    row = view.reader.get(request.target.owner)
+    if row is None:
+        raise RegistryError("not_found", subject=request.path.text)
+    members = view.reader.children([row.key], request.target.parts[-1])
+    return limited_json([draft_id(each.xid.id) for each in members], request)
 
 
 def show_latest(view: View, request: SchemaRequest) -> Response:
@@ -265,14 +273,6 @@ def delete(session: Session, request: SchemaRequest) -> Response:
     """Delete what the path names: with all beneath it, of a collection all members (A-36, A-38, A-41, A-51)."""
     session.execute(Command(method=Method.DELETE, target=request.target, base_url=request.root))
     return Response(status=204)
-
-
-def _listed(view: View, request: SchemaRequest, owner: Xid) -> Response:
-    row = view.reader.get(owner)
-    if row is None:
-        raise RegistryError("not_found", subject=request.path.text)
-    members = view.reader.children([row.key], request.target.parts[-1])
-    return limited_json([draft_id(each.xid.id) for each in members], request)
 
 
 def _latest(view: View, schema: Xid) -> Xid:
@@ -387,6 +387,14 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
         if kind is None or not kind.hasdocument:
             detail = "the model of this registry has no schemas"
             raise RegistryError("api_not_found", subject=request.path.text, detail=detail)
+
+    def check(self, view: View, request: SchemaRequest) -> None:
+        """As the others; and what is below a group that is known and may not be read is forbidden (A-10)."""
+        super().check(view, request)
+        parts = () if request.path.target is None else request.path.target.parts
+        group = Xid(parts[:2])
+        if len(parts) > len(group.parts) and not view.access.readable(group) and view.names(group):
+            raise Forbidden(Action.READ, group)
 
     def methods(self, request: SchemaRequest, *, read_only: bool) -> tuple[str, ...]:
         writes = () if read_only else ROUTES[request.path.template].writes

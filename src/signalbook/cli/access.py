@@ -178,14 +178,13 @@ class _LocalAccess:
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
         from signalbook.access.actions import ACTIONS
-        from signalbook.access.policy import identity_of
         from signalbook.xid import Xid
 
         if what not in ACTIONS:
             raise typer.BadParameter(f"{what!r} is none of {', '.join(ACTIONS)}", param_hint="WHAT")
         policy = self._policy()
         try:
-            identity = identity_of(who)
+            identity = self._control.identity(who)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="WHO") from None
         asked = {"who": ",".join(who), "what": what, "xid": xid}

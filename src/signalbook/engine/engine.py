@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -217,6 +217,17 @@ class Batch:
         self._transaction = transaction
         self._configuration = configuration
         self._settings = settings
+
+    def expect(self, xids: Collection[Xid]) -> None:
+        """Read together what the next sessions will ask for one by one, whether it is there or not."""
+        by_collection: dict[Xid, list[Xid]] = {}
+        for xid in xids:
+            by_collection.setdefault(xid.parent, []).append(xid)
+        several = {collection: some for collection, some in by_collection.items() if len(some) > 1}
+        if several:
+            self._transaction.entities.get_many({ROOT, *(collection.owner for collection in several)})
+        for some in several.values():
+            self._transaction.entities.get_many(some)
 
     @contextmanager
     def writing(self, access: Access = UNRESTRICTED) -> Iterator[Session]:

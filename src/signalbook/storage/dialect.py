@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 from sqlalchemy import ClauseElement, ColumnElement, Select, Table, bindparam, literal_column, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect as SqlDialect
+from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.storage.base import StorageError
 
@@ -68,6 +69,9 @@ class Dialect(Protocol):
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """Whether ``column`` is among the values of parameter ``name``, which ``array`` made: any number of them."""
+
+    def elements(self, name: str) -> FromClause:
+        """The texts in parameter ``name``, which ``array`` made, as column ``value``."""
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """Whether ``column`` is like the pattern of parameter ``name``, in upper or lower case ASCII."""

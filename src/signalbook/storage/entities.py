@@ -50,6 +50,7 @@ _OTHER: Final = ENTITIES.alias("other")
 _ID: Final = func.substr(_E.xid, func.length(_E.xid) - func.length(_E.folded) + literal_column("1"))
 _DERIVED: Final = (_OTHER.c.parent == _E.parent, _OTHER.c.ancestorid == _ID)
 _ORDER: Final = (_E.parent, _E.type, _E.folded)
+_SHAPE: Final = ("type", "ids", "after", "limit")
 _BEHIND: Final = ("after_parent", "after_type", "after_folded")
 
 
@@ -115,8 +116,11 @@ class EntityStatements:
         rows = select(*COLUMNS)
         self.get = self._text(rows.where(_E.xid == bindparam("xid")))
         self.get_many = self._text(rows.where(dialect.member(_E.xid, "xids")))
-        place = (_E.parent == bindparam("parent"), _E.type == bindparam("type"), dialect.member(_E.folded, "ids"))
-        self.at_places = self._text(rows.where(*place))
+        # One look-up an id: PostgreSQL may take a list of them for a filter, and walk through all siblings.
+        o, given = _OTHER.c, dialect.elements("ids")
+        place = (o.parent == bindparam("parent"), o.type == bindparam("type"), o.folded == given.c.value)
+        there = select(select(o.key).where(*place).correlate(given).scalar_subquery()).select_from(given)
+        self.at_places = self._text(rows.where(_E.key.in_(there)))
         self.by_key = self._text(rows.where(dialect.member(_E.key, "keys")).order_by(*_ORDER))
         members = rows.where(_E.parent == bindparam("parent"), _E.type == bindparam("type"))
         members = members.order_by(desc(_E.folded))
@@ -142,17 +146,21 @@ class EntityStatements:
         one = len(query.parents) == 1
         parameters: dict[str, Any] = {"limit": query.limit, "type": query.type}
         parameters["parents"] = query.parents[0] if one else self._dialect.array(query.parents)
+        # One id has a column of the index to itself: of several, PostgreSQL may walk through all siblings in order.
+        ids = "id" if query.ids is not None and len(query.ids) == 1 else "ids"
         if query.ids is not None:
-            parameters["ids"] = self._dialect.array(query.ids)
+            parameters[ids] = query.ids[0] if ids == "id" else self._dialect.array(query.ids)
         if query.after is not None:
             parameters.update(zip(_BEHIND, query.after, strict=True))
-        given = [name for name in ("type", "ids", "after", "limit") if getattr(query, name) is not None]
+        given = {ids if name == "ids" else name for name in _SHAPE if getattr(query, name) is not None}
         return self._children(one, frozenset(given)), parameters
 
     def _children_query(self, one: bool, given: frozenset[str]) -> str:
         conditions = [_E.parent == bindparam("parents") if one else self._dialect.member(_E.parent, "parents")]
         if "type" in given:
             conditions.append(_E.type == bindparam("type"))
+        if "id" in given:
+            conditions.append(_E.folded == bindparam("id"))
         if "ids" in given:
             conditions.append(self._dialect.member(_E.folded, "ids"))
         if "after" in given:

@@ -29,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.engine import Dialect as SqlDialect
+from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
@@ -68,10 +69,11 @@ class Postgres(Dialect):
     # Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
     # Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
     # A write is about few rows and finds them by index. The planner knows that only once the table has been analyzed,
-    # and takes any array for a hundred rows.
+    # and takes any array for a hundred rows; a plan that it keeps is one for the table as it was, maybe empty.
     begin_write: ClassVar = (
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; "
-        f"SET LOCAL enable_mergejoin = off; SELECT pg_advisory_xact_lock({_LOCK})"
+        "SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_custom_plan; "
+        f"SELECT pg_advisory_xact_lock({_LOCK})"
     )
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     clock: ClassVar = "SELECT extract(epoch FROM clock_timestamp())"
@@ -102,6 +104,11 @@ class Postgres(Dialect):
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``= ANY`` of an array."""
         return column == func.any(sql_cast(bindparam(name), ARRAY(column.type)))
+
+    def elements(self, name: str) -> FromClause:
+        """Those of an array."""
+        array = func.unnest(sql_cast(bindparam(name), ARRAY(Text)))
+        return array.table_valued(column("value", Text)).render_derived("given")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``ILIKE`` knows the cases of ASCII at least."""

@@ -14,6 +14,7 @@ import msgspec
 from sqlalchemy import URL, ColumnElement, LargeBinary, and_, bindparam, cast, func, literal_column, select
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.engine import Dialect as SqlDialect
+from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError
@@ -116,7 +117,11 @@ class SQLite(Dialect):
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``IN`` over the elements of a JSON array."""
-        return column.in_(select(func.json_each(bindparam(name)).table_valued("value").c.value))
+        return column.in_(select(self.elements(name).c.value))
+
+    def elements(self, name: str) -> FromClause:
+        """Those of a JSON array."""
+        return func.json_each(bindparam(name)).table_valued("value")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``LIKE`` knows upper and lower case of ASCII, and of nothing else."""

@@ -62,12 +62,17 @@ class SqlEntityWriter(SqlEntityReader):
         parent = self._met([collection.owner]).get(collection.owner) if len(collections) == 1 else None
         if parent is None or ROOT in xids:
             return super().get_many(xids)
-        ids = {fold(xid.id) for xid in xids}
-        place = {"parent": parent.key, "type": collection.parts[-1], "ids": self._writing.array(ids)}
+        plural = collection.parts[-1]
+        ids = {
+            name for name in (fold(xid.id) for xid in xids) if (parent.key, plural, name) not in self._writing.vacant
+        }
+        if not ids:
+            return {}
+        place = {"parent": parent.key, "type": plural, "ids": self._writing.array(ids)}
         rows = [load(record) for record in self._writing.rows(self._sql.at_places, place)]
         empty = ids - {fold(row.xid.id) for row in rows}
         taken = [layer.places for layer in self._writing.layers]
-        self._writing.vacant.update({(parent.key, collection.parts[-1], name) for name in empty}.difference(*taken))
+        self._writing.vacant.update({(parent.key, plural, name) for name in empty}.difference(*taken))
         wanted = set(xids)
         return {row.xid: row for row in rows if row.xid in wanted}
 

@@ -13,6 +13,7 @@ import pytest
 
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.xid import Xid
 
 PATIENCE = 300
 
@@ -188,3 +189,18 @@ def test_what_fails_fails_for_its_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         asyncio.run(workers.read(lambda: 1 // 0))
     workers.close()
+
+
+def test_what_waiting_writes_are_about_is_said_before_they_run(ledger: Ledger) -> None:
+    def expect(lines: list[Any], xids: list[Xid]) -> None:
+        lines.append([xid.id for xid in xids])
+
+    def line(number: int, lines: list[Any]) -> None:
+        lines.append(number)
+
+    commits = Commits(ledger.transaction, expect, timeout=PATIENCE)
+    about = [Xid(("g", "1")), None, Xid(("g", "3"))]
+    together(lambda: [commits.write(partial(line, n), about=xid) for n, xid in enumerate(about)], ledger)
+    commits.close()
+    # The first write may have its transaction to itself, or all three share one.
+    assert ledger.commits in ([[["1", "3"], 0, 1, 2]], [[["1"], 0, ["3"], 1, 2]])

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from signalbook import metrics
 from signalbook.storage.base import StorageBusy
+from signalbook.xid import Xid
 
 T = TypeVar("T")
 
@@ -53,24 +54,34 @@ class Commits(Generic[Batch]):
 
     ``transaction`` opens one for any number of writes, each of which undoes itself when it fails, and commits at the
     end of its block. A write ends after that commit, in the order of arrival, or with the commit's failure.
-    ``timeout`` is how many seconds a write may wait for its turn.
+    ``expect`` is told in that transaction which entities the next writes are about. ``timeout`` is how many seconds a
+    write may wait for its turn.
     """
 
-    def __init__(self, transaction: Callable[[], AbstractContextManager[Batch]], *, timeout: float) -> None:
+    def __init__(
+        self,
+        transaction: Callable[[], AbstractContextManager[Batch]],
+        expect: Callable[[Batch, list[Xid]], None] = lambda batch, xids: None,  # noqa: ARG005
+        *,
+        timeout: float,
+    ) -> None:
         self._transaction = transaction
+        self._expect = expect
         self._timeout = timeout
         self._queue: SimpleQueue[_Write[Batch] | None] = SimpleQueue()
         self._next: _Write[Batch] | None = None
         self._thread = threading.Thread(target=self._serve, name="write", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Callable[[Batch], T], *, alone: bool = False) -> T:
+    async def write(self, work: Callable[[Batch], T], *, alone: bool = False, about: Xid | None = None) -> T:
         """Run ``work`` in a transaction, ``alone`` if it is long and others had to wait for it.
+
+        ``about`` is an entity that it will ask for, there or not.
 
         Raises what ``work`` or the commit raises, and ``StorageBusy`` if it does not start in time.
         """
         loop = asyncio.get_running_loop()
-        write = _Write(work, loop, alone=alone)
+        write = _Write(work, loop, alone=alone, about=about)
         self._queue.put(write)
         timer = loop.call_later(self._timeout, write.give_up, self._timeout)
         try:
@@ -99,11 +110,12 @@ class Commits(Generic[Batch]):
         metrics.WRITE_WAIT.observe(began - first.since)
         try:
             with self._transaction() as batch:
-                first.run(batch)
-                # What queued up while the first write ran shares its commit: under load batches grow by themselves.
-                for write in self._waiting() if not first.alone else ():
-                    done.append(write)
-                    write.run(batch)
+                # What queues up while others run shares their commit: under load batches grow by themselves.
+                for some in self._rounds(first):
+                    done += some[some[0] is first :]
+                    self._expect(batch, [write.about for write in some if write.about is not None])
+                    for write in some:
+                        write.run(batch)
         # The commit failed, so that nothing of the batch is stored, whatever each write returned.
         except BaseException as error:
             for write in done:
@@ -113,9 +125,19 @@ class Commits(Generic[Batch]):
         metrics.WRITE_QUEUE.set(self._queue.qsize())
         _finish(done)
 
-    def _waiting(self) -> Iterator[_Write[Batch]]:
-        """What came meanwhile, as far as it may share the transaction; the first that may not is next."""
-        for _ in range(_MOST):
+    def _rounds(self, first: _Write[Batch]) -> Iterator[list[_Write[Batch]]]:
+        """``first`` and what waits with it, then what came meanwhile, as far as they may share the transaction."""
+        some, taken = [first], 1
+        while some:
+            if not first.alone:
+                some += self._waiting(_MOST - taken)
+            taken += len(some)
+            yield some
+            some = []
+
+    def _waiting(self, most: int) -> Iterator[_Write[Batch]]:
+        """What is in the queue; the first that may not share the transaction is next."""
+        for _ in range(most if self._next is None else 0):
             try:
                 write = self._queue.get_nowait()
             except Empty:
@@ -134,8 +156,11 @@ class Commits(Generic[Batch]):
 class _Write(Generic[Batch]):
     """One write: the work, and who waits for its result. It is run or given up, never both."""
 
-    def __init__(self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool) -> None:
+    def __init__(
+        self, work: Callable[[Batch], Any], loop: asyncio.AbstractEventLoop, *, alone: bool, about: Xid | None
+    ) -> None:
         self.alone = alone
+        self.about = about
         self.since = perf_counter()
         self.loop = loop
         self.outcome: asyncio.Future[Any] = loop.create_future()

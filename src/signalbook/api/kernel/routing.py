@@ -44,7 +44,7 @@ from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
 from signalbook.settings import Settings
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, Xid
 
 
 class AnyPath(PathConvertor):
@@ -94,7 +94,7 @@ class Kernel:
             settings=settings,
             direct=direct,
             workers=workers,
-            commits=Commits(engine.batch, timeout=settings.request_timeout),
+            commits=Commits(engine.batch, Batch.expect, timeout=settings.request_timeout),
             freshness=freshness,
             control=control,
             authenticator=authenticator,
@@ -310,13 +310,18 @@ class EntityAPI(Endpoint, Generic[R]):
         large = len(body) > LARGE
         # What takes long and needs no transaction is done before the write queues up.
         request = await self.prepare(self.request(scope, body), large=large)
-        return await self.kernel.commits.write(partial(self._commit, request=request), alone=large)
+        work = partial(self._commit, request=request)
+        return await self.kernel.commits.write(work, alone=large, about=self.about(request))
 
     async def prepare(self, request: R, *, large: bool) -> R:
         """What can be done for a write before it has its turn, so that others do not wait for it."""
         if large:
             await self.kernel.decode(request)
         return request
+
+    def about(self, request: R) -> Xid | None:  # noqa: ARG002  for those that override it
+        """An entity that a write will ask for: those of writes that wait together are read together."""
+        return None
 
     async def load(self, request: R) -> Sendable:
         """The response to a request that only reads, made anew."""

@@ -52,7 +52,7 @@ from signalbook.largejson import LARGE
 from signalbook.storage.base import StorageBusy
 from signalbook.values import JSONObject
 from signalbook.verdict import Verdict
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, Xid
 
 DISCOVERY: Final = "/.well-known/xregistry"
 CHECK: Final = "/check"
@@ -80,6 +80,11 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
 
     def request(self, scope: Scope, body: bytes) -> RegistryRequest:
         return read_request(scope, body, self.kernel.settings)
+
+    def about(self, request: RegistryRequest) -> Xid | None:
+        """The Resource."""
+        target = request.path.target
+        return Xid(target.parts[:4]) if target.resource_id else None
 
     def check(self, view: View, request: RegistryRequest) -> None:
         """The path exists and takes the method, and the server speaks the version asked for.

@@ -81,6 +81,7 @@ class View:
         self, transaction: ReadTransaction, model: Model, capabilities: JSONObject, access: Access = UNRESTRICTED
     ) -> None:
         self._outbox = transaction.outbox
+        self._entities = transaction.entities
         self.access = access
         self.reader = restricted(transaction.entities, access)
         self.model = model
@@ -265,6 +266,16 @@ class View:
         except RegistryError:
             return False
         return True
+
+    def names(self, group: Xid) -> bool:
+        """Whether there is such a Group and its id is no secret (domain.md A-9), be the Group hidden or not."""
+        return self.access.names_all(group.parent) and self._entities.get(group) is not None
+
+    def group_ids(self, groups: Xid) -> list[str]:
+        """The ids of the Groups of a type, by id; those of hidden ones too where they are no secret (A-9)."""
+        reader = self._entities if self.access.names_all(groups) else self.reader
+        root = reader.get(ROOT)
+        return [] if root is None else [row.xid.id for row in reader.children([root.key], groups.parts[0])]
 
     def _with_configuration(self, registry: JSONObject, inline: Inline) -> JSONObject:
         """The Registry with the parts of its configuration that are inlined, ahead of its collections (R53).
