@@ -46,7 +46,7 @@ app: Final = CommandGroup(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_TOKEN_VARIABLE: Final = "SIGNALBOOK_TOKEN"
+_VARIABLE: Final = "SIGNALBOOK_TOKEN"
 _debug: Final = {"on": bool(os.environ.get("SIGNALBOOK_DEBUG"))}
 
 
@@ -63,7 +63,7 @@ def _switch_debug(wanted: bool) -> None:
 def _keep_token(token: str | None) -> None:
     # For all clients of this process, as if it had come from the environment.
     if token:
-        os.environ[_TOKEN_VARIABLE] = token
+        os.environ[_VARIABLE] = token
 
 
 @app.callback()
@@ -151,9 +151,7 @@ app.add_typer(pipeline.app, name="pipeline")
 @app.command("login")
 def login(
     server: Annotated[str, Argument(metavar="URL", help="The registry.")],
-    issuer: Annotated[
-        str, Option("--issuer", metavar="URL", help="The issuer, if not the registry's.")
-    ] = "",
+    issuer: Annotated[str, Option("--issuer", metavar="URL", help="The issuer, if not the registry's.")] = "",
     client_id: Annotated[str, Option("--client-id", metavar="ID", help="The client, if not the registry's.")] = "",
     scope: Annotated[str, Option("--scope", metavar="TEXT", help="The scope to ask for, if not the registry's.")] = "",
 ) -> None:

@@ -221,11 +221,10 @@ def _exchange(http: httpx.Client, method: str, url: str, form: Mapping[str, str]
     try:
         response = http.request(method, url, data=form, headers={"Accept": "application/json"})
         found = parse_json(response.content[:_MAX_BYTES])
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        where = f"{urlsplit(url).scheme}://{urlsplit(url).netloc}"
-        raise Unreachable(
-            unreachable(where, error if isinstance(error, httpx.HTTPError) else httpx.HTTPError(""))
-        ) from None
+    except httpx.HTTPError as error:
+        raise Unreachable(unreachable(urljoin(url, "/"), error)) from None
+    except httpx.InvalidURL:
+        raise BadResponse(f"{url!r} is no URL") from None
     except JSONError:
         found = {}
     return response.status_code, found if isinstance(found, dict) else {}

@@ -18,6 +18,11 @@ _MAX_DEPTH: Final = 128
 _PREFIX: Final = "xregistry-"
 
 
+_WITHOUT_CREDENTIALS: Final = (
+    "Send an API token or a JWT (--token, SIGNALBOOK_TOKEN, or ${NAME}@ in the URL), or run signalbook login URL"
+)
+
+
 class ClientError(SignalbookError):
     """A request that brought no response to use; the message is fit to show a person."""
 
@@ -51,10 +56,7 @@ class NotAuthenticated(Refused):
     """The server needs credentials, or does not take those that were sent (401)."""
 
     def __str__(self) -> str:
-        return (
-            f"{super().__str__()}\nSend an API token or a JWT (--token, SIGNALBOOK_TOKEN, or '${{NAME}}@' in the URL), or "
-            "run signalbook login URL"
-        )
+        return f"{super().__str__()}\n{_WITHOUT_CREDENTIALS}"
 
 
 class NotFound(Refused):
