@@ -9,7 +9,6 @@ from starlette.routing import Route
 
 from signalbook.access.actions import ACTIONS, Action
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
-from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.errors import Forbidden
 from signalbook.access.identity import AUTHENTICATED, Identity
 from signalbook.access.policy import InvalidPolicy, Policy, principals
@@ -56,13 +55,14 @@ class AccessAPI:
         _require_administrator(request)
         body = await request.body(MAX_BYTES)
         document = await self._kernel.workers.read(partial(json_body, body, request.subject, max_depth=MAX_DEPTH))
-        return await self._kernel.write(partial(self._put, request=request, document=document))
+        return await self._kernel.write(partial(self._put, request=request, document=document), request.access)
 
     def _put(self, session: Session, *, request: HTTPRequest, document: JSON) -> Response:
         before = self._control.stored(session.transaction)
         policy = self._control.put(session.transaction, document, by=request.access)
         # What it raises undoes the write.
         check_conditions(request.scope["headers"], "" if before is None else _tag(before), request.path)
+        session.record(Action.ADMINISTER, PATH)
         return _response(policy, status=201 if before is None else 200)
 
     async def _explain(self, request: HTTPRequest) -> Response:
@@ -86,7 +86,7 @@ class AccessAPI:
         access, xid = request.access, _xid(request)
         shown = {
             **_described(access.identity),
-            "restricted": access is not UNRESTRICTED,
+            "restricted": not access.unrestricted,
             "xid": str(xid),
             "may": [action.word for action in Action if access.may(action, xid)],
             "somewhere": [action.word for action in Action if access.somewhere(action)],

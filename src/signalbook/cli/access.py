@@ -167,6 +167,7 @@ class _LocalAccess:
         return self._policy().document
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
+        from signalbook.access.actions import Action
         from signalbook.access.decisions import UNRESTRICTED
 
         with self._engine.writing() as session:
@@ -174,6 +175,7 @@ class _LocalAccess:
                 raise SignalbookError(
                     "there is a policy already: see signalbook access show, replace it by access set FILE"
                 )
+            session.record(Action.ADMINISTER, "/access")
             return self._control.put(session.transaction, policy, by=UNRESTRICTED).document
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:

@@ -264,6 +264,7 @@ class SubscriptionStore:
         made = replace(subscription, id=_new_id(revision), revision=revision, owner=_owner(None, by))
         after = _chosen_start(session, made)
         state = DeliveryState(position=session.transaction.outbox.position() if after is None else after)
+        _record(session, made.id)
         return self._write(stored, made, state, count + 1)
 
     def update(
@@ -292,6 +293,7 @@ class SubscriptionStore:
         state = resumed(state)
         if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
             state = replace(state, position=after)
+        _record(session, id)
         return self._write(stored, made, state, stored.count())
 
     def remove(
@@ -308,6 +310,7 @@ class SubscriptionStore:
         if shown is None:
             return None
         require(shown)
+        _record(session, id)
         stored.remove(id)
         stored.put_totals(revision=stored.revision() + 1, count=stored.count() - 1)
         return shown
@@ -373,6 +376,10 @@ def start(subscription: Subscription) -> int | None:
     """The position that ``config.after`` names."""
     after = subscription.config.get("after")
     return None if after is None else int(after)
+
+
+def _record(session: Session, id: str) -> None:
+    session.record(Action.SUBSCRIBE, f"/subscriptions/{id}")
 
 
 def _chosen_start(session: Session, subscription: Subscription) -> int | None:
@@ -473,7 +480,7 @@ def _read_owner(document: JSONObject) -> Identity:
 
 def _owner(known: Identity | None, by: Access) -> Identity | None:
     """Whose a subscription is once it was written: of who owns it, as he is now, or of who is the first known one."""
-    if by is UNRESTRICTED or (known is not None and known.subject != by.identity.subject):
+    if by.unrestricted or (known is not None and known.subject != by.identity.subject):
         return known
     return by.identity
 
