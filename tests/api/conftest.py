@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED
+from signalbook.access.policy import read_policy
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
@@ -59,7 +60,7 @@ def put_policy(store: Store, *rules: dict[str, Any]) -> None:
     everything = {"who": ["subject:root"], "role": "administrator"}
     control = AccessControl(store, Settings())
     with store.write() as transaction:
-        control.put(transaction, {"rules": [everything, *rules]}, by=UNRESTRICTED)
+        control.put(transaction, read_policy({"rules": [everything, *rules]}), by=UNRESTRICTED)
 
 
 class Client:
