@@ -11,7 +11,7 @@ from typing import Final
 
 from signalbook.access import tokens
 from signalbook.access.actions import Action
-from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.decisions import Access
 from signalbook.access.errors import Forbidden
 from signalbook.access.identity import Identity
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
@@ -136,7 +136,7 @@ class AccessControl:
         """
         if self._file is not None:
             raise PolicyRefused(f"the policy is the file {self._file.path.name}: change that (setting access_file)")
-        if by is not UNRESTRICTED:
+        if not by.unrestricted:
             before = self.stored(transaction)
             if before is not None and not before.access(by.identity).may(Action.ADMINISTER, ROOT):
                 raise Forbidden(Action.ADMINISTER, ROOT)
@@ -168,7 +168,7 @@ def check_lockout(policy: Policy, by: Access) -> None:
             '{"who": ["subject:NAME"], "role": "administrator"}, and deny him nothing'
         )
     # The program itself is no caller that could be locked out.
-    if by is not UNRESTRICTED and not policy.access(by.identity).may(Action.ADMINISTER, ROOT):
+    if not by.unrestricted and not policy.access(by.identity).may(Action.ADMINISTER, ROOT):
         raise PolicyRefused(
             f"{by.identity.name} could not change this policy back: keep a rule that lets you administer, "
             "or let another administrator put it"

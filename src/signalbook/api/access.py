@@ -9,7 +9,6 @@ from starlette.routing import Route
 
 from signalbook.access.actions import ACTIONS, Action
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
-from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.errors import CredentialsNeeded, Forbidden
 from signalbook.access.identity import AUTHENTICATED, Identity
 from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
@@ -59,16 +58,17 @@ class AccessAPI:
         policy = await self._kernel.workers.read(
             lambda: read_policy(json_body(body, request.subject, max_depth=MAX_DEPTH))
         )
-        return await self._kernel.write(partial(self._put, request=request, policy=policy))
+        return await self._kernel.write(partial(self._put, request=request, policy=policy), request.access)
 
     def _put(self, session: Session, *, request: HTTPRequest, policy: Policy) -> Response:
         before = self._control.stored(session.transaction)
         # It came while there was no policy yet, and while it waited another one became the first.
-        if before is not None and request.access is UNRESTRICTED and not self._control.open:
+        if before is not None and request.access.unrestricted and not self._control.open:
             raise CredentialsNeeded
         self._control.put(session.transaction, policy, by=request.access)
         # What it raises undoes the write.
         check_conditions(request.scope["headers"], "" if before is None else _tag(before), request.path)
+        session.record(Action.ADMINISTER, PATH)
         return _response(policy, status=201 if before is None else 200)
 
     async def _explain(self, request: HTTPRequest) -> Response:
@@ -92,7 +92,7 @@ class AccessAPI:
         access, xid = request.access, _xid(request)
         shown = {
             **_described(access.identity),
-            "restricted": access is not UNRESTRICTED,
+            "restricted": not access.unrestricted,
             "xid": str(xid),
             "may": [action.word for action in Action if access.may(action, xid)],
             "somewhere": [action.word for action in Action if access.somewhere(action)],

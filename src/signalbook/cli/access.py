@@ -167,6 +167,7 @@ class _LocalAccess:
         return self._policy().document
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
+        from signalbook.access.actions import Action
         from signalbook.access.decisions import UNRESTRICTED
         from signalbook.access.policy import read_policy
 
@@ -177,6 +178,7 @@ class _LocalAccess:
                     "there is a policy already: see signalbook access show, replace it by access set FILE"
                 )
             self._control.put(session.transaction, wanted, by=UNRESTRICTED)
+            session.record(Action.ADMINISTER, "/access")
         return wanted.document
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
