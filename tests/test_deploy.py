@@ -5,24 +5,30 @@ The steps of the Dockerfile are run by ``make check-image``.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
+import promql_parser
 import pytest
 import yaml
 from typer.main import get_command
 
-from signalbook import settings
+from signalbook import metrics, settings
 from signalbook.access.policy import read_policy
+from signalbook.api.metrics import registry_state
 from signalbook.cli.app import app
 from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.storage.base import RETRYING, DeliveryState
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -215,3 +221,59 @@ def test_the_unit_of_systemd(tmp_path: Path) -> None:
     unit.write_text(text.replace(starts[1], "/bin/true"))
     done = subprocess.run([program, "verify", unit], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Those of alerts and dashboard, each with its title."""
+    for group in read(DEPLOY / "prometheus" / "alerts.yaml")["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+    dashboard = json.loads((DEPLOY / "grafana" / "signalbook.json").read_text(encoding="utf-8"))
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            yield f"{panel['title']} {target['refId']}", target["expr"]
+    for variable in dashboard["templating"]["list"]:
+        if variable["type"] == "query":
+            yield variable["label"], re.sub(r"label_values\((.*), (\w+)\)", r"count by (\2) (\1)", variable["query"])
+
+
+def exposed() -> dict[str, set[str]]:
+    """The names of all samples, with their labels."""
+    with closing(open_store("sqlite://")) as store:
+        with store.write() as writing:
+            writing.subscriptions.put_delivery("one", DeliveryState(position=0, state=RETRYING))
+        families = [*metrics.REGISTRY.collect(), *registry_state(store)]
+    declared = {each.describe()[0].name: set(each._labelnames) for each in declared_metrics()}
+    found: dict[str, set[str]] = {}
+    for family in families:
+        labels = declared.get(family.name) or {label for sample in family.samples for label in sample.labels}
+        ends = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}.get(family.type, ("",))
+        found |= {f"{family.name}{end}": labels for end in ends}
+    return found
+
+
+def declared_metrics() -> list[Any]:
+    """The metrics that are counted."""
+    return [value for value in vars(metrics).values() if hasattr(value, "_labelnames")]
+
+
+@pytest.mark.parametrize(("title", "query"), list(queries()), ids=lambda text: str(text)[:40])
+def test_queries_can_be_read_and_name_metrics_and_labels_that_there_are(title: str, query: str) -> None:
+    plain = query.replace("$__rate_interval", "5m").replace("$instance", ".*")
+    assert promql_parser.parse(plain)
+    names = set(re.findall(r"\b(?:signalbook_\w+|up)\b", plain))
+    assert names, title
+    known = {**exposed(), "up": set[str]()}
+    assert names <= known.keys()
+    selected = set(re.findall(r"(\w+)=~?\"", plain))
+    selected |= {label for words in re.findall(r"by \(([\w, ]+)\)", plain) for label in words.split(", ")}
+    of_prometheus = {"instance", "job", "le"}
+    assert selected - of_prometheus <= set.union(*(known[name] for name in names))
+
+
+def test_every_alert_says_what_to_do_and_the_page_names_it() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    for group in read(DEPLOY / "prometheus" / "alerts.yaml")["groups"]:
+        for rule in group["rules"]:
+            assert rule["annotations"]["summary"]
+            assert f"`{rule['alert']}`" in page

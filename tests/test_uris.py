@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.uris import is_address, is_uri, is_uri_reference, user_of, without_user
+from signalbook.uris import is_address, is_secure, is_uri, is_uri_reference, user_of, without_user
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,16 @@ def test_users_in_urls(url: str, bare: str, user: tuple[str, str] | None) -> Non
 )
 def test_addresses(text: str, expected: bool) -> None:
     assert is_address(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("url", "safe"),
+    [
+        ("https://i.example/x", True), ("http://i.example", False), ("http://localhost:1", True),
+        ("http://127.0.0.2:1", True), ("http://[::1]:1", True), ("http://localhost.example", False),
+        ("http://127.0.0.1.example", False), ("ftp://i.example", False), ("https://u:p@i.example", False),
+        ("https://", False), ("https://i.example#x", False), ("", False),
+    ],
+)  # fmt: skip
+def test_addresses_where_nobody_listens_on_the_way(url: str, safe: bool) -> None:
+    assert is_secure(url) is safe

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -64,6 +65,20 @@ def is_address(text: str) -> bool:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is none, half of an IPv6 address
+        return False
+
+
+def is_secure(url: str) -> bool:
+    """Whether nobody on the way can read or change what is sent to ``url``: https, or http on this machine."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        if not host or parts.username is not None or parts.fragment:
+            return False
+        if parts.scheme == "https":
+            return True
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
         return False
 
 

@@ -402,16 +402,3 @@ def test_keys_that_are_none(issuer: FakeIssuer, verifier: TokenVerifier, caplog:
     with pytest.raises(AuthenticationUnavailable):
         verifier.verify(issuer.token())
     assert caplog.text.count("no JSON Web Key Set") == 1
-
-
-@pytest.mark.parametrize(
-    ("url", "safe"),
-    [
-        ("https://i.example/x", True), ("http://i.example", False), ("http://localhost:1", True),
-        ("http://127.0.0.2:1", True), ("http://[::1]:1", True), ("http://localhost.example", False),
-        ("http://127.0.0.1.example", False), ("ftp://i.example", False), ("https://u:p@i.example", False),
-        ("https://", False), ("https://i.example#x", False), ("", False),
-    ],
-)  # fmt: skip
-def test_addresses_that_nobody_can_change_on_the_way(url: str, safe: bool) -> None:
-    assert oidc.is_safe(url) is safe

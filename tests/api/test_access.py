@@ -59,6 +59,12 @@ def test_without_a_policy_everybody_may_do_everything(store: Store, serve: Serve
     assert client.get("/access/explain?who=anyone&what=read&xid=/").status_code == 404
 
 
+def test_one_of_two_first_policies_is_the_first(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default")
+    answers = client.together(*(("PUT", "/access", policy({**READERS, "who": [who]})) for who in ("anyone", "group:b")))
+    assert sorted(answer.status_code for answer in answers) == [201, 401]
+
+
 def test_a_policy_closes_the_registry_at_once(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
     for path in ("/", "/access", "/access/self", "/access/explain", "/schemagroups"):
         refused = client.get(path)
@@ -138,6 +144,15 @@ def test_it_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str
     assert (shown["allowed"], shown["reason"], shown["missing"]) == (False, "no rule allows to update", ["update"])
     for wrong in ("who=pat&what=read", "who=anyone&what=fly", "what=read", "who=anyone&what=read&xid=//"):
         assert client.get(f"/access/explain?{wrong}", headers=pat).status_code == 400, wrong
+
+
+def test_a_token_is_explained_by_what_it_stands_for(client: Client, store: Store, pat: dict[str, str]) -> None:
+    narrowed = client.get("/access/self", headers=bearer(store, "pat", scopes=("read",))).json()["token"]
+    asked = f"/access/explain?who=token:{narrowed}&xid=/&what="
+    assert client.get(f"{asked}read", headers=pat).json()["reason"] == "allowed by rule 0"
+    shown = client.get(f"{asked}administer", headers=pat).json()
+    assert (shown["allowed"], shown["reason"]) == (False, "the scopes of the token leave it out")
+    assert not client.get("/access/explain?who=token:unknown&what=read", headers=pat).json()["allowed"]
 
 
 def test_who_am_i(client: Client, sam: dict[str, str]) -> None:

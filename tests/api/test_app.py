@@ -58,7 +58,7 @@ def test_the_base_url_can_be_set(store: Store, serve: Serve) -> None:
 
 @pytest.mark.parametrize("host", ['x"><script>', "a b", "é", "", "host:port"])
 def test_a_host_that_is_none_is_not_repeated(store: Store, serve: Serve, host: str) -> None:
-    client = serve(store, host="192.0.2.1")
+    client = serve(store, host="192.0.2.1", access="open")
     answer = client.get("/", headers={"Host": host.encode()})
     assert answer.status_code == 200
     assert "script" not in answer.text + answer.headers["Link"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, Server
 
+from signalbook.access import tokens
 from signalbook.access.authentication import Authenticator, Credentials
 from signalbook.access.errors import Unauthenticated
 from signalbook.access.identity import Identity
@@ -76,3 +78,38 @@ def test_no_database_is_left_behind(cli: Cli, db: str, tmp_path: Path) -> None:
     assert cli("token", "list", "--db", db).code == 1
     assert cli("token", "list", "--db", db, "--server", "http://r.example").code == 2
     assert list(tmp_path.iterdir()) == []
+
+
+POLICY = '{"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who": ["group:a"], "role": "reader"}]}'
+
+
+def test_by_a_server(cli: Cli, serve: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the credentials of commands come from."""
+    (tmp_path / "policy.json").write_text(POLICY)
+    db = f"sqlite:///{tmp_path / 'r.db'}"
+    root = cli("token", "create", "root", "--db", db).out.strip()
+    url = serve("--db", db, "--access-file", tmp_path / "policy.json").url
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
+    refused = cli("token", "list", "--server", url)
+    assert (refused.code, "--token" in refused.err) == (1, True)
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", root)
+    made = cli("token", "create", "ci", "--group", "a", "--server", url)
+    token = made.out.strip()
+    assert (made.code, tokens.split(token) is not None) == (0, True), made.err
+    assert len(cli("token", "list", "--server", url).out.splitlines()) == 2
+    wrong = cli("token", "create", "ci", "--scope", "x", "--server", url)
+    assert (wrong.code, "/scopes" in wrong.err) == (1, True)
+    (tmp_path / "token").write_text(token)
+    assert cli("--token", f"file:{tmp_path / 'token'}", "get", "/schemagroups", "--server", url).code == 0
+    assert cli("--token", f"file:{tmp_path / 'token'}", "token", "list", "--server", url).code == 1
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
+    monkeypatch.setenv("MINE", token)
+    named = url.replace("http://", "http://${MINE}@")
+    assert cli("get", "/schemagroups", "--server", named).code == 0
+    assert cli("replicate", named, f"sqlite:///{tmp_path / 'copy.db'}").code == 0
+    assert cli("replicate", url, f"sqlite:///{tmp_path / 'copy.db'}").code == 1
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", "${ROOT}")
+    monkeypatch.setenv("ROOT", root)
+    assert cli("token", "revoke", token.split("_")[1], "--server", url).code == 0
+    assert cli("get", "/schemagroups", "--server", named).code == 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 import logging
 import ssl
 import threading
@@ -16,7 +15,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx
 import jwt
@@ -25,6 +23,7 @@ from signalbook.access.errors import AuthenticationUnavailable, Unauthenticated
 from signalbook.access.identity import Identity
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
+from signalbook.uris import is_secure
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
 _LOG: Final = logging.getLogger("signalbook.access")
@@ -134,11 +133,6 @@ class Issuer:
         """Until when what was checked with these keys need not be checked again; of ``time.monotonic``."""
         return max(self._fetched + FRESH, self._asked + PAUSE)
 
-    def metadata(self) -> JSONObject:
-        """The discovery document. Raises ``IssuerError``."""
-        with _http() as http:
-            return discover(http, self.url)
-
     def _current(self) -> KeySet:
         keys, age = self.keys, time.monotonic() - self._fetched
         if keys is not None and age < FRESH:
@@ -195,7 +189,7 @@ def discover(http: httpx.Client, issuer: str) -> JSONObject:
 
 def fetch(http: httpx.Client, url: JSON, what: str) -> JSON:
     """The JSON at ``url``, an address of an issuer. Raises ``IssuerError``."""
-    if not isinstance(url, str) or not is_safe(url):
+    if not isinstance(url, str) or not is_secure(url):
         raise IssuerError(f"{what} is not at an https URL")
     try:
         with http.stream("GET", url, headers={"Accept": "application/json"}) as response:
@@ -211,20 +205,6 @@ def fetch(http: httpx.Client, url: JSON, what: str) -> JSON:
         raise IssuerError(f"{what} ({url}): {error or type(error).__name__}") from None
     except JSONError as error:
         raise IssuerError(f"{what} ({url}) is no JSON: {error}") from None
-
-
-def is_safe(url: str) -> bool:
-    """Whether nobody on the way can change what is at ``url``: https, or this machine."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        if not host or parts.username is not None or parts.fragment:
-            return False
-        if parts.scheme == "https":
-            return True
-        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +231,7 @@ class TokenVerifier:
 
     def _check(self) -> None:
         for url in self.issuers:
-            if not is_safe(url):
+            if not is_secure(url):
                 raise SettingError(f"oidc_issuers: {url!r} is not an https URL (http only for this machine)")
         if self.issuers and not self._audience:
             raise SettingError(

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from signalbook import __version__, settings
 from signalbook.cli import (
     access,
+    audit,
     backup,
     check,
     conform,
@@ -30,7 +31,7 @@ from signalbook.cli import (
     subscriptions,
     tokens,
 )
-from signalbook.cli.console import CommandGroup, fail
+from signalbook.cli.console import CommandGroup, fail, plain, say
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
 
@@ -46,6 +47,7 @@ app: Final = CommandGroup(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_VARIABLE: Final = "SIGNALBOOK_TOKEN"
 _debug: Final = {"on": bool(os.environ.get("SIGNALBOOK_DEBUG"))}
 
 
@@ -59,11 +61,27 @@ def _switch_debug(wanted: bool) -> None:
     _debug["on"] = _debug["on"] or wanted
 
 
+def _keep_token(token: str | None) -> None:
+    # For all clients of this process, as if it had come from the environment.
+    if token:
+        os.environ[_VARIABLE] = token
+
+
 @app.callback()
 def _common(
     version: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    token: Annotated[
+        str | None,
+        Option(
+            "--token",
+            metavar="TOKEN",
+            callback=_keep_token,
+            help="Credentials for the server: an API token or JWT, better file:PATH or '${NAME}'. Default: "
+            "SIGNALBOOK_TOKEN, or what signalbook login keeps.",
+        ),
+    ] = None,
     debug: Annotated[bool, Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the command."""
@@ -120,6 +138,7 @@ app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
 app.command("doctor")(doctor.run)
 app.command("migrate")(migrate.run)
+app.command("audit")(audit.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(tokens.app, name="token")
@@ -129,6 +148,35 @@ app.command("check")(check.run)
 app.add_typer(message.app, name="message")
 app.command("conform")(conform.run)
 app.add_typer(pipeline.app, name="pipeline")
+
+
+@app.command("login")
+def login(
+    server: Annotated[str, Argument(metavar="URL", help="The registry.")],
+    issuer: Annotated[str, Option("--issuer", metavar="URL", help="The issuer, if not the registry's.")] = "",
+    client_id: Annotated[str, Option("--client-id", metavar="ID", help="The client, if not the registry's.")] = "",
+    scope: Annotated[str, Option("--scope", metavar="TEXT", help="The scope to ask for, if not the registry's.")] = "",
+) -> None:
+    """Log in to the registry at URL with a browser, on this machine or another one.
+
+    The tokens are kept in a file that only you can read, are used by all commands for that registry, and renewed.
+    """
+    from signalbook.client.login import log_in
+
+    def show(where: str, code: str) -> None:
+        say(f"Open {plain(where)} in a browser and confirm the code {plain(code)}")
+
+    found = log_in(server, show, issuer=issuer, client=client_id, scope=scope)
+    say(f"Logged in to {plain(server)} by {plain(found)}.")
+
+
+@app.command("logout")
+def logout(server: Annotated[str, Argument(metavar="URL", help="The registry.")]) -> None:
+    """Forget the login for the registry at URL."""
+    from signalbook.client.login import log_out
+
+    if not log_out(server):
+        raise SignalbookError(f"there is no login for {server}")
 
 
 @app.command("demo")

@@ -72,6 +72,8 @@ def run(
     SOURCE and TARGET are URLs of registries (http://...) or of databases (sqlite:///FILE, postgresql://...). What is
     the same at the target already is not written again. Copies say where they came from: what the source deletes is
     deleted at the target only if it came from there, and what the target has of its own stays as it is.
+
+    https://${NAME}@HOST/ is a registry that takes the token in the environment variable NAME.
     """
     from signalbook.replication.opening import copying, link
     from signalbook.replication.replicating import Replication, StateFile, StateInMemory
@@ -84,7 +86,9 @@ def run(
             part = where.partition("#")[2]
             raise typer.BadParameter(f"{where}: a URL names a whole registry; for a part of it give --scope {part}")
     wanted = Scope.parse(scope, rename or ())
-    with _source(source, from_dialect) as ours, _target(target, to_dialect, source) as theirs:
+    # SIGNALBOOK_TOKEN is for one registry: of two, neither is to get the other's.
+    token = "" if _is_remote(source) and _is_remote(target) else None
+    with _source(source, from_dialect, token) as ours, _target(target, to_dialect, source, token) as theirs:
         # What was deleted at the source may still be at the target, and is deleted there: then something is done.
         gone = None if _exists(ours, wanted.xid) else SignalbookError(f"{source} has no {wanted.xid} (--scope)")
         if gone is not None and not _may_have(theirs, wanted.there(wanted.xid)):
@@ -142,19 +146,21 @@ def _work(work: Replication, *, follow: bool, every: float | None) -> None:
             repeat(work, partial(time.sleep, every), threading.Event(), _failed)
 
 
-def _source(where: str, dialect: RegistryDialect | None) -> AbstractContextManager[ReadableRegistry]:
+def _source(where: str, dialect: RegistryDialect | None, token: str | None) -> AbstractContextManager[ReadableRegistry]:
     from signalbook.replication.opening import open_source
 
     if _is_remote(where):
-        return open_source(where, timeout=_timeout(), dialect=dialect)
+        return open_source(where, timeout=_timeout(), dialect=dialect, token=token)
     return _local(where, create=False)
 
 
-def _target(where: str, dialect: RegistryDialect | None, source: str) -> AbstractContextManager[CopyTarget]:
+def _target(
+    where: str, dialect: RegistryDialect | None, source: str, token: str | None
+) -> AbstractContextManager[CopyTarget]:
     from signalbook.replication.opening import open_target
 
     if _is_remote(where):
-        return open_target(where, timeout=_timeout(), dialect=dialect, source=source)
+        return open_target(where, timeout=_timeout(), dialect=dialect, source=source, token=token)
     return _local(where, create=True)
 
 

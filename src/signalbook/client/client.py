@@ -163,6 +163,9 @@ class Client:
     largest response taken, ``headers`` what goes with every request. GET, PUT and DELETE are tried up to ``attempts``
     times when the server cannot be reached or is busy (503); nothing else is ever sent twice. Every method raises
     ``Unreachable``, ``BadResponse`` or ``Refused``.
+
+    ``token`` is an API token or JWT, ``${NAME}`` or ``file:PATH``; without one ``SIGNALBOOK_TOKEN`` is used, or the
+    login that ``signalbook login`` made. Credentials go to the server of ``base_url`` alone.
     """
 
     def __init__(
@@ -173,9 +176,10 @@ class Client:
         max_bytes: int = MAX_RESPONSE_BYTES,
         attempts: int = ATTEMPTS,
         headers: Mapping[str, str] | None = None,
+        token: str | None = None,
     ) -> None:
         self._transport = Transport(
-            base_url, timeout=timeout, max_bytes=max_bytes, attempts=attempts, headers=headers or {}
+            base_url, timeout=timeout, max_bytes=max_bytes, attempts=attempts, headers=headers or {}, token=token
         )
 
     @property

@@ -18,6 +18,11 @@ _MAX_DEPTH: Final = 128
 _PREFIX: Final = "xregistry-"
 
 
+_WITHOUT_CREDENTIALS: Final = (
+    "Send an API token or a JWT (--token, SIGNALBOOK_TOKEN, or ${NAME}@ in the URL), or run signalbook login URL"
+)
+
+
 class ClientError(SignalbookError):
     """A request that brought no response to use; the message is fit to show a person."""
 
@@ -45,6 +50,13 @@ class Refused(ClientError):
         self.subject = str(body.get("subject", ""))
         self.faults = tuple(Finding.from_json(item) for item in body.get("faults", ()) if isinstance(item, dict))
         super().__init__(describe(self.title, self.detail, self.faults))
+
+
+class NotAuthenticated(Refused):
+    """The server needs credentials, or does not take those that were sent (401)."""
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{_WITHOUT_CREDENTIALS}"
 
 
 class NotFound(Refused):
@@ -89,8 +101,13 @@ def checked(response: httpx.Response) -> httpx.Response:
         body = parse_json(response.content, max_depth=_MAX_DEPTH)
     except JSONError:
         body = {}
-    error = NotFound if status == HTTPStatus.NOT_FOUND else Refused
-    raise error(status, body if isinstance(body, dict) else {})
+    raise _ERRORS.get(status, Refused)(status, body if isinstance(body, dict) else {})
+
+
+_ERRORS: Final[Mapping[int, type[Refused]]] = {
+    HTTPStatus.UNAUTHORIZED: NotAuthenticated,
+    HTTPStatus.NOT_FOUND: NotFound,
+}
 
 
 def json_object(response: httpx.Response) -> JSONObject:

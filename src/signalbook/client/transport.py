@@ -13,8 +13,9 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from signalbook import __version__
+from signalbook.client import credentials
 from signalbook.client.responses import BadResponse, ClientError, Unreachable, checked, retry_after, unreachable
-from signalbook.uris import is_address, user_of, without_user
+from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Kind, Xid, XidError
 
@@ -137,12 +138,19 @@ _NEXT: Final = re.compile(r';\s*rel\s*=\s*"?next"?\s*(;|$)')
 class Transport:
     """HTTP connections to the server whose registry's root is at ``base_url``. Raises as ``Client`` does.
 
-    A user and a password in that URL are sent to the server (RFC7617), and are no part of the URL from then on: it gets
-    into messages, logs and copies.
+    Credentials are those that ``credentials.find`` finds with ``token``, sent to that server alone. A user and a
+    password in that URL are no part of it from then on: it gets into messages, logs and copies.
     """
 
     def __init__(
-        self, base_url: str, *, timeout: float, max_bytes: int, attempts: int, headers: Mapping[str, str]
+        self,
+        base_url: str,
+        *,
+        timeout: float,
+        max_bytes: int,
+        attempts: int,
+        headers: Mapping[str, str],
+        token: str | None = None,
     ) -> None:
         if not is_address(base_url):
             raise ClientError(f"{base_url!r} is no URL of a registry: it starts with http:// or https://")
@@ -153,7 +161,10 @@ class Transport:
         names = {"User-Agent": f"signalbook/{__version__}", **headers}
         # Reading all certificates there are takes longer than most errands; without TLS none is needed.
         self._http = httpx.Client(
-            auth=user_of(base_url), timeout=timeout, headers=names, verify=urlsplit(base_url).scheme == "https"
+            auth=credentials.find(base_url, token),
+            timeout=timeout,
+            headers=names,
+            verify=urlsplit(base_url).scheme == "https",
         )
 
     def close(self) -> None:

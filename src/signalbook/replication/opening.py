@@ -41,26 +41,30 @@ _DRAFTS: Final[Mapping[RegistryDialect, Callable[[Requests], CncfApi]]] = {
 
 @contextmanager
 def open_target(
-    url: str, *, timeout: float, dialect: RegistryDialect | None = None, source: str = ""
+    url: str, *, timeout: float, dialect: RegistryDialect | None = None, source: str = "", token: str | None = ""
 ) -> Iterator[RemoteRegistry | CncfApi]:
     """What is at ``url``, in the ``dialect`` it turns out to speak if none is given; copies come from ``source``.
+
+    Credentials are those of the URL. ``SIGNALBOOK_TOKEN`` is for one registry, and used with None as ``token`` only.
 
     Raises ``ClientError``, and ``LinkError`` if it is no registry.
     """
     headers = {HEADER: without_user(source)} if source else {}
-    spoken = dialect or _spoken(url, timeout)
+    spoken = dialect or _spoken(url, timeout, token)
     if spoken is RegistryDialect.XREGISTRY:
-        with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers) as client:
+        with Client(url, timeout=timeout, max_bytes=MAX_BYTES, headers=headers, token=token) as client:
             yield RemoteRegistry(client)
         return
-    with closing(Requests(url, timeout=timeout, headers=headers)) as requests:
+    with closing(Requests(url, timeout=timeout, headers=headers, token=token)) as requests:
         yield _DRAFTS[spoken](requests)
 
 
 @contextmanager
-def open_source(url: str, *, timeout: float, dialect: RegistryDialect | None = None) -> Iterator[ReadableRegistry]:
+def open_source(
+    url: str, *, timeout: float, dialect: RegistryDialect | None = None, token: str | None = ""
+) -> Iterator[ReadableRegistry]:
     """The same as a source."""
-    with open_target(url, timeout=timeout, dialect=dialect) as found:
+    with open_target(url, timeout=timeout, dialect=dialect, token=token) as found:
         yield found if isinstance(found, RemoteRegistry) else CncfSource(found)
 
 
@@ -106,9 +110,9 @@ def link(
     )
 
 
-def _spoken(url: str, timeout: float) -> RegistryDialect:
+def _spoken(url: str, timeout: float, token: str | None) -> RegistryDialect:
     """The dialect of what is at ``url``: each has something that no other has."""
-    with closing(Requests(url, timeout=timeout, headers={})) as requests:
+    with closing(Requests(url, timeout=timeout, headers={}, token=token)) as requests:
         if isinstance(offers(requests, "model"), dict):
             return RegistryDialect.XREGISTRY
         if isinstance(offers(requests, "schemagroups"), list):

@@ -104,8 +104,8 @@ class CncfApi(ABC):
 class Requests:
     """Requests to an API at a URL; what is not there is None."""
 
-    def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str]) -> None:
-        self.transport = Transport(url, timeout=timeout, max_bytes=MAX_BYTES, attempts=4, headers=headers)
+    def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str], token: str | None = None) -> None:
+        self.transport = Transport(url, timeout=timeout, max_bytes=MAX_BYTES, attempts=4, headers=headers, token=token)
         self.url = self.transport.base_url
 
     def close(self) -> None:

@@ -1,0 +1,282 @@
+"""Logins of this user: tokens of OIDC issuers by registry, in a file that nobody else can read.
+
+The device flow (RFC 8628) gets them, and refresh tokens (RFC 6749 6) renew them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import msgspec
+
+from signalbook.client.responses import BadResponse, ClientError, Unreachable, unreachable
+from signalbook.uris import is_secure, without_user
+from signalbook.values import JSONError, JSONObject, dump_json, parse_json
+
+METADATA: Final = "/.well-known/oauth-protected-resource"
+_DISCOVERY: Final = "/.well-known/openid-configuration"
+_DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
+_TIMEOUT: Final = 30.0
+_EARLY: Final = 30.0
+"""Seconds before its end at which a token is renewed."""
+_MAX_BYTES: Final = 1 << 20
+_MAX_WAIT: Final = 1800.0
+_INTERVAL: Final = 5.0
+
+
+class LoginEnded(ClientError):
+    """A login that cannot be renewed."""
+
+    def __init__(self, registry: str, reason: str) -> None:
+        super().__init__(f"the login for {registry} has ended ({reason}): signalbook login {registry}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokens:
+    """What an issuer gave for a registry, and where it is renewed. ``expires`` is in seconds since 1970."""
+
+    issuer: str
+    client: str
+    endpoint: str
+    access: str
+    refresh: str = ""
+    expires: float = 0.0
+
+    @classmethod
+    def granted(cls, answer: JSONObject, *, issuer: str, client: str, endpoint: str, refresh: str = "") -> Self:
+        """Those in the answer of a token endpoint. Raises ``BadResponse``."""
+        access, again, lifetime = (answer.get(name) for name in ("access_token", "refresh_token", "expires_in"))
+        if not isinstance(access, str) or not access:
+            raise BadResponse(f"{endpoint}: the issuer gave no access token")
+        if access.count(".") != 2:
+            raise BadResponse(
+                f"{endpoint}: the issuer gave an opaque access token, and registries take JWTs: have it issue those "
+                "for this client and audience"
+            )
+        seconds = float(lifetime) if isinstance(lifetime, int | float) and lifetime > 0 else 60.0
+        return cls(
+            issuer=issuer,
+            client=client,
+            endpoint=endpoint,
+            access=access,
+            refresh=again if isinstance(again, str) and again else refresh,
+            expires=time.time() + seconds,
+        )
+
+
+class StoredLogin:
+    """The login for the registry at ``url``, renewed when it is needed. Safe between processes."""
+
+    def __init__(self, url: str, tokens: Tokens) -> None:
+        self._url = url
+        self._tokens = tokens
+
+    @classmethod
+    def of(cls, url: str) -> Self | None:
+        """That for the registry at ``url``, None if there is none. Raises ``ClientError``."""
+        found = _read().get(_key(url))
+        return None if found is None else cls(url, found)
+
+    def token(self) -> str:
+        """A token that has not expired. Raises ``LoginEnded``, and other ``ClientError``."""
+        if time.time() > self._tokens.expires - _EARLY:
+            with _exclusive():
+                # Another process may have renewed it: a refresh token often works once.
+                stored = _read().get(_key(self._url))
+                if stored is None:
+                    raise LoginEnded(self._url, "signed out")
+                self._tokens = stored
+                if time.time() > stored.expires - _EARLY:
+                    self._tokens = self._renewed(stored)
+                    _write({**_read(), _key(self._url): self._tokens})
+        return self._tokens.access
+
+    def _renewed(self, old: Tokens) -> Tokens:
+        if not old.refresh:
+            raise LoginEnded(self._url, "expired")
+        wanted = {"grant_type": "refresh_token", "refresh_token": old.refresh, "client_id": old.client}
+        with _http() as http:
+            status, answer = _post(http, old.endpoint, wanted)
+        if status != httpx.codes.OK:
+            raise LoginEnded(self._url, str(answer.get("error", status))[:100])
+        return Tokens.granted(answer, issuer=old.issuer, client=old.client, endpoint=old.endpoint, refresh=old.refresh)
+
+
+def log_in(url: str, show: Callable[[str, str], None], *, issuer: str = "", client: str = "", scope: str = "") -> str:
+    """Log this user in to the registry at ``url`` by the device flow; the issuer's name.
+
+    The registry says which issuer and client to use, unless they are given. ``show`` is called with the address that
+    the user has to open in a browser, and the code to type there. Raises ``ClientError``.
+    """
+    bare = without_user(url).rstrip("/")
+    if not is_secure(bare):
+        raise ClientError(f"{bare}: tokens are not sent without TLS, but to this machine: use https")
+    with _http() as http:
+        known = {} if issuer and client else _get(http, bare + METADATA)
+        servers = known.get("authorization_servers") or [""]
+        issuer, client = issuer or str(servers[0]), client or str(known.get("signalbook_client_id") or "")
+        if not issuer or not client:
+            raise ClientError(f"{bare} does not say how to log in: give --issuer and --client-id")
+        about = _get(http, issuer.rstrip("/") + _DISCOVERY)
+        if about.get("issuer") != issuer:
+            raise BadResponse(f"{issuer}: it says that it is another issuer")
+        endpoint = _endpoint(about, "token_endpoint", issuer)
+        wanted = {"client_id": client, "scope": scope or str(known.get("signalbook_scope") or "openid")}
+        # RFC 8707: for which server the token is to be. Issuers take only URIs for that.
+        resources = [one for one in known.get("signalbook_audience") or () if isinstance(one, str) and "://" in one]
+        wanted |= {"resource": resources[0]} if resources else {}
+        status, begun = _post(http, _endpoint(about, "device_authorization_endpoint", issuer), wanted)
+        if status != httpx.codes.OK:
+            raise _refusal(issuer, begun, status)
+        where = str(begun.get("verification_uri_complete") or begun.get("verification_uri") or "")
+        show(where, str(begun.get("user_code") or ""))
+        answer = _poll(http, endpoint, begun, client, issuer)
+    tokens = Tokens.granted(answer, issuer=issuer, client=client, endpoint=endpoint)
+    with _exclusive():
+        _write({**_read(), _key(bare): tokens})
+    return issuer
+
+
+def log_out(url: str) -> bool:
+    """Forget the login for a registry; whether there was one. The issuer is told, if it wants to be (RFC 7009)."""
+    with _exclusive():
+        logins = dict(_read())
+        gone = logins.pop(_key(url), None)
+        if gone is not None:
+            _write(logins)
+    if gone is not None and gone.refresh:
+        with suppress(ClientError), _http() as http:
+            about = _get(http, gone.issuer.rstrip("/") + _DISCOVERY)
+            revoke = _endpoint(about, "revocation_endpoint", gone.issuer)
+            _post(http, revoke, {"token": gone.refresh, "client_id": gone.client})
+    return gone is not None
+
+
+def credentials_file() -> Path:
+    """Where logins are kept: below ``XDG_CONFIG_HOME``, by default ``~/.config``."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(base) / "signalbook" / "credentials.json"
+
+
+def _poll(http: httpx.Client, endpoint: str, begun: JSONObject, client: str, issuer: str) -> JSONObject:
+    """Ask until the user has decided (RFC 8628 3.4, 3.5)."""
+    pause, lifetime = (begun.get(name) for name in ("interval", "expires_in"))
+    wait = float(pause) if isinstance(pause, int | float) and 0 < pause < _MAX_WAIT else _INTERVAL
+    deadline = time.monotonic() + min(_MAX_WAIT, float(lifetime) if isinstance(lifetime, int | float) else _MAX_WAIT)
+    wanted = {"grant_type": _DEVICE, "device_code": str(begun.get("device_code")), "client_id": client}
+    while time.monotonic() < deadline:
+        time.sleep(wait)
+        status, answer = _post(http, endpoint, wanted)
+        if status == httpx.codes.OK:
+            return answer
+        match answer.get("error"):
+            case "authorization_pending":
+                continue
+            case "slow_down":
+                wait += _INTERVAL
+            case _:
+                raise _refusal(issuer, answer, status)
+    raise ClientError(f"{issuer}: nobody confirmed the code in time: try again")
+
+
+def _refusal(issuer: str, answer: JSONObject, status: int) -> ClientError:
+    reason = str(answer.get("error_description") or answer.get("error") or f"it answers {status}")[:300]
+    return ClientError(f"{issuer}: {''.join(c if c.isprintable() else ' ' for c in reason)}")
+
+
+def _endpoint(about: JSONObject, name: str, issuer: str) -> str:
+    found = about.get(name)
+    if not isinstance(found, str) or not is_secure(found):
+        raise ClientError(
+            f"{issuer} has no {name.replace('_', ' ')} to be reached by https: it cannot be used to log in"
+        )
+    return found
+
+
+def _http() -> httpx.Client:
+    return httpx.Client(timeout=_TIMEOUT, follow_redirects=False)
+
+
+def _get(http: httpx.Client, url: str) -> JSONObject:
+    status, answer = _exchange(http, "GET", url, None)
+    if status != httpx.codes.OK:
+        raise BadResponse(f"{url}: it answers {status}: there is nothing that says how to log in")
+    return answer
+
+
+def _post(http: httpx.Client, url: str, form: Mapping[str, str]) -> tuple[int, JSONObject]:
+    return _exchange(http, "POST", url, form)
+
+
+def _exchange(http: httpx.Client, method: str, url: str, form: Mapping[str, str] | None) -> tuple[int, JSONObject]:
+    try:
+        response = http.request(method, url, data=form, headers={"Accept": "application/json"})
+        found = parse_json(response.content[:_MAX_BYTES])
+    except httpx.HTTPError as error:
+        raise Unreachable(unreachable(urljoin(url, "/"), error)) from None
+    except httpx.InvalidURL:
+        raise BadResponse(f"{url!r} is no URL") from None
+    except JSONError:
+        found = {}
+    return response.status_code, found if isinstance(found, dict) else {}
+
+
+def _key(url: str) -> str:
+    parts = urlsplit(without_user(url))
+    return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl().rstrip("/")
+
+
+def _read() -> dict[str, Tokens]:
+    path = credentials_file()
+    try:
+        found = path.open("rb")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ClientError(f"cannot read {path}: {error.strerror}") from None
+    with found as file:
+        if os.fstat(file.fileno()).st_mode & 0o077:
+            raise ClientError(f"{path} has secrets and can be read by others: chmod 600 {path}")
+        try:
+            return msgspec.json.decode(file.read(), type=dict[str, Tokens])
+        except (msgspec.MsgspecError, ValueError):
+            raise ClientError(f"{path} cannot be read as credentials: delete it and log in again") from None
+
+
+def _write(logins: Mapping[str, Tokens]) -> None:
+    path = credentials_file()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    content = dump_json({name: asdict(tokens) for name, tokens in logins.items()}, indent=2)
+    try:
+        temporary.unlink(missing_ok=True)
+        # Nobody else can read it at any time.
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise ClientError(f"cannot write {path}: {error.strerror}") from None
+
+
+@contextmanager
+def _exclusive() -> Iterator[None]:
+    """One process at a time changes the file."""
+    folder = credentials_file().parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (folder / "credentials.lock").open("ab")
+    except OSError as error:
+        raise ClientError(f"cannot write {folder}: {error.strerror}") from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

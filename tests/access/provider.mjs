@@ -1,0 +1,69 @@
+// A real OpenID Connect issuer for tests (npm oidc-provider): node provider.mjs PORT AUDIENCE, from the folder it is
+// installed in. It says "ready" once it listens; a line "rotate" on standard input gives it other keys.
+import { generateKeyPair, randomBytes } from "node:crypto";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { pathToFileURL } from "node:url";
+import { promisify } from "node:util";
+
+const require = createRequire(process.cwd() + "/");
+const { Provider } = await import(pathToFileURL(require.resolve("oidc-provider")).href);
+const [port, audience] = process.argv.slice(2);
+const issuer = `http://127.0.0.1:${port}`;
+const groups = { ann: ["team"], eve: [] };
+
+async function signingKey() {
+  const { privateKey } = await promisify(generateKeyPair)("rsa", { modulusLength: 2048 });
+  return { ...privateKey.export({ format: "jwk" }), kid: randomBytes(4).toString("hex"), use: "sig", alg: "RS256" };
+}
+
+async function provider() {
+  const made = new Provider(issuer, {
+    clients: [
+      {
+        client_id: "cli",
+        token_endpoint_auth_method: "none",
+        application_type: "native",
+        grant_types: ["urn:ietf:params:oauth:grant-type:device_code", "refresh_token", "authorization_code"],
+        redirect_uris: ["http://127.0.0.1/callback"],
+      },
+      {
+        client_id: "machine",
+        client_secret: "machine's secret",
+        grant_types: ["client_credentials"],
+        redirect_uris: [],
+        response_types: [],
+      },
+    ],
+    jwks: { keys: [await signingKey()] },
+    cookies: { keys: ["for tests"] },
+    scopes: ["openid", "offline_access"],
+    ttl: { AccessToken: 4, ClientCredentials: 60, RefreshToken: 600, DeviceCode: 60, Grant: 600, Session: 600, Interaction: 600, IdToken: 60 },
+    issueRefreshToken: async () => true,
+    findAccount: async (_, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
+    extraTokenClaims: async (_, token) => ({ groups: groups[token.accountId] ?? ["machines"] }),
+    features: {
+      devInteractions: { enabled: true },
+      deviceFlow: { enabled: true },
+      clientCredentials: { enabled: true },
+      revocation: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: async () => audience,
+        useGrantedResource: async () => true,
+        getResourceServerInfo: async (_, resource) => ({ audience: resource, scope: "openid offline_access", accessTokenFormat: "jwt", jwt: { sign: { alg: "RS256" } } }),
+      },
+    },
+  });
+  return made.callback();
+}
+
+let current = await provider();
+createServer((request, response) => current(request, response)).listen(Number(port), "127.0.0.1", () => console.log("ready"));
+createInterface({ input: process.stdin }).on("line", async (line) => {
+  if (line === "rotate") {
+    current = await provider();
+    console.log("rotated");
+  }
+}).on("close", () => process.exit(0));

@@ -1,0 +1,122 @@
+"""Against a real OpenID Connect issuer: its tokens by every flow, keys that rotate, and ``signalbook login``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.access.provider import AUDIENCE, Browser, Provider, provider
+from tests.serving import serving
+
+from signalbook.access import oidc
+from signalbook.access.errors import Unauthenticated
+from signalbook.access.oidc import TokenVerifier
+from signalbook.settings import Settings
+
+POLICY = {
+    "rules": [
+        {"who": ["subject:root"], "role": "administrator"},
+        {"who": ["group:team"], "role": "writer"},
+        {"who": ["group:machines"], "role": "reader"},
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Provider]:
+    with provider() as found:
+        yield found
+
+
+def settings(issuer: Provider, **more: float) -> Settings:
+    return Settings(oidc_issuers=(issuer.url,), oidc_audience=(AUDIENCE,), **more)  # type: ignore[arg-type]
+
+
+def test_tokens_by_client_credentials_and_by_code(issuer: Provider) -> None:
+    verifier = TokenVerifier(settings(issuer))
+    machine = verifier.verify(issuer.machine_token()).identity
+    assert (machine.subject, machine.groups, machine.issuer) == ("machine", frozenset({"machines"}), issuer.url)
+    token, again = issuer.code_flow("ann")
+    person = verifier.verify(token).identity
+    assert (person.subject, person.groups) == ("ann", frozenset({"team"}))
+    assert again.json()["error"] == "invalid_grant"
+
+
+def test_tokens_for_others_and_expired_ones(issuer: Provider) -> None:
+    verifier = TokenVerifier(settings(issuer, oidc_leeway=0.0))
+    with pytest.raises(Unauthenticated, match="audience"):
+        verifier.verify(issuer.machine_token("https://other.example"))
+    token, _ = issuer.code_flow("ann")
+    time.sleep(5)
+    with pytest.raises(Unauthenticated, match="expired"):
+        verifier.verify(token)
+
+
+def test_rotated_keys(issuer: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token by the new key is taken at once, and ends those by the key that was withdrawn."""
+    monkeypatch.setattr(oidc, "PAUSE", 0.0)
+    verifier = TokenVerifier(settings(issuer))
+    old = issuer.machine_token()
+    assert verifier.verify(old)
+    issuer.rotate()
+    assert verifier.verify(issuer.machine_token())
+    with pytest.raises(Unauthenticated, match="key that its issuer does not have"):
+        verifier.verify(old)
+
+
+def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "signalbook", *arguments]
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(home)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+
+def log_in(home: Path, url: str, user: str) -> None:
+    """``signalbook login``, and what its user does in a browser meanwhile."""
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(home), "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "signalbook", "login", url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        found = re.search(r"Open (\S+) in a browser and confirm the code (\S+)", line)
+        assert found, line + process.stderr.read()
+        assert found[2] in found[1]
+        assert "was successful" in Browser(user).visit(found[1])
+        assert "Logged in" in process.stderr.read()
+    assert process.returncode == 0
+
+
+def test_signalbook_login(issuer: Provider, tmp_path: Path) -> None:
+    """By the device flow; the token is used by other commands, renewed when it expires, and forgotten at logout."""
+    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    options = ("--access-file", "policy.json", "--oidc-issuers", issuer.url, "--oidc-audience", AUDIENCE)
+    home = tmp_path / "home"
+    with serving(tmp_path, *options, "--oidc-client-id", "cli", "--oidc-leeway", "0") as url:
+        refused = run(home, "get", "/schemagroups", "--server", url)
+        assert (refused.returncode, "signalbook login" in refused.stderr) == (1, True)
+        log_in(home, url, "ann")
+        kept = home / "signalbook" / "credentials.json"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        first = json.loads(kept.read_text())[url]["access"]
+        begin = time.monotonic()
+        shown = run(home, "get", "/schemagroups", "--server", url)
+        assert shown.returncode == 0, shown.stderr
+        time.sleep(max(0.0, 5 - (time.monotonic() - begin)))
+        token = {"Authorization": f"Bearer {first}"}
+        assert httpx.get(f"{url}/schemagroups", headers=token, timeout=60).status_code == 401
+        assert run(home, "get", "/schemagroups", "--server", url).returncode == 0
+        assert json.loads(kept.read_text())[url]["access"] != first
+        machine = {"Authorization": f"Bearer {issuer.machine_token()}"}
+        assert httpx.get(f"{url}/schemagroups", headers=machine, timeout=60).status_code == 200
+        assert httpx.put(f"{url}/schemagroups/x", json={}, headers=machine, timeout=60).status_code == 403
+        assert run(home, "logout", url).returncode == 0
+        assert json.loads(kept.read_text()) == {}
+        assert run(home, "get", "/schemagroups", "--server", url).returncode == 1
+        assert run(home, "logout", url).returncode == 1

@@ -1,0 +1,298 @@
+"""Where credentials come from, and to whom they are sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import httpx
+import pytest
+
+from signalbook.client import Client, ClientError, Refused
+from signalbook.client import login as logins
+from signalbook.client.credentials import find, read_secret
+from signalbook.client.login import StoredLogin, Tokens, credentials_file
+
+URL = "https://r.example/registry"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No credentials of whoever runs the tests."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("SIGNALBOOK_TOKEN", raising=False)
+    return tmp_path
+
+
+def sent(base_url: str, token: str | None = None, *, to: str = URL) -> str | None:
+    """The header of a request to a server."""
+    auth = find(base_url, token)
+    if auth is None:
+        return None
+    request = next(auth.auth_flow(httpx.Request("GET", to)))
+    found: str | None = request.headers.get("Authorization")
+    return found
+
+
+def basic(text: str) -> str:
+    return f"Basic {b64encode(text.encode()).decode()}"
+
+
+def test_the_first_of_all_that_there_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sent(URL) is None
+    keep(access="from.a.login")
+    assert sent(URL) == sent(URL, "") == "Bearer from.a.login"
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", "environment")
+    assert sent(URL) == "Bearer environment"
+    assert sent(URL, "") == "Bearer from.a.login"
+    assert sent(URL, "given") == "Bearer given"
+    assert sent("https://u:p%40@r.example/registry", "given") == basic("u:p@")
+
+
+def test_secrets_that_are_elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = home / "token"
+    file.write_text("from a file\n".replace(" ", "-"))
+    monkeypatch.setenv("MINE", "from-a-variable")
+    monkeypatch.setenv("FILE", f"file:{file}")
+    assert sent(URL, "${MINE}") == "Bearer from-a-variable"
+    assert sent(URL, f"file:{file}") == sent(URL, "${FILE}") == "Bearer from-a-file"
+    assert sent("https://${MINE}@r.example/registry") == "Bearer from-a-variable"
+    assert sent("https://${FILE}@r.example/registry") == "Bearer from-a-file"
+    assert sent("https://id:${MINE}@r.example/registry") == basic("id:from-a-variable")
+    assert sent("https://id@r.example/registry") == basic("id:")
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", f"file:{file}")
+    auth = find(URL, None)
+    assert auth is not None
+    file.write_text("renewed")
+    assert next(auth.auth_flow(httpx.Request("GET", URL))).headers["Authorization"] == "Bearer renewed"
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [
+        ("${GONE}", "GONE is not set"),
+        ("file:/gone/token", "cannot read the secret in /gone/token"),
+        ("file:/dev/null", "has no secret"),
+        ("two words", "characters that no token has"),
+        ("zoë", "characters that no token has"),
+        ("line\nbreak", "characters that no token has"),
+    ],
+)
+def test_secrets_that_are_none(token: str, message: str) -> None:
+    with pytest.raises(ClientError, match=message) as error:
+        sent(URL, token)
+    assert "words" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "to",
+    ["https://other.example/registry", "http://r.example/registry", "https://r.example:444/", "https://x.r.example/"],
+)
+def test_nobody_else_gets_them(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep()
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", "t")
+    for url, token in ((URL, None), (URL, ""), (URL, "t"), ("https://u:p@r.example/registry", None)):
+        assert sent(url, token) is not None
+        assert sent(url, token, to="https://r.example:443/other") is not None
+        assert sent(url, token, to=to) is None
+    assert sent(to, "") is None
+
+
+# A server, a second one, and an issuer
+
+
+class Site:
+    """A server that keeps what it is asked, and answers what it was told to."""
+
+    def __init__(self) -> None:
+        site = self
+        self.asked: list[tuple[str, str | None, dict[str, list[str]]]] = []
+        self.answers: dict[str, tuple[int, dict[str, str], Any]] = {}
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
+                site.asked.append((self.path, self.headers.get("Authorization"), parse_qs(body)))
+                status, headers, answer = site.answers.get(self.path, (404, {}, {}))
+                content = json.dumps(answer.pop(0) if isinstance(answer, list) else answer).encode()
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_POST = do_GET  # noqa: N815  http.server calls it so
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def sites() -> Iterator[tuple[Site, Site]]:
+    made = (Site(), Site())
+    threads = [threading.Thread(target=site.server.serve_forever, args=(0.02,)) for site in made]
+    for thread in threads:
+        thread.start()
+    yield made
+    for site, thread in zip(made, threads, strict=True):
+        site.server.shutdown()
+        thread.join()
+        site.server.server_close()
+
+
+def test_a_redirect_takes_them_nowhere(sites: tuple[Site, Site]) -> None:
+    one, other = sites
+    one.answers["/x"] = (302, {"Location": f"{other.url}/x"}, {})
+    one.answers["/pipelines"] = (200, {"Link": f"<{other.url}/more>; rel=next"}, [[]])
+    with Client(one.url, token="secret") as client:
+        for ask in (lambda: client.get("/x"), lambda: list(client.pipelines)):
+            with pytest.raises(ClientError):
+                ask()
+    assert {header for _, header, _ in one.asked} == {"Bearer secret"}
+    assert other.asked == []
+
+
+def test_what_to_do_without_credentials(sites: tuple[Site, Site]) -> None:
+    sites[0].answers["/"] = (401, {}, {"title": "Unauthorized", "detail": "the token has expired (exp)"})
+    with Client(sites[0].url) as client, pytest.raises(Refused) as error:
+        client.get("/")
+    assert error.value.status == 401
+    assert "expired (exp)" in str(error.value)
+    assert "signalbook login" in str(error.value)
+
+
+def keep(url: str = URL, **more: Any) -> None:
+    """A login in the file."""
+    given = {"issuer": "https://i.example", "client": "cli", "endpoint": "https://i.example/token", "access": "a.b.c"}
+    tokens = Tokens(**{**given, "refresh": "again", "expires": time.time() + 100, **more})
+    with logins._exclusive():
+        logins._write({**logins._read(), url: tokens})
+
+
+def test_a_login_is_for_its_owner_and_its_registry() -> None:
+    os.umask(os.umask(0))
+    keep()
+    assert credentials_file().stat().st_mode & 0o777 == 0o600
+    assert credentials_file().parent.stat().st_mode & 0o077 == 0
+    assert StoredLogin.of("HTTPS://R.example/registry/") is not None
+    assert StoredLogin.of("https://r.example/") is None
+    credentials_file().chmod(0o644)
+    with pytest.raises(ClientError, match="chmod 600"):
+        StoredLogin.of(URL)
+    credentials_file().chmod(0o600)
+    credentials_file().write_text("[")
+    with pytest.raises(ClientError, match="log in again") as error:
+        StoredLogin.of(URL)
+    assert "a.b.c" not in str(error.value)
+
+
+def test_a_login_is_renewed_once(sites: tuple[Site, Site]) -> None:
+    issuer, _ = sites
+    keep(endpoint=f"{issuer.url}/token", expires=0.0)
+    issuer.answers["/token"] = (200, {}, {"access_token": "n.e.w", "refresh_token": "next", "expires_in": 600})
+    two = [StoredLogin.of(URL), StoredLogin.of(URL)]
+    assert [login.token() for login in two if login is not None] == ["n.e.w"] * 2
+    assert [form["refresh_token"] for _, _, form in issuer.asked] == [["again"]]
+    found = json.loads(credentials_file().read_text())[URL]
+    assert (found["access"], found["refresh"]) == ("n.e.w", "next")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ((400, {}, {"error": "invalid_grant"}), "has ended .invalid_grant.: signalbook login"),
+        ((500, {}, []), "has ended"),
+        ((200, {}, {"access_token": "opaque"}), "opaque access token"),
+        ((200, {}, {}), "no access token"),
+    ],
+)
+def test_a_login_that_cannot_be_renewed(sites: tuple[Site, Site], answer: Any, message: str) -> None:
+    sites[0].answers["/token"] = answer if answer[2] != [] else (500, {}, {})
+    keep(endpoint=f"{sites[0].url}/token", expires=0.0)
+    login = StoredLogin.of(URL)
+    assert login is not None
+    with pytest.raises(ClientError, match=message):
+        login.token()
+    keep(refresh="", expires=0.0)
+    with pytest.raises(ClientError, match="expired"):
+        StoredLogin.of(URL).token()  # type: ignore[union-attr]
+
+
+def site_with_login(registry: Site, issuer: Site, /, **more: Any) -> None:
+    known: dict[str, Any] = {
+        "authorization_servers": [issuer.url],
+        "signalbook_client_id": "cli",
+        "signalbook_scope": "openid x",
+    }
+    registry.answers["/.well-known/oauth-protected-resource"] = (
+        200,
+        {},
+        {**known, "signalbook_audience": ["urn:a", URL]},
+    )
+    about = {
+        "issuer": issuer.url,
+        "token_endpoint": f"{issuer.url}/t",
+        "device_authorization_endpoint": f"{issuer.url}/d",
+    }
+    issuer.answers["/.well-known/openid-configuration"] = (200, {}, {**about, **more})
+    begun = {"device_code": "d", "user_code": "U-C", "verification_uri": f"{issuer.url}/v", "interval": 0.01}
+    issuer.answers["/d"] = (200, {}, begun)
+
+
+def test_the_device_flow(sites: tuple[Site, Site]) -> None:
+    """With a real issuer: tests/access/test_provider.py."""
+    registry, issuer = sites
+    site_with_login(registry, issuer)
+    issuer.answers["/t"] = (200, {}, {"access_token": "a.b.c", "expires_in": 600})
+    shown: list[tuple[str, str]] = []
+    assert logins.log_in(f"{registry.url}/", lambda *told: shown.append(told)) == issuer.url
+    assert shown == [(f"{issuer.url}/v", "U-C")]
+    forms = {path: form for path, _, form in issuer.asked}
+    assert forms["/d"] == {"client_id": ["cli"], "scope": ["openid x"], "resource": [URL]}
+    assert forms["/t"]["device_code"] == ["d"]
+    assert sent(registry.url, to=f"{registry.url}/x") == "Bearer a.b.c"
+    assert logins.log_out(registry.url)
+    assert not logins.log_out(registry.url)
+
+
+@pytest.mark.parametrize(
+    ("more", "answer", "message"),
+    [
+        ({"issuer": "https://other.example"}, {}, "another issuer"),
+        ({"token_endpoint": "http://i.example/t"}, {}, "no token endpoint to be reached by https"),
+        ({"device_authorization_endpoint": None}, {}, "no device authorization endpoint"),
+        ({}, {"error": "access_denied", "error_description": "no\x1b[2J"}, "no .2J"),
+        ({}, {"error": "expired_token"}, "expired_token"),
+    ],
+)
+def test_logins_that_fail(sites: tuple[Site, Site], more: Any, answer: Any, message: str) -> None:
+    registry, issuer = sites
+    site_with_login(registry, issuer, **more)
+    issuer.answers["/t"] = (400, {}, answer)
+    with pytest.raises(ClientError, match=message):
+        logins.log_in(registry.url, lambda *_: None)
+    assert not credentials_file().exists()
+
+
+def test_where_nobody_logs_in(sites: tuple[Site, Site]) -> None:
+    with pytest.raises(ClientError, match="it answers 404"):
+        logins.log_in(sites[0].url, lambda *_: None)
+    with pytest.raises(ClientError, match="use https"):
+        logins.log_in("http://r.example", lambda *_: None)
+
+
+def test_a_reference_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A", "${B}")
+    assert read_secret("${A}") == "${B}"
+    assert read_secret("x${A}") == "x${A}"
