@@ -170,6 +170,7 @@ class Settings:
         "", "File of certificates (PEM) that vouch for clients: a client with one of theirs is who it names."
     )
     log_level: str = _setting("info", "Least severe log line written: debug, info, warning or error.")
+    log_format: str = _setting("text", "Form of log lines: text, or json for what collects logs.")
 
 
 def names() -> tuple[str, ...]:

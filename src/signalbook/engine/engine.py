@@ -11,7 +11,7 @@ from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Final
 
-from signalbook import values
+from signalbook import tracing, values
 from signalbook.access import actions as access_actions
 from signalbook.access import audit
 from signalbook.access.decisions import UNRESTRICTED, Access
@@ -304,7 +304,7 @@ class Session:
         self.now: datetime = values.now()
         self._config = ConfigurationWriter(transaction, configuration, admin=admin)
         self._compatibility = compatibility
-        self.correlationid = secrets.token_hex(16)
+        self.correlationid = tracing.correlationid() or secrets.token_hex(16)
 
     @property
     def configuration(self) -> Configuration:
