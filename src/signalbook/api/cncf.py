@@ -10,7 +10,9 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from starlette.types import Scope
 
+from signalbook.access.actions import Action
 from signalbook.access.decisions import Access
+from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.admission import allowed_methods
 from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
 from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path
@@ -188,8 +190,14 @@ class CncfAPI(EntityAPI[R], Generic[R]):
         if request.method not in allow:
             raise NotAllowed(subject=request.subject, allow=allow, action=request.method)
         self.check_model(view, request)
-        if request.method in self.writes and not is_mutable(view):
+        if request.method not in self.writes:
+            return
+        if not is_mutable(view):
             raise ReadOnly("this registry is read-only", self.methods(request, read_only=True))
+        target = self.target(request)
+        # Before anything is looked up: a refused write is the same whether something is there or not.
+        if not view.access.readable(target):
+            raise Forbidden(Action.DELETE if request.method == "DELETE" else Action.UPDATE, target)
 
     def options(self, view: View, request: R) -> Response:
         """What whoever asks may do at a path."""

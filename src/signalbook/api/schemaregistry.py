@@ -391,7 +391,7 @@ class SchemaRegistryAPI(CncfAPI[SchemaRequest]):
     def check(self, view: View, request: SchemaRequest) -> None:
         """As the others; and what is below a group that is known and may not be read is forbidden (A-10)."""
         super().check(view, request)
-        parts = () if request.path.target is None else request.path.target.parts
+        parts = self.target(request).parts
         group = Xid(parts[:2])
         if len(parts) > len(group.parts) and not view.access.readable(group) and view.names(group):
             raise Forbidden(Action.READ, group)

@@ -1,0 +1,388 @@
+"""What an identity may not read leaves no trace: a registry in which it is hidden answers as one in which it never was.
+
+Both get the same requests, of every API, under random policies; what is hidden has a mark in each id, attribute and
+document. What cannot be hidden is in docs/access.md.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from signalbook.api.app import create_app
+from signalbook.engine.engine import Engine
+from signalbook.settings import Settings
+from signalbook.storage.base import Store
+
+from .conftest import PROXIED, Client, put_policy
+
+ANN = {"X-User": "ann"}
+SCHEMAS, CATALOGS = "/compat/schemaregistry/v0.2", ("/compat/messagecatalog/v0.1", "/compat/messagecatalog/v0")
+Rule = dict[str, Any]
+Entities = dict[str, dict[str, Any]]
+"""Groups and Resources by xid, as they are written."""
+
+# What the clock and the number of writes make of an entity: the latter goes up with what is hidden in it, too.
+MOVING = {"epoch", "modifiedat", "createdat", "time", "xregcorrelationid", "shortself"}
+MOVING |= {"createdtimeutc", "updatedtimeutc"}
+MOVING_HEADERS = {"date", "etag", "content-length", "schema-createdtimeutc", *(f"xregistry-{name}" for name in MOVING)}
+
+
+def mark(number: int) -> str:
+    return f"qx{number:02}z"
+
+
+def registry(random: Random) -> Entities:
+    """Two Groups of each type with some Resources, which refer to each other."""
+    found: Entities = {}
+    number = iter(range(99))
+
+    def texts(own: str) -> dict[str, Any]:
+        return {
+            "name": own,
+            "description": f"about {own}",
+            "labels": {own: own},
+            "documentation": f"https://e.example/{own}",
+        }
+
+    for groups in ("schemagroups", "messagegroups", "endpoints"):
+        for _ in range(2):
+            own = mark(next(number))
+            found[f"/{groups}/{own}"] = texts(own)
+    for xid in [xid for xid in found if xid.startswith("/schemagroups/")]:
+        for _ in range(random.randint(2, 3)):
+            own = mark(next(number))
+            others = [other for other in found if "/schemas/" in other and "meta" not in found[other]]
+            if others and random.random() < 0.4:
+                found[f"{xid}/schemas/{own}"] = {"meta": {"xref": random.choice(others)}}
+                continue
+            schema: dict[str, Any] = {"type": "object", "description": own, "properties": {own: {"type": "string"}}}
+            if others:
+                schema["properties"]["r"] = {"$ref": f"http://r.example{random.choice(others)}"}
+            version = {"format": "JsonSchema/draft-07", "contenttype": "application/schema+json", "schema": schema}
+            versions = {"1": {**version, **texts(own), "globaluri": f"urn:e:{own}"}, "2": {**version, **texts(own)}}
+            found[f"{xid}/schemas/{own}"] = {"versions": versions}
+    schemas = [xid for xid in found if "/schemas/" in xid]
+    for xid in [xid for xid in found if xid.startswith("/messagegroups/")]:
+        for _ in range(random.randint(2, 3)):
+            own = mark(next(number))
+            referred = random.choice(schemas)
+            message = {
+                **texts(own),
+                "envelope": "CloudEvents/1.0",
+                "envelopemetadata": {},
+                "dataschemaformat": "JsonSchema/draft-07",
+                "dataschemaxid": referred,
+                "dataschemauri": f"#{referred}",
+            }
+            others = [other for other in found if "/messages/" in other]
+            if others:
+                message["basemessage"] = random.choice(others)
+            found[f"{xid}/messages/{own}"] = {"versions": {"1": message}}
+    for xid in [xid for xid in found if xid.startswith("/endpoints/")]:
+        referred = random.choice([other for other in found if re.fullmatch("/messagegroups/[^/]+", other)])
+        alternative = random.choice(sorted(found))
+        found[xid] |= {
+            "usage": ["producer"],
+            "messagegroups": [referred],
+            "deprecated": {"alternative": f"http://r.example{alternative}"},
+        }
+    return found
+
+
+def patterns(xids: list[str]) -> st.SearchStrategy[str]:
+    wild = [re.sub(r"qx\d(\d)z", r"qx*\1z", xid) for xid in xids]
+    types = ["/", "/schemagroups", "/messagegroups", "/endpoints", "/*/*/schemas", "/schemagroups/*/schemas/qx*"]
+    return st.sampled_from([*types, *xids, *xids, *wild])
+
+
+def policies(xids: list[str]) -> st.SearchStrategy[list[Rule]]:
+    """Rules about reading some of the registry and writing some of that; at least one that allows to read."""
+
+    def rules(effect: str, actions: st.SearchStrategy[list[str]], least: int, on: st.SearchStrategy[str]) -> Any:
+        one = st.fixed_dictionaries(
+            {"who": st.just(["subject:ann"]), effect: actions, "on": st.lists(on, min_size=1, max_size=3)}
+        )
+        return st.lists(one, min_size=least, max_size=3)
+
+    read = st.just(["read"])
+    write = st.lists(st.sampled_from(["create", "update", "delete"]), min_size=1, max_size=3, unique=True)
+    below = st.sampled_from(xids)  # who may create any Group knows their ids (A-9)
+    parts = (
+        rules("allow", read, 1, patterns(xids)),
+        rules("deny", read, 0, patterns(xids)),
+        rules("allow", write, 0, below),
+    )
+    return st.tuples(*parts).map(lambda found: [rule for some in found for rule in some])
+
+
+def readable(rules: list[Rule], xid: str) -> bool:
+    """The rule in a few lines: a denied xid is hidden with all beneath; who reads beneath reads what it is in."""
+    parts = xid.strip("/").split("/") if xid != "/" else []
+
+    def fits(pattern: str, *, above: bool) -> bool:
+        wanted = pattern.strip("/").split("/") if pattern != "/" else []
+        near = len(wanted) <= len(parts) or above
+        return near and all(fnmatchcase(part.lower(), want.lower()) for want, part in zip(wanted, parts, strict=False))
+
+    def some(effect: str, *, above: bool) -> bool:
+        return any("read" in rule.get(effect, ()) and fits(on, above=above) for rule in rules for on in rule["on"])
+
+    return some("allow", above=True) and not some("deny", above=False)
+
+
+def nested(entities: Entities) -> dict[str, Any]:
+    """All of them as one document."""
+    root: dict[str, Any] = {}
+    for xid, body in entities.items():
+        at = root
+        for part in xid.strip("/").split("/"):
+            at = at.setdefault(part, {})
+        at.update(json.loads(json.dumps(body)))
+    return root
+
+
+def found(store: Store, stack: ExitStack, entities: Entities, rules: list[Rule]) -> Client:
+    """A registry with these entities, under a policy."""
+    chosen = Settings(model="default", registry_id="test", db="sqlite://", allow_hosts=("r.example",), **PROXIED)
+    app = create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None)
+    client = stack.enter_context(Client(app))
+    client.send("PATCH", "/capabilities", json={"shortself": True})
+    made = client.send("POST", "/", json=nested(entities))
+    assert made.is_success, made.text
+    put_policy(store, *rules)
+    return client
+
+
+def plain(value: Any) -> Any:
+    """JSON without what moves, and events without those that only say that something is in it."""
+    if isinstance(value, dict):
+        event = "specversion" in value and "source" in value
+        return {k: plain(v) for k, v in value.items() if k not in MOVING and not (event and k == "id")}
+    if isinstance(value, list):
+        return [plain(each) for each in value if not _is_of_owner(each)]
+    return value
+
+
+def _is_of_owner(value: Any) -> bool:
+    kind = value.get("type", "") if isinstance(value, dict) else ""
+    return kind in ("io.xregistry.registry.updated", "io.xregistry.group.updated") and "subject" in value
+
+
+def comparable(answer: httpx.Response) -> tuple[int, dict[str, str], Any]:
+    """Status, headers and body but for what moves."""
+    headers = {name: value for name, value in answer.headers.items() if name not in MOVING_HEADERS}
+    if "link" in headers:
+        headers["link"] = re.sub(r"after=\d+", "after=N", headers["link"])
+    try:
+        body = plain(json.loads(answer.content))
+    except ValueError:
+        body = answer.content
+    return answer.status_code, headers, body
+
+
+def reads(entities: Entities) -> Iterator[tuple[str, str]]:
+    """Every path of every API that reads, with the flags there are, of what is there and what is hidden."""
+    marks = [xid.rpartition("/")[2] for xid in entities]
+    some = marks[:: max(1, len(marks) // 4)]
+    for flags in ("", "?inline=*", "?inline=*&doc", "?collections", "?inline=schemagroups.schemas.versions,endpoints"):
+        yield "GET", f"/{flags}"
+    for name in ("export", "model", "modelsource", "capabilities", "openapi.json", "capabilitiesoffered"):
+        yield "GET", f"/{name}"
+    for own in some:
+        for path in (
+            "schemagroups.name",
+            "schemagroups.schemas.name",
+            "messagegroups.messages.basemessage",
+            "endpoints.name",
+        ):
+            yield "GET", f"/?inline=*&filter={path}=*{own}*"
+        yield "GET", f"/schemagroups?filter=schemas.versions.labels.{own}={own}&inline=*"
+    yield "GET", "/?filter=schemagroups.schemascount>1&inline=schemagroups"
+    yield "GET", "/?filter=schemagroups.schemas.versionscount>=2,messagegroups.messages.name!=null&inline=*"
+    for groups in ("schemagroups", "messagegroups", "endpoints"):
+        for query in (
+            "",
+            "?inline=*",
+            "?sort=name",
+            "?sort=name=desc&inline=*",
+            "?limit=1",
+            "?filter=name=*qx*&sort=name&limit=1",
+        ):
+            yield "GET", f"/{groups}{query}"
+        yield "OPTIONS", f"/{groups}"
+    for xid in entities:
+        yield "GET", xid
+        if xid.count("/") == 2:
+            members = "schemas" if xid.startswith("/schemag") else "messages"
+            for path in (
+                xid,
+                f"{xid}?inline=*",
+                f"{xid}/{members}",
+                f"{xid}/{members}?inline=*&sort=name",
+                f"{xid}?collections",
+            ):
+                yield "GET", path
+            yield "GET", f"{xid}/{members}?limit=1"
+            yield "HEAD", xid
+        else:
+            details = "$details" if "/schemas/" in xid else ""
+            for path in (f"{xid}{details}?inline=*", f"{xid}{details}?doc", f"{xid}/meta", f"{xid}/versions?inline=*"):
+                yield "GET", path
+            yield "GET", f"{xid}/versions/1{details}"
+            yield "HEAD", f"{xid}/versions/2{details}"
+            yield "OPTIONS", xid
+        if "/schemas/" in xid:
+            yield from (("GET", f"{SCHEMAS}{xid}{more}") for more in ("", "/versions", "/versions/1"))
+            for uri in (
+                f"urn:e:{xid[-5:]}",
+                f"http://r.example{SCHEMAS}{xid}/versions/2",
+                f"http://r.example{xid}/versions/1",
+            ):
+                yield "GET", f"{SCHEMAS}/schema?uri={quote(uri, safe='')}"
+        elif xid.startswith("/schemagroups/"):
+            yield from (("GET", f"{SCHEMAS}{xid}{more}") for more in ("", "/schemas"))
+        elif xid.startswith("/messagegroups/"):
+            inside = xid.removeprefix("/messagegroups").replace("/messages/", "/messagedefinitions/")
+            for mount in CATALOGS:
+                more = (
+                    ("", "/versions", "/versions/1")
+                    if "/messages/" in xid
+                    else ("", "/messagedefinitions", "?definitions=1")
+                )
+                yield from (("GET", f"{mount}/messagecatalog{inside}{each}") for each in more)
+                if "/messages/" in xid:
+                    uri = quote(f"http://r.example{mount}/messagecatalog{inside}/versions/1", safe="")
+                    yield "GET", f"{mount}/messagedefinition?uri={uri}"
+    yield "GET", f"{SCHEMAS}/schemagroups"
+    for mount in CATALOGS:
+        yield from (("GET", f"{mount}/messagecatalog{query}") for query in ("", "?limit=1", "?filter=id"))
+    for query in (
+        "?after=0",
+        f"?source={SCHEMAS}&after=0",
+        "?filter=type%20LIKE%20'%25version%25'&after=0",
+    ):
+        yield "GET", f"/events{query}"
+    yield from (
+        ("GET", path) for path in ("/subscriptions", "/pipelines", "/access", "/access/tokens", "/audit", "/nothing")
+    )
+
+
+def writes(entities: Entities) -> Iterator[tuple[str, str, Any]]:
+    """Writes of all that is there and hidden, and of what is new, that meet what is hidden."""
+    for number, xid in enumerate(entities):
+        resource = xid.count("/") == 4
+        target = f"{xid}$details" if "/schemas/" in xid else xid
+        body: dict[str, Any] = {"description": "new"}
+        if xid.startswith("/endpoints/"):
+            body["usage"] = ["consumer"]
+        yield "PATCH", target, body
+        yield "PUT", re.sub("qx", "QX", target), body
+        owner = xid.rpartition("/")[0]
+        yield "POST", owner, {xid.rpartition("/")[2]: body, f"new{number}": body}
+        if resource:
+            yield "PUT", f"{owner}/new{number}/meta", {"xref": xid}
+            yield "PUT", f"{xid}/meta", {"defaultversionid": "1", "defaultversionsticky": True}
+        if "/schemas/" in xid:
+            other = owner.replace("/schemagroups/", f"{SCHEMAS}/schemagroups/")
+            yield (
+                "POST",
+                f"{other}/n{number}?format=JsonSchema/draft-07",
+                {"$ref": f"http://r.example{xid}", "n": number},
+            )
+        if number % 5 == 4:
+            yield "DELETE", xid, None
+    yield "POST", "/", {"schemagroups": {mark(0): {"description": "new"}}}
+    yield "DELETE", "/schemagroups", None
+    yield "DELETE", "/messagegroups", {mark(2): {}, mark(3): {}}
+
+
+@contextmanager
+def logged() -> Iterator[list[str]]:
+    """What is logged meanwhile."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def prove(full: Store, bare: Store, entities: Entities, rules: list[Rule]) -> None:
+    """All requests have the same outcome in both registries, and none tells a hidden mark that the other does not."""
+    shown = {xid: body for xid, body in entities.items() if readable(rules, xid)}
+    hidden = [xid.rpartition("/")[2] for xid in entities.keys() - shown.keys()]
+
+    with ExitStack() as stack:
+        one, other = found(full, stack, entities, rules), found(bare, stack, shown, rules)
+        with logged() as lines:
+
+            def compare(method: str, path: str, **sent: Any) -> None:
+                answers, texts = [], []
+                for client in (one, other):
+                    lines.clear()
+                    answers.append(client.send(method, path, headers=ANN, **sent))
+                    texts.append(f"{answers[-1].headers}{answers[-1].text}{lines}")
+                assert comparable(answers[0]) == comparable(answers[1]), (method, path, sent, rules)
+                leaks = [each for each in hidden if each in texts[0] and each not in texts[1]]
+                assert not leaks, (method, path, sent, rules)
+
+            for method, path in reads(entities):
+                compare(method, path)
+            for key in range(1, 40):
+                answer = one.send("GET", f"/~{key:x}", headers=ANN)
+                if answer.is_success:
+                    assert readable(rules, answer.headers.get("xRegistry-xid") or answer.json()["xid"]), key
+            for method, path, body in writes(entities):
+                if "/compat/" not in path:
+                    compare(method, f"/check{path}", json=body)
+                compare(method, path, json=body)
+            for path in ("/?inline=*", "/export"):
+                compare("GET", path)
+            # A URI that a hidden Version has is taken, and nothing is said of whose it is.
+            for own in hidden:
+                taken = {"globaluri": f"urn:e:{own}", "schema": {"type": "string"}, "format": "JsonSchema/draft-07"}
+                answer = one.send("POST", "/schemagroups/qx00z/schemas", json={f"new-{own}": taken}, headers=ANN)
+                assert not [each for each in hidden if each in answer.text.replace(own, "")], answer.text
+
+
+@given(random=st.randoms(use_true_random=False), data=st.data())
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_what_is_hidden_leaves_no_trace(sqlite_store: Callable[[], Store], random: Random, data: st.DataObject) -> None:
+    entities = registry(random)
+    prove(sqlite_store(), sqlite_store(), entities, data.draw(policies(sorted(entities))))
+
+
+def test_nor_where_much_is_readable_and_written(store: Store, sqlite_store: Callable[[], Store]) -> None:
+    """On each database: parts of Groups are hidden, what is shown refers to them, and much may be written."""
+    entities = registry(Random(1))
+    rules = [
+        {"who": ["subject:ann"], "allow": ["read"], "on": ["/"]},
+        {"who": ["subject:ann"], "deny": ["read"], "on": ["/*/*/schemas/qx*7z", "/messagegroups/*/messages/qx*2z"]},
+        {"who": ["subject:ann"], "deny": ["read"], "on": ["/schemagroups/qx01z", "/endpoints/qx05z"]},
+        {
+            "who": ["subject:ann"],
+            "allow": ["create", "update", "delete"],
+            "on": ["/schemagroups/qx00z", "/messagegroups/qx02z"],
+        },
+        {"who": ["subject:ann"], "allow": ["update"], "on": ["/endpoints/qx*", "/schemagroups/qx01z"]},
+    ]
+    shown = [xid for xid in entities if readable(rules, xid)]
+    hidden = entities.keys() - shown
+    assert min(len(shown), len(hidden)) > 4
+    # What is shown refers to what is hidden.
+    assert any(xid in json.dumps(entities[other]) for xid in hidden for other in shown)
+    prove(store, sqlite_store(), entities, rules)
