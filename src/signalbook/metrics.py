@@ -86,6 +86,11 @@ REPLICATION_FAILING: Final = _gauge(
 REPLICATION_SYNCED: Final = _gauge(
     "replication_synced_timestamp_seconds", "When all changes of a registry were last copied.", "peer", sum=False
 )
+REFUSED: Final = _counter(
+    "refused_requests",
+    "Requests refused, by reason: credentials, policy, or the limit of requests, writes, reads or logins.",
+    "reason",
+)
 WORKERS: Final = _gauge("workers", "Server processes.")
 MEMORY: Final = _gauge("resident_memory_bytes", "Memory of all server processes.")
 OPEN_FILES: Final = _gauge("open_fds", "Open files and connections of all server processes.")

@@ -22,8 +22,10 @@ from uvicorn import Config
 from uvicorn.supervisors import Multiprocess
 
 from signalbook import metrics
+from signalbook.access.audit import Audit, check_audit_settings
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import OPEN, AccessControl
+from signalbook.access.limits import check_limits
 from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.api.kernel.origins import Origins, is_loopback
@@ -88,6 +90,9 @@ def build(settings: Settings) -> Starlette:
         following = Following(engine, settings)
         following.start()
         opened.callback(following.stop)
+        audit = Audit(store, settings)
+        audit.start()
+        opened.callback(audit.stop)
         close = opened.pop_all().close
     source = None if watch is None else (lambda: watch.status)
     return create_app(
@@ -100,6 +105,7 @@ def build(settings: Settings) -> Starlette:
         subscriptions=subscriptions,
         deliveries=deliveries,
         following=following,
+        audit=audit,
     )
 
 
@@ -281,6 +287,8 @@ def check_settings(settings: Settings) -> None:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
     Origins(settings)
+    check_audit_settings(settings)
+    check_limits(settings)
     tls_context(settings)
     sink_policy(settings)
     peers(settings)

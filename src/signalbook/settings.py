@@ -158,7 +158,8 @@ class Settings:
     oidc_client_id: str = _setting("", "Client id with which signalbook login asks an issuer for tokens.")
     oidc_scope: str = _setting("openid offline_access", "Scope that signalbook login asks for.")
     trusted_proxies: tuple[str, ...] = _setting(
-        (), "Addresses and networks (CIDR) of proxies that may name the user of a request."
+        (),
+        "Addresses and networks (CIDR) of proxies that may name a request's user, and its address (X-Forwarded-For).",
     )
     proxy_user_header: str = _setting("", "Header in which a trusted proxy names the user.")
     proxy_groups_header: str = _setting("", "Header in which a trusted proxy lists the user's groups, with commas.")

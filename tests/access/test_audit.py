@@ -16,14 +16,22 @@ import pytest
 from signalbook import values
 from signalbook.access import audit
 from signalbook.access.actions import Action
-from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, Origin, Refusal, entries, shown
-from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, Refusal, entries, shown
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import AuditEntry, AuditQuery, StorageBusy, Store
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 ANN = Identity(subject="ann", issuer="https://id.example", groups=frozenset({"secretgroup"}), token="t1")
-ORIGIN = Origin(peer="10.0.0.1", forwarded="192.0.2.1", api="/", method="PUT")
+ORIGIN = RequestOrigin(peer="10.0.0.1", forwarded="192.0.2.1", api="/", method="PUT")
+
+
+def access(identity: Identity) -> Access:
+    return Access(identity, [], key="key")
+
+
+BY_ANN = access(ANN).at(ORIGIN)
 REFUSAL = Refusal(who=ANN, origin=ORIGIN, action="update", error="403 Forbidden")
 
 
@@ -34,7 +42,7 @@ def stored(store: Store) -> list[AuditEntry]:
 
 def test_a_request_is_an_entry_for_each_action() -> None:
     done = [(Action.CREATE, "/g/a"), (Action.UPDATE, "/g/b"), (Action.CREATE, "/g/c"), (Action.CREATE, "/g/a")]
-    made = entries(ANN, ORIGIN, done, at=STAMP, correlationid="c")
+    made = entries(BY_ANN, done, at=STAMP, correlationid="c")
     assert [(one.action, one.xids) for one in made] == [("create", ("/g/a", "/g/c")), ("update", ("/g/b",))]
     assert shown(made[1]) == {
         "time": "2030-01-01T00:00:00Z",
@@ -55,13 +63,13 @@ def test_a_request_is_an_entry_for_each_action() -> None:
 
 def test_xids_are_bounded_and_the_rest_is_counted() -> None:
     done = [(Action.DELETE, f"/g/{number}") for number in range(MOST_XIDS + 7)]
-    (one,) = entries(ANONYMOUS, Origin(), done, at=STAMP, correlationid="")
+    (one,) = entries(UNRESTRICTED, done, at=STAMP, correlationid="")
     assert len(one.xids) == MOST_XIDS
     assert one.details == {"more": 7}
 
 
 def test_what_callers_say_of_themselves_is_cut() -> None:
-    (one,) = entries(Identity(subject="x" * 10_000), Origin(), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
+    (one,) = entries(access(Identity(subject="x" * 10_000)), [(Action.CREATE, "/g")], at=STAMP, correlationid="")
     assert len(one.who) == len(one.details["subject"]) == 256
 
 
@@ -147,7 +155,7 @@ def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Sto
     try:
         recorder = Audit(store, Settings(audit_log=str(path), audit_reads="on"))
         recorder.committed(
-            entries(ANN, ORIGIN, [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")], at=STAMP, correlationid="c")
+            entries(BY_ANN, [(Action.CREATE, "/g/a\n"), (Action.DELETE, "/g/b")], at=STAMP, correlationid="c")
         )
         path.rename(tmp_path / "audit.1")
         recorder.read(ANN, ORIGIN, "/g/a", 200)
@@ -164,13 +172,13 @@ def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Sto
 
 
 def test_lines_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
-    AuditLog("-").write(entries(ANN, ORIGIN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
+    AuditLog("-").write(entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
     assert json.loads(capsys.readouterr().out)["who"] == "ann"
 
 
 def test_a_line_that_cannot_be_written_fails_nothing(caplog: pytest.LogCaptureFixture) -> None:
     log = AuditLog("/dev/full")
-    log.write(entries(ANN, ORIGIN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
+    log.write(entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
     assert "could not be written" in caplog.text
     with suppress(OSError):
         log.close()

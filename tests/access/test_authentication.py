@@ -249,7 +249,6 @@ def test_a_certificate_counts_without_anything_else(store: Store, authenticator:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"trusted_proxies": ("10.0.0.0/8",)},
         {"proxy_user_header": "x"},
         {"proxy_groups_header": "x"},
         {**PROXY, "trusted_proxies": ("10.0.0.1/8",)},
@@ -319,3 +318,25 @@ def test_a_store_that_is_away_stops_nothing(store: Store, caplog: pytest.LogCapt
     store.close()
     usage.write()
     assert "API tokens" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("peer", "headers", "expected"),
+    [
+        ("10.0.0.1", ["192.0.2.9"], "192.0.2.9"),
+        ("10.0.0.1", ["6.6.6.6, 192.0.2.9, 10.0.0.7"], "192.0.2.9"),
+        ("10.0.0.1", ["6.6.6.6", "2001:db8::1"], "2001:db8::1"),
+        ("10.0.0.1", ["10.0.0.2"], ""),
+        ("10.0.0.1", ["unknown"], ""),
+        ("10.0.0.1", ["6.6.6.6,"], ""),
+        ("10.0.0.1", [], ""),
+        ("192.0.2.1", ["6.6.6.6"], ""),
+    ],
+)
+def test_a_trusted_proxy_says_where_a_request_is_from(
+    sqlite_store: Callable[[], Store], peer: str, headers: list[str], expected: str
+) -> None:
+    """What stands before the last address that is no proxy's, anybody may have sent."""
+    authenticator = Authenticator(sqlite_store(), Settings(trusted_proxies=("10.0.0.0/8",)))
+    given = [(b"x-forwarded-for", value.encode()) for value in headers]
+    assert authenticator.forwarded({"headers": given, "client": (peer, 1)}) == expected

@@ -11,8 +11,10 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from signalbook.access.audit import Audit
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED
+from signalbook.access.policy import read_policy
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
@@ -59,14 +61,15 @@ def put_policy(store: Store, *rules: dict[str, Any]) -> None:
     everything = {"who": ["subject:root"], "role": "administrator"}
     control = AccessControl(store, Settings())
     with store.write() as transaction:
-        control.put(transaction, {"rules": [everything, *rules]}, by=UNRESTRICTED)
+        control.put(transaction, read_policy({"rules": [everything, *rules]}), by=UNRESTRICTED)
 
 
 class Client:
     """Short words for requests to an application; redirects are not followed."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: Starlette, audit: Audit | None = None) -> None:
         self._app = app
+        self.audit = audit
         self._loop = asyncio.Runner()
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
         self._http = httpx.AsyncClient(transport=transport, base_url="http://r.example")
@@ -85,11 +88,12 @@ class Client:
         """Any request."""
         return self._loop.run(self._http.request(method, path, **sent))
 
-    def together(self, *requests: tuple[str, str, Any]) -> list[httpx.Response]:
+    def together(self, *requests: tuple[str, str, Any], **sent: Any) -> list[httpx.Response]:
         """Several requests at once, each a method, a path and a JSON body."""
 
         async def all_of_them() -> list[httpx.Response]:
-            return await asyncio.gather(*(self._http.request(m, path, json=body) for m, path, body in requests))
+            asked = (self._http.request(m, path, json=body, **sent) for m, path, body in requests)
+            return await asyncio.gather(*asked)
 
         return self._loop.run(all_of_them())
 
@@ -139,9 +143,9 @@ def serve() -> Iterator[Serve]:
                 "allow_hosts": ("r.example", "other.example"),
             }
             chosen = Settings(**{**common, **settings})
-            return clients.enter_context(
-                Client(create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None))
-            )
+            audit = Audit(store, chosen)
+            app = create_app(Engine(store, settings=chosen), chosen, direct=True, close=lambda: None, audit=audit)
+            return clients.enter_context(Client(app, audit))
 
         yield made
 

@@ -182,3 +182,15 @@ def test_a_throw_away_store_is_gone_when_closed() -> None:
     assert list(folder.iterdir())
     store.close()
     assert not folder.exists()
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    """They hold all that is in the registry; whoever made an older one chose its mode."""
+    file = tmp_path / "r.db"
+    with closing(open_store(f"sqlite:///{file}")) as store:
+        put(store, b"{}")
+        found = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.iterdir()}
+        assert found == dict.fromkeys(("r.db", "r.db-wal", "r.db-shm"), "0o600")
+    file.chmod(0o640)
+    open_store(f"sqlite:///{file}").close()
+    assert file.stat().st_mode & 0o777 == 0o640

@@ -21,16 +21,18 @@ from typing import Final, TextIO
 from signalbook import values
 from signalbook.access.actions import Action
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity
+from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, StorageError, Store
+from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
 REFUSED: Final = "refused"
 MOST_XIDS: Final = 100
 """Of one entry; of the rest their number is recorded."""
+PROGRAM: Final = "(signalbook)"
+"""The program itself, such as its command line over a database."""
 SEVERAL: Final = "(several)"
 """Who was refused, where there were too many to tell them apart."""
 
@@ -50,17 +52,8 @@ _CENTURY: Final = 36_525
 _STDOUT: Final = "-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where a request came from: the address of its peer, and the one that a trusted proxy forwards.
-
-    ``api`` is the path of the API that it came by, ``method`` what it wanted there.
-    """
-
-    peer: str = ""
-    forwarded: str = ""
-    api: str = ""
-    method: str = ""
+Done = tuple[Action, str]
+"""An action, and the xid or path that it was done to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +61,7 @@ class Refusal:
     """Requests alike that were refused. ``error`` is a status and its phrase, never what was sent."""
 
     who: Identity | None
-    origin: Origin
+    origin: RequestOrigin
     action: str
     error: str
 
@@ -81,20 +74,33 @@ class _Gathered:
 
 def records(settings: Settings, access: Access) -> bool:
     """Whether what ``access`` does is recorded: if access is configured, unless the setting ``audit`` says more."""
-    return settings.audit == "on" or (settings.audit == "auto" and access.key is not None)
+    return settings.audit == "on" or (settings.audit == "auto" and not access.unrestricted)
 
 
-def entries(
-    identity: Identity, origin: Origin, done: Iterable[tuple[Action, str]], *, at: datetime, correlationid: str
-) -> list[AuditEntry]:
+def recorded(settings: Settings, access: Access, done: Iterable[Done]) -> list[Done]:
+    """What of ``done`` is recorded: who administers is, even where access is not configured yet."""
+    if records(settings, access):
+        return list(done)
+    return [each for each in done if each[0] is Action.ADMINISTER] if settings.audit != "off" else []
+
+
+def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry]:
+    """Up to ``limit`` entries, the newest first."""
+    with store.read() as transaction:
+        return transaction.audit.entries(query, limit)
+
+
+def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid: str) -> list[AuditEntry]:
     """What one request did, an entry for each action."""
     by_action: dict[str, dict[str, None]] = {}
     for action, xid in done:
         by_action.setdefault(action.word, {})[xid] = None
+    identity, origin = access.identity, access.origin or RequestOrigin()
+    who = PROGRAM if access.unrestricted and access.origin is None else _cut(identity.name)
     return [
         AuditEntry(
             time=at,
-            who=_cut(identity.name),
+            who=who,
             action=action,
             outcome=DONE,
             xids=tuple(xids)[:MOST_XIDS],
@@ -170,7 +176,7 @@ class Audit:
         """Whether lines tell of reads."""
         return self._lines is not None and self._settings.audit_reads == "on"
 
-    def read(self, identity: Identity, origin: Origin, path: str, status: int) -> None:
+    def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""
         if self._lines is not None:
             details = _details(identity, origin, status=status)
@@ -209,6 +215,9 @@ class Audit:
         if not self._days:
             return 0
         total, before = 0, values.now() - self._days
+        # Most of the time there is nothing, and writers are not to be held up for it.
+        if not read_entries(self._store, AuditQuery(until=before), 1):
+            return 0
         while not self._over.is_set():
             with self._store.write() as transaction:
                 count = transaction.audit.prune(before, _PRUNED_AT_ONCE)
@@ -257,7 +266,7 @@ class Audit:
 
 def _together(refusal: Refusal) -> Refusal:
     """What is told of it where there are too many to tell them apart."""
-    return Refusal(who=None, origin=Origin(), action=refusal.action, error=refusal.error)
+    return Refusal(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 
 def _entry(refusal: Refusal, gathered: _Gathered) -> AuditEntry:
@@ -272,7 +281,7 @@ def _entry(refusal: Refusal, gathered: _Gathered) -> AuditEntry:
     )
 
 
-def _details(identity: Identity, origin: Origin, **more: int | str) -> JSONObject:
+def _details(identity: Identity, origin: RequestOrigin, **more: int | str) -> JSONObject:
     """What is known of a request beside who made it, without what is empty."""
     found: JSONObject = {
         "subject": identity.subject,

@@ -116,7 +116,7 @@ class Authenticator:
         ASGI; ``certificate`` is the identity in the client's certificate, which TLS has verified.
         """
         given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if self._user:
+        if self._proxies:
             client = scope.get("client")
             if client and self._trusts(client[0]):
                 named = self._proxied(scope["headers"])
@@ -215,6 +215,17 @@ class Authenticator:
         if time.time() >= expires:
             raise Unauthenticated("the API token has expired")
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
+
+    def forwarded(self, scope: Mapping[str, Any]) -> str:
+        """The address that a request is from by the word of a trusted proxy; empty if that says nothing."""
+        client = scope.get("client")
+        if not self._proxies or not client or not self._trusts(client[0]):
+            return ""
+        given = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        hops = [hop.strip() for hop in b",".join(given).decode("latin-1").split(",")]
+        # Proxies add what they see at the end; what stands before that anybody may have sent.
+        seen = next((hop for hop in reversed(hops) if not self._trusts(hop)), "")
+        return seen if _is_address(seen) else ""
 
     def _is_proxy(self, peer: str) -> bool:
         try:
@@ -329,6 +340,14 @@ def _header_name(text: str, setting: str) -> bytes:
     return name.encode("ascii")
 
 
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _networks(settings: Settings) -> tuple[Network, ...]:
     found = []
     for text in settings.trusted_proxies:
@@ -338,8 +357,6 @@ def _networks(settings: Settings) -> tuple[Network, ...]:
             raise SettingError(f"trusted_proxies: {text!r} is no address or network: {error}") from None
     if settings.proxy_groups_header and not settings.proxy_user_header:
         raise SettingError("proxy_groups_header needs proxy_user_header")
-    if bool(settings.proxy_user_header) != bool(found):
-        raise SettingError(
-            "proxy_user_header and trusted_proxies need each other: who may name users, and in what header"
-        )
+    if settings.proxy_user_header and not found:
+        raise SettingError("proxy_user_header needs trusted_proxies: who may name users in that header")
     return tuple(found)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from copy import copy
 from fnmatch import translate
 from typing import Final, Protocol
 
 from signalbook.access.actions import EVERYTHING, WRITES, Action
-from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
 from signalbook.xid import ROOT, Xid
 
 _DEPTH: Final = 4
@@ -195,15 +196,27 @@ class Access:
     of its Group and of the Registry, unless these are denied. ``scopes`` narrow it to some actions.
     """
 
-    __slots__ = ("_rules", "_scopes", "identity", "key")
+    __slots__ = ("_rules", "_scopes", "identity", "key", "origin")
 
     def __init__(
         self, identity: Identity, trees: Iterable[RuleTree], *, key: Hashable, scopes: Action | None = None
     ) -> None:
         self.identity = identity
         self.key = key
+        self.origin: RequestOrigin | None = None
         self._rules = Decisions(trees)
         self._scopes = _ALL if scopes is None else scopes.value
+
+    def at(self, origin: RequestOrigin) -> Access:
+        """The same rights, of a request that is recorded with where it came from."""
+        access = copy(self)
+        access.origin = origin
+        return access
+
+    @property
+    def unrestricted(self) -> bool:
+        """Whether it is ``UNRESTRICTED``, wherever the request came from."""
+        return self.key is None
 
     @property
     def reads_everything(self) -> bool:

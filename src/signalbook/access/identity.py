@@ -45,4 +45,22 @@ class Identity:
         return self.subject or (f"token:{self.token}" if self.token else "anonymous")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestOrigin:
+    """Where a request came from: the address of its peer, and the one that a trusted proxy forwards.
+
+    ``api`` is the path of the API that it came by, ``method`` what it wanted there.
+    """
+
+    peer: str = ""
+    forwarded: str = ""
+    api: str = ""
+    method: str = ""
+
+    @property
+    def address(self) -> str:
+        """The address of whoever made it, as far as that is known."""
+        return self.forwarded or self.peer
+
+
 ANONYMOUS: Final = Identity()

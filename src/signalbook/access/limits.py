@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Hashable
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, TypeVar
 
@@ -30,6 +29,7 @@ _BURST_SECONDS: Final = 10.0
 _CALLERS: Final = 10_000
 """Callers that are told apart; of more than these, those that were seen first start anew."""
 _WAIT_SECONDS: Final = 10.0
+_MANY: Final = 1 << 30
 _FIRST_DELAY: Final = 1.0
 _LONGEST_DELAY: Final = 300.0
 _FORGIVEN_SECONDS: Final = 900.0
@@ -105,6 +105,7 @@ def caller(identity: Identity, address: str) -> Hashable:
     return (identity.issuer, identity.subject) if identity.subject else network(address)
 
 
+@lru_cache(maxsize=_CALLERS)
 def network(address: str) -> str:
     """The address of an IPv4 host, or the network of an IPv6 host, which has as many addresses as it likes."""
     try:
@@ -119,10 +120,7 @@ def network(address: str) -> str:
 
 
 class Limits:
-    """What each caller may ask for in this process. For one event loop. Raises ``SettingError`` for its settings.
-
-    ``refused`` counts what was refused, by limit.
-    """
+    """What each caller may ask for in this process. For one event loop. Raises ``SettingError`` for its settings."""
 
     def __init__(self, settings: Settings, *, clock: Clock = time.monotonic) -> None:
         check_limits(settings)
@@ -131,8 +129,7 @@ class Limits:
         self._asking = _buckets(self._requests, clock)
         self._writing = _buckets(self._writes, clock)
         self._loading: dict[Hashable, _Turns] = {}
-        self.logins = LoginGuard(settings.limit_logins, clock=clock)
-        self.refused: Counter[str] = Counter()
+        self.logins = LoginGuard(0 if self._choice == "off" else settings.limit_logins, clock=clock)
 
     def hold(self, access: Access) -> bool:
         """Whether they hold for who has this access: where access is configured, unless the setting says more."""
@@ -142,51 +139,64 @@ class Limits:
         """Count a request. Raises ``TooManyRequests`` if it is one too many."""
         if self._requests and (seconds := self._asking.of(who).take()):
             detail = f"more than {self._requests} requests a second (setting limit_requests)"
-            raise self._refuse(REQUESTS, detail, seconds)
+            raise _refusal(REQUESTS, detail, seconds)
         if write and self._writes and (seconds := self._writing.of(who).take()):
-            raise self._refuse(WRITES, f"more than {self._writes} writes a second (setting limit_writes)", seconds)
+            raise _refusal(WRITES, f"more than {self._writes} writes a second (setting limit_writes)", seconds)
 
-    @asynccontextmanager
-    async def reading(self, who: Hashable) -> AsyncIterator[None]:
-        """A read that takes its time, when the caller has few enough of them under way.
+    async def turn(self, who: Hashable) -> Turn:
+        """A turn to read what takes its time, when the caller has few enough of them; to be ended when it is done.
 
         Raises ``TooManyRequests`` if that does not become so in time.
         """
-        if not self._reads:
-            yield
-            return
-        turns = self._loading.setdefault(who, _Turns(self._reads))
+        turns = self._loading.setdefault(who, _Turns(self._reads or _MANY))
         turns.users += 1
+        turn = Turn(self._loading, who)
         try:
-            try:
-                async with asyncio.timeout(_WAIT_SECONDS):
-                    await turns.free.acquire()
-            except TimeoutError:
-                detail = f"{self._reads} reads of many entities at once are under way (setting limit_reads)"
-                raise self._refuse(READS, detail, 1.0) from None
-            try:
-                yield
-            finally:
-                turns.free.release()
-        finally:
-            turns.users -= 1
-            # Nobody is left who runs or waits: what is kept is bounded by the requests there are.
-            if not turns.users:
-                del self._loading[who]
+            async with asyncio.timeout(_WAIT_SECONDS):
+                await turns.free.acquire()
+        except BaseException as error:
+            turn.give_up()
+            if not isinstance(error, TimeoutError):
+                raise
+            detail = f"{self._reads} reads of many entities at once are under way (setting limit_reads)"
+            raise _refusal(READS, detail, 1.0) from None
+        return turn
 
-    def _refuse(self, limit: str, detail: str, seconds: float) -> TooManyRequests:
-        self.refused[limit] += 1
-        return TooManyRequests(limit, f"too many requests: {detail}; wait before the next one", seconds)
+
+def _refusal(limit: str, detail: str, seconds: float) -> TooManyRequests:
+    return TooManyRequests(limit, f"too many requests: {detail}; wait before the next one", seconds)
 
 
 class _Turns:
-    """Those of one caller's reads that run, ``users`` with those that wait."""
+    """Those of one caller's reads that run; ``users`` has those in it that wait."""
 
     __slots__ = ("free", "users")
 
     def __init__(self, most: int) -> None:
         self.free = asyncio.Semaphore(most)
         self.users = 0
+
+
+class Turn:
+    """One read of a caller, until it is ended."""
+
+    __slots__ = ("_all", "_who")
+
+    def __init__(self, all: dict[Hashable, _Turns], who: Hashable) -> None:
+        self._all, self._who = all, who
+
+    def end(self) -> None:
+        """Let the next one read."""
+        self._all[self._who].free.release()
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Wait no more."""
+        turns = self._all[self._who]
+        turns.users -= 1
+        # Nobody is left who reads or waits: what is kept is bounded by the requests there are.
+        if not turns.users:
+            del self._all[self._who]
 
 
 class LoginGuard:
@@ -201,14 +211,12 @@ class LoginGuard:
         self._clock = clock
         self._failed: _Bounded[_Failures] = _Bounded(_Failures)
         self._wrong: _Bounded[bool] = _Bounded(lambda: True)
-        self.refused = 0
 
     def check(self, address: str, claimed: str) -> None:
         """Raise ``TooManyRequests`` if a login from there, or of who it claims to be, has to wait."""
         now = self._clock()
         wait = max((failures.until - now for failures in self._known(address, claimed)), default=0.0)
         if wait > 0:
-            self.refused += 1
             detail = "too many failed logins (setting limit_logins); wait before the next one"
             raise TooManyRequests(LOGINS, detail, wait)
 

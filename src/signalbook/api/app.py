@@ -14,8 +14,10 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
+from signalbook.access.audit import Audit
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
+from signalbook.api.audit import AuditAPI
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
@@ -63,19 +65,20 @@ def create_app(
     subscriptions: SubscriptionStore | None = None,
     deliveries: Deliveries | None = None,
     following: Following | None = None,
+    audit: Audit | None = None,
 ) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
     ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes.
     ``subscriptions`` are stored there, and ``deliveries``, which somebody else has to start, delivers to them.
-    ``following``, which is started elsewhere too, copies from other registries.
+    ``following``, which is started elsewhere too, copies from other registries, and ``audit`` keeps what was refused.
     """
     head = head or Head(engine.position)
     subscriptions = subscriptions or SubscriptionStore.of(engine, settings)
     deliveries = deliveries or Deliveries(engine, subscriptions, head, settings)
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
-    kernel = Kernel.over(engine, settings, direct=direct)
+    kernel = Kernel.over(engine, settings, direct=direct, audit=audit or Audit(engine.store, settings))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
@@ -101,6 +104,7 @@ def create_app(
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
         *AccessAPI(kernel).routes(),
+        *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
         *TokensAPI(kernel).routes(),
     ]

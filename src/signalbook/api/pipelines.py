@@ -18,6 +18,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
+from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
 from signalbook.pipeline_reports import InvalidReport, PipelineReports, TooManyPipelines, read_report
 from signalbook.storage.base import ReportingPipeline, StoredReport
@@ -105,7 +106,7 @@ class PipelinesAPI:
     async def _delete(self, request: HTTPRequest) -> Response:
         """Delete a pipeline and all its reports."""
         name = _name(request)
-        if not await self._kernel.write(lambda session: session.transaction.reports.drop_pipeline(name)):
+        if not await self._kernel.write(partial(_drop, name=name), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
@@ -122,6 +123,13 @@ class PipelinesAPI:
     def _limit(self, request: HTTPRequest) -> int:
         """How many the page may have."""
         return min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
+
+
+def _drop(session: Session, *, name: str) -> bool:
+    dropped = session.transaction.reports.drop_pipeline(name)
+    if dropped:
+        session.record(Action.REPORT, f"{PATH}/{name}")
+    return dropped
 
 
 def _name(request: HTTPRequest) -> str:

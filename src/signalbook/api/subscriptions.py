@@ -82,7 +82,8 @@ class SubscriptionsAPI:
         given = await self._read(request, await _document(request))
         complete = partial(documents.complete, given, None, check=self._checks)
         entry = await self._kernel.write(
-            lambda session: self._subscriptions.create(session, complete(), by=request.access)
+            lambda session: self._subscriptions.create(session, complete(), by=request.access),
+            request.access,
         )
         self._deliveries.changed(entry.subscription.id)
         location = ("Location", f"{request.root}{PATH}/{entry.subscription.id}")
@@ -102,7 +103,8 @@ class SubscriptionsAPI:
         complete = partial(documents.complete, await self._read(request, document), check=self._checks)
         require = partial(_require, request)
         found = await self._kernel.write(
-            lambda session: self._subscriptions.update(session, own, complete, require, by=request.access)
+            lambda session: self._subscriptions.update(session, own, complete, require, by=request.access),
+            request.access,
         )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)
@@ -111,7 +113,8 @@ class SubscriptionsAPI:
     async def _delete(self, request: HTTPRequest) -> Response:
         own, require = request.params["id"], partial(_require, request)
         found = await self._kernel.write(
-            lambda session: self._subscriptions.remove(session, own, require, by=request.access)
+            lambda session: self._subscriptions.remove(session, own, require, by=request.access),
+            request.access,
         )
         entry = _found(found, request)
         self._deliveries.changed(entry.subscription.id)

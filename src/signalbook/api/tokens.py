@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import partial
 from typing import Final
 from urllib.parse import urlencode
@@ -17,6 +18,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
+from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
 from signalbook.storage.base import StoredToken
 from signalbook.values import Finding
@@ -63,7 +65,7 @@ class TokensAPI:
         now = values.now()
         wanted = read_request(body, now)
         _check_narrowing(wanted, request)
-        stored, text = await self._kernel.write(lambda session: create(session.transaction.tokens, wanted, now))
+        stored, text = await self._kernel.write(partial(_add, wanted=wanted, now=now), request.access)
         headers = (NO_STORE, ("Location", f"{request.root}{PATH}/{stored.id}"))
         return json_response({**describe(stored), "token": text}, status=201, headers=headers)
 
@@ -75,7 +77,7 @@ class TokensAPI:
 
     async def _revoke(self, request: HTTPRequest) -> Response:
         own = request.params["id"]
-        if not await self._kernel.write(lambda session: session.transaction.tokens.remove(own)):
+        if not await self._kernel.write(partial(_remove, id=own), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
@@ -101,6 +103,19 @@ class TokensAPI:
     def _get(self, id: str) -> StoredToken | None:
         with self._kernel.engine.store.read() as transaction:
             return transaction.tokens.get(id)
+
+
+def _add(session: Session, *, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
+    stored, text = create(session.transaction.tokens, wanted, now)
+    session.record(Action.ADMINISTER, f"{PATH}/{stored.id}")
+    return stored, text
+
+
+def _remove(session: Session, *, id: str) -> bool:
+    removed = session.transaction.tokens.remove(id)
+    if removed:
+        session.record(Action.ADMINISTER, f"{PATH}/{id}")
+    return removed
 
 
 def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:

@@ -15,6 +15,7 @@ from typer import Argument, Option
 from signalbook import __version__, settings
 from signalbook.cli import (
     access,
+    audit,
     backup,
     check,
     conform,
@@ -137,6 +138,7 @@ app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)
 app.command("doctor")(doctor.run)
 app.command("migrate")(migrate.run)
+app.command("audit")(audit.run)
 app.command("subscribe")(subscriptions.subscribe)
 app.add_typer(subscriptions.app, name="subscriptions")
 app.add_typer(tokens.app, name="token")

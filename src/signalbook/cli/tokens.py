@@ -119,27 +119,32 @@ class _StoredTokens:
     """Those in a database that this process opens."""
 
     def __init__(self, engine: Engine) -> None:
-        self._store = engine.store
+        self._engine = engine
 
     def __iter__(self) -> Iterator[JSONObject]:
         """All of them, by id."""
         from signalbook.access.tokens import MAX_TOKENS, describe
 
-        with self._store.read() as transaction:
+        with self._engine.store.read() as transaction:
             yield from map(describe, transaction.tokens.page("", MAX_TOKENS))
 
     def add(self, wanted: JSONObject) -> JSONObject:
         """Make one."""
+        from signalbook.access.actions import Action
         from signalbook.access.tokens import create, describe, read_request
 
         now = values.now()
         request = read_request(wanted, now)
-        with self._store.write() as transaction:
-            stored, text = create(transaction.tokens, request, now)
+        with self._engine.writing() as session:
+            stored, text = create(session.transaction.tokens, request, now)
+            session.record(Action.ADMINISTER, f"/access/tokens/{stored.id}")
         return {**describe(stored), "token": text}
 
     def delete(self, id: str) -> None:
         """Revoke one."""
-        with self._store.write() as transaction:
-            if not transaction.tokens.remove(id):
+        from signalbook.access.actions import Action
+
+        with self._engine.writing() as session:
+            session.record(Action.ADMINISTER, f"/access/tokens/{id}")
+            if not session.transaction.tokens.remove(id):
                 raise SignalbookError(f"there is no API token {id!r}: signalbook token list shows those there are")

@@ -1,15 +1,34 @@
-"""The access policy of a server, and who one is there."""
+"""The access policy of a server, who one is there, and the audit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, TypedDict, Unpack
 
-from signalbook.client.responses import json_object
+from signalbook.client.responses import json_object, json_objects
 from signalbook.client.transport import Transport
 from signalbook.values import JSON, JSONObject
 
 _PATH: Final = "/access"
+_AUDIT: Final = "/audit"
+_SENT: Final = {"since": "from", "until": "to"}
+
+
+class AuditFilters(TypedDict, total=False):
+    """Which entries are wanted: ``who`` and ``action`` are said in full, of an ``xid`` its beginning.
+
+    ``outcome`` is done or refused; ``since`` and ``until`` are RFC3339 timestamps, the second is too late itself.
+    ``after`` is the number of an entry: only later ones are wanted. ``limit`` is the size of a page.
+    """
+
+    who: str
+    action: str
+    outcome: str
+    xid: str
+    since: str
+    until: str
+    after: int
+    limit: int
 
 
 class Access:
@@ -31,6 +50,12 @@ class Access:
         """Whether somebody whom rules call ``who`` may do ``what`` on ``xid``, and the rules that say so."""
         query = {"who": ",".join(who), "what": what, "xid": xid}
         return json_object(self._transport.send("GET", f"{_PATH}/explain", query=query))
+
+    def audit(self, **wanted: Unpack[AuditFilters]) -> Iterator[JSONObject]:
+        """The entries of the audit, the newest first, page after page as they are asked for."""
+        query = {_SENT.get(name, name): str(value) for name, value in wanted.items()}
+        for response in self._transport.pages(_AUDIT, query=query):
+            yield from json_objects(response, "entries of an audit")
 
     def whoami(self, xid: str = "/") -> JSONObject:
         """Who this client is to the server, and what it may do on ``xid``, and somewhere."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Final
 
 from signalbook import values
+from signalbook.access import actions as access_actions
+from signalbook.access import audit
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
 from signalbook.engine.config import capabilities
@@ -39,14 +41,14 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Meth
 from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
-from signalbook.engine.write.permission import WritePermission
+from signalbook.engine.write.permission import WritePermission, done_by
 from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import Context, Documents, IdClash, Stored, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.formats.compatibility import RULES
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
+from signalbook.storage.base import AuditEntry, DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
@@ -112,6 +114,7 @@ class Engine:
         self._settings = settings
         self._cache = ConfigurationCache()
         self._listeners: tuple[Callable[[], None], ...] = ()
+        self._tell_audit: Callable[[Sequence[AuditEntry]], None] = lambda _: None
         with store.read() as transaction:
             fresh = transaction.entities.get(ROOT) is None
         if fresh:
@@ -146,7 +149,7 @@ class Engine:
             session = Session(transaction, self._cache.read(transaction.settings), settings=self._settings, admin=admin)
             yield session
             session.finish()
-        self._committed()
+        self._committed(session.audited)
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -155,8 +158,9 @@ class Engine:
         Raises ``StorageBusy`` as ``writing`` does.
         """
         with self._store.write() as transaction:
-            yield Batch(transaction, self._cache.read(transaction.settings), settings=self._settings)
-        self._committed()
+            batch = Batch(transaction, self._cache.read(transaction.settings), settings=self._settings)
+            yield batch
+        self._committed(batch.audited)
 
     @contextmanager
     def trying(self) -> Iterator[Batch]:
@@ -168,6 +172,10 @@ class Engine:
     def listen(self, notify: Callable[[], None]) -> None:
         """Call ``notify`` after each commit of this engine, in the thread that made it, which waits: be quick."""
         self._listeners += (notify,)
+
+    def listen_to_audit(self, tell: Callable[[Sequence[AuditEntry]], None]) -> None:
+        """Call ``tell`` with what commits of this engine put into the audit, in the same way."""
+        self._tell_audit = tell
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
@@ -183,9 +191,11 @@ class Engine:
         """Remove some of the oldest changes: see ``prune``."""
         return prune(self._store, before=before, upto=upto)
 
-    def _committed(self) -> None:
+    def _committed(self, audited: Sequence[AuditEntry]) -> None:
         for notify in self._listeners:
             notify()
+        if audited:
+            self._tell_audit(audited)
 
     def _found(self, settings: Settings) -> None:
         try:
@@ -217,6 +227,7 @@ class Batch:
         self._transaction = transaction
         self._configuration = configuration
         self._settings = settings
+        self.audited: list[AuditEntry] = []
 
     def expect(self, xids: Collection[Xid]) -> None:
         """Read together what the next sessions will ask for one by one, whether it is there or not."""
@@ -236,6 +247,7 @@ class Batch:
             session = Session(self._transaction, self._configuration, settings=self._settings, access=access)
             yield session
             session.finish()
+        self.audited += session.audited
         # Not by way of the cache: what it holds is committed.
         self._configuration = session.configuration
 
@@ -285,6 +297,9 @@ class Session:
         self._settings = settings
         self._admin = admin
         self._changes: list[Change] = []
+        self._recorded: list[tuple[access_actions.Action, str]] = []
+        self.audited: list[AuditEntry] = []
+        """What ``finish`` put into the audit."""
         self.now: datetime = values.now()
         self._config = ConfigurationWriter(transaction, configuration, admin=admin)
         self._compatibility = compatibility
@@ -326,11 +341,20 @@ class Session:
         rows = self._writer.get_many([Xid.parse(xid) for xid in written])
         return tuple(islice((doubt for row in rows.values() for doubt in doubts(row)), MAX_FINDINGS))
 
+    def record(self, action: access_actions.Action, path: str) -> None:
+        """Have the audit tell that ``action`` was done to what is no entity, such as ``/subscriptions/x``."""
+        self._recorded.append((action, path))
+
     def finish(self) -> None:
-        """Put the changes into the outbox: last thing before the commit."""
-        if self._changes:
-            changes = [change.to_json() for change in self.changes]
-            self.transaction.outbox.append(changes, time=self.now, correlationid=self.correlationid)
+        """Put the changes into the outbox, and what was done into the audit: last thing before the commit."""
+        changes = self.changes if self._changes else []
+        if changes:
+            shown = [change.to_json() for change in changes]
+            self.transaction.outbox.append(shown, time=self.now, correlationid=self.correlationid)
+        done = audit.recorded(self._settings, self.access, chain(done_by(changes), self._recorded))
+        if done:
+            self.audited = audit.entries(self.access, done, at=self.now, correlationid=self.correlationid)
+            self.transaction.audit.append(self.audited)
 
     def _write(self, command: Command) -> WriteResult:
         check_command(command, self.configuration.model)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -86,6 +88,7 @@ class SQLite(Dialect):
 
     def connect(self) -> DriverConnection:
         """Open the file in WAL mode. Raises ``StorageError`` where the file system cannot do that."""
+        self._make()
         connection = sqlite3.connect(
             self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False, cached_statements=256
         )
@@ -95,6 +98,11 @@ class SQLite(Dialect):
             connection.close()
             raise
         return connection
+
+    def _make(self) -> None:
+        """A new file is for its owner alone, and so are its WAL and index, to which SQLite gives the same mode."""
+        with suppress(OSError):  # it is there, or SQLite says what is wrong
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         mode = self._into_wal(connection)

@@ -255,7 +255,7 @@ def test_a_sink_changed_in_the_database_gets_no_secret(engine: Engine, book: Sub
 
 def test_rotation(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
     made = create(engine, book).subscription
-    create(engine, book, replace(WANTED, credential=None))
+    create(engine, book, replace(WANTED, credential=None, protocolsettings={}))
     ring.now = Keys([b"n" * 32, b"k" * 32])
     for expected in (1, 0):
         with engine.writing() as session:

@@ -5,21 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 from starlette.types import Scope
 
 from signalbook.access.actions import EVERYTHING, Action
+from signalbook.access.audit import Audit, Refusal, records
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import CredentialsNeeded, Unauthenticated
-from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
+from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
+from signalbook.access.limits import Limits, TooManyRequests, Turn, caller
 from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.origins import READS
+from signalbook.metrics import REFUSED, api_of
+from signalbook.settings import Settings
 from signalbook.xid import Xid
 
+_LIMITED: Final = "request"
+_LOGIN: Final = "login"
 _RECENT: Final = 0.5
 """Seconds for which policy and tokens are taken as they were, where asking takes a while."""
 _CHANGES: Final = Action.CREATE | Action.UPDATE
@@ -51,9 +59,14 @@ class Admission:
         workers: Workers,
         freshness: Freshness,
         generation: Callable[[], Hashable] | None,
+        audit: Audit,
+        settings: Settings,
         *,
         exposed: bool,
     ) -> None:
+        self._audit = audit
+        self._settings = settings
+        self._limits = Limits(settings)
         self._control = control
         self._authenticator = authenticator
         self._workers = workers
@@ -79,6 +92,52 @@ class Admission:
         if identity == ANONYMOUS and scope["method"] != "OPTIONS" and not access.somewhere(EVERYTHING):
             raise CredentialsNeeded
         return access
+
+    def count(self, scope: Scope) -> None:
+        """Hold an admitted request to its limits, and keep where a write came from. Raises ``TooManyRequests``."""
+        access, writes = scope["access"], scope["method"] not in READS
+        if self._limits.hold(access):
+            self._limits.admit(self._caller(scope), write=writes)
+        if writes and self._settings.audit != "off":
+            scope["access"] = access.at(self._origin(scope))
+
+    async def turn(self, scope: Scope) -> Turn | None:
+        """A turn to read what takes its time, if there are any. Raises ``TooManyRequests``."""
+        return await self._limits.turn(self._caller(scope)) if self._limits.hold(scope["access"]) else None
+
+    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> None:
+        """Count and record that a request was refused."""
+        xid = ""
+        match error:
+            case Forbidden():
+                reason, action, status, xid = "policy", error.action.word, HTTPStatus.FORBIDDEN, str(error.xid)
+            case TooManyRequests():
+                reason, action, status = error.limit, _LIMITED, HTTPStatus.TOO_MANY_REQUESTS
+            case Unauthenticated():
+                reason, action, status = "credentials", _LOGIN, HTTPStatus.UNAUTHORIZED
+        REFUSED.labels(reason).inc()
+        # Without an access nobody was let in, so that there is a policy.
+        access: Access | None = scope.get("access")
+        if records(self._settings, access) if access is not None else self._settings.audit != "off":
+            who = ANONYMOUS if access is None else access.identity
+            words = f"{status.value} {status.phrase}" + (f": {reason}" if action == _LIMITED else "")
+            self._audit.refused(Refusal(who=who, origin=self._origin(scope), action=action, error=words), xid)
+
+    def read(self, scope: Scope, status: int) -> None:
+        """Tell the audit's lines of a read."""
+        access: Access | None = scope.get("access")
+        if access is not None and records(self._settings, access):
+            self._audit.read(access.identity, self._origin(scope), scope["path"], status)
+
+    def _caller(self, scope: Scope) -> Hashable:
+        identity = scope["access"].identity
+        return caller(identity, "" if identity.subject or identity.token else self._origin(scope).address)
+
+    def _origin(self, scope: Scope) -> RequestOrigin:
+        client = scope.get("client")
+        peer = client[0] if client else ""
+        forwarded = self._authenticator.forwarded(scope) if peer else ""
+        return RequestOrigin(peer=peer, forwarded=forwarded, api=api_of(scope["path"]), method=scope["method"])
 
     def challenges(self, root: str, error: Unauthenticated) -> tuple[tuple[str, str], ...]:
         """The headers that tell what credentials are taken here (RFC9110 11.6.1)."""
@@ -111,4 +170,11 @@ class Admission:
         known = self._authenticator.known(credentials, generation)
         if known is not None:
             return known
-        return await self._workers.read(partial(self._authenticator.identify, credentials, generation))
+        # Who is known already is not held up by others who guess.
+        address, logins = self._origin(scope).address, self._limits.logins
+        logins.check(address, credentials.claimed)
+        try:
+            return await self._workers.read(partial(self._authenticator.identify, credentials, generation))
+        except Unauthenticated:
+            logins.failed(address, credentials.claimed, credentials)
+            raise

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Final
 
 from signalbook.access.errors import AuthenticationUnavailable, Forbidden, Unauthenticated
+from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.engine.engine import HistoryPruned
 from signalbook.engine.write.workingcopies import IdClash
@@ -90,6 +91,9 @@ def error_response(error: Exception, subject: str) -> Response:
             return plain_response(HTTPStatus.CONFLICT, error.subject, error.detail)
         case Forbidden():
             return plain_response(HTTPStatus.FORBIDDEN, subject, str(error))
+        case TooManyRequests():
+            response = plain_response(HTTPStatus.TOO_MANY_REQUESTS, subject, str(error))
+            return replace(response, headers=(*response.headers, ("Retry-After", str(error.retry_after))))
         case HistoryPruned():  # ``position`` is that of the last change that is gone
             return plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
         case _:
@@ -151,6 +155,9 @@ def problem_response(error: Exception, path: str) -> Response:
             return _plain_problem(HTTPStatus.UNAUTHORIZED, str(error), path, {})
         case Denied() | Forbidden():
             return _plain_problem(HTTPStatus.FORBIDDEN, str(error), path, {})
+        case TooManyRequests():
+            wait = ("Retry-After", str(error.retry_after))
+            return _plain_problem(HTTPStatus.TOO_MANY_REQUESTS, str(error), path, {}, (wait,))
         case Unsupported():
             return _plain_problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, str(error), path, {})
         case PreconditionFailed():

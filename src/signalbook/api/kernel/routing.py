@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from starlette.convertors import PathConvertor, register_url_convertor
@@ -19,11 +20,13 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from signalbook.access.actions import NOTHING, Action
+from signalbook.access.audit import Audit
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
 from signalbook.access.identity import ANONYMOUS
+from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.caching import (
     CachedResponses,
@@ -35,9 +38,10 @@ from signalbook.api.kernel.caching import (
 )
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.errors import NotAllowed, error_response
-from signalbook.api.kernel.origins import is_loopback
+from signalbook.api.kernel.origins import READS, is_loopback
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
 from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
+from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
@@ -77,17 +81,19 @@ class Kernel:
     control: AccessControl
     authenticator: Authenticator
     admission: Admission
+    audit: Audit
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
-    def over(cls, engine: Engine, settings: Settings, *, direct: bool) -> Kernel:
+    def over(cls, engine: Engine, settings: Settings, *, direct: bool, audit: Audit) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
+        engine.listen_to_audit(audit.committed)
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
         control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
         generation = engine.generation if direct else None
         exposed = not is_loopback(settings.host)
-        admission = Admission(control, authenticator, workers, freshness, generation, exposed=exposed)
+        admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
         engine.listen(admission.forget)
         return cls(
             engine=engine,
@@ -99,13 +105,14 @@ class Kernel:
             control=control,
             authenticator=authenticator,
             admission=admission,
+            audit=audit,
         )
 
-    async def write(self, work: Callable[[Session], T]) -> T:
+    async def write(self, work: Callable[[Session], T], access: Access = UNRESTRICTED) -> T:
         """Do ``work`` in one write of the registry, when it has its turn. Raises what ``work`` or the commit raises."""
 
         def run(batch: Batch) -> T:
-            with batch.writing() as session:
+            with batch.writing(access) as session:
                 return work(session)
 
         return await self.commits.write(run)
@@ -137,13 +144,17 @@ class Endpoint(ABC):
         """Answer one request."""
         try:
             scope["access"] = UNRESTRICTED if self.public else await self.kernel.admission.admit(scope)
+            if not self.public:
+                self.kernel.admission.count(scope)
             response = await self.respond(scope, receive)
         except Disconnected:
             return
-        except (Unauthenticated, Forbidden) as error:
+        except (Unauthenticated, Forbidden, TooManyRequests) as error:
             response = self._refused(error, scope)
         except Exception as error:
             response = self.failed(error, scope)
+        if self.kernel.audit.reads and not self.public and scope["method"] in READS:
+            self.kernel.admission.read(scope, response.status if isinstance(response, Response) else HTTPStatus.OK)
         if isinstance(response, Response):
             response = laid_out(response, scope["headers"])
         await response.send(scope, receive, send)
@@ -161,8 +172,11 @@ class Endpoint(ABC):
         path: str = scope["path"]
         return path
 
-    def _refused(self, error: Unauthenticated | Forbidden, scope: Scope) -> Response:
-        """401 where credentials may help, else 403."""
+    def _refused(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> Response:
+        """401 where credentials may help, else 403; 429 for what was too much."""
+        self.kernel.admission.refused(error, scope)
+        if isinstance(error, TooManyRequests):
+            return self.failed(error, scope)
         if isinstance(error, Forbidden):
             if scope["access"].identity != ANONYMOUS:
                 return self.failed(error, scope)
@@ -358,13 +372,34 @@ class EntityAPI(Endpoint, Generic[R]):
             HTTP.hits += 1
         else:
             HTTP.misses += 1
-            made = await self.load(self.request(scope, b""))
+            made = await self._loaded(scope)
             # A response that is sent while it is made is neither kept nor tagged here.
             if not isinstance(made, Response):
                 return made
             response = with_etag(made)
             kernel.cache.put(key, generation, response)
         return if_modified(response, scope["headers"])
+
+    async def _loaded(self, scope: Scope) -> Sendable:
+        """The response to a read, made anew when the caller has a turn if that takes its time."""
+        request = self.request(scope, b"")
+        turn = None if self.is_point_read(request) else await self.kernel.admission.turn(scope)
+        if turn is None:
+            return await self.load(request)
+        lasting = False
+        try:
+            made = await self.load(request)
+            if isinstance(made, SpooledResponse):
+                made.when_sent(turn.end)
+                lasting = True
+            return made
+        finally:
+            if not lasting:
+                turn.end()
+
+    def is_point_read(self, request: R) -> bool:  # noqa: ARG002  for those that override it
+        """Whether a request reads no more than a few entities."""
+        return False
 
     def _commit(self, batch: Batch, request: R) -> Response:
         with batch.writing(request.access) as session:

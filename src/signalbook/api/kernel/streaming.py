@@ -67,11 +67,11 @@ class SpooledResponse:
         self._size = 0
         self._over = self._complete = False
         self._news = asyncio.Event()
-        self._when_sent: Callable[[], None] = lambda: None
+        self._when_sent: list[Callable[[], None]] = []
 
     def when_sent(self, action: Callable[[], None]) -> None:
         """Do ``action`` when it has been sent, or cannot be."""
-        self._when_sent = action
+        self._when_sent.append(action)
 
     def fill(self, small: Response, large: Response, pieces: Iterator[bytes]) -> Response:
         """In a thread: make the response whose body is ``pieces``.
@@ -106,7 +106,8 @@ class SpooledResponse:
         finally:
             gone.cancel()
             self.abandon()
-            self._when_sent()
+            for action in self._when_sent:
+                action()
 
     def abandon(self) -> None:
         """Once, by who would have sent it: nobody wants the rest."""

@@ -1,10 +1,11 @@
-"""The paths of the access policy, whatever the model."""
+"""The paths of the access policy and the audit, whatever the model."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from signalbook.access.actions import ACTIONS, ROLES
+from signalbook.access.audit import DONE, REFUSED
 from signalbook.api.openapi.components import (
     IF_MATCH,
     IF_NONE_MATCH,
@@ -20,11 +21,13 @@ from signalbook.values import JSONObject
 
 _TAG: Final = "access"
 _POLICY, _RULE, _EXPLANATION, _CALLER = "Access.Policy", "Access.Rule", "Access.Explanation", "Access.Caller"
+_ENTRY: Final = "Audit.Entry"
+_AUDITED: Final = response("Entries, the newest first.", "Link", json={"type": "array", "items": reference(_ENTRY)})
 _XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
 
 
 def access_paths() -> JSONObject:
-    """``/access`` and what is beneath it; OPTIONS and HEAD go without saying."""
+    """``/access`` and what is beneath it, and ``/audit``; OPTIONS and HEAD go without saying."""
     policy = reference(_POLICY)
     body = {"required": True, "content": {JSON_BODY: {"schema": policy}}}
     in_force = {
@@ -46,6 +49,7 @@ def access_paths() -> JSONObject:
             "get": _operation("explainAccess", _shown("Whether, and why.", _EXPLANATION), 400, 404, parameters=asked)
         },
         "/access/self": {"get": _operation("getAccessOfCaller", _shown("Who asks.", _CALLER), 400, parameters=[_XID])},
+        "/audit": {"get": _operation("getAudit", {"200": _AUDITED}, 400, parameters=_audit_parameters())},
     }
 
 
@@ -85,9 +89,43 @@ def access_schemas() -> JSONObject:
             "required": ["rules"],
             "additionalProperties": False,
         },
+        _ENTRY: _entry_schema(),
         _EXPLANATION: {"type": "object", "properties": explained, "required": list(explained)},
         _CALLER: {"type": "object", "properties": {**caller, **beside}, "required": list(caller)},
     }
+
+
+def _audit_parameters() -> list[JSONObject]:
+    time: JSONObject = {"type": "string", "format": "date-time"}
+    number: JSONObject = {"type": "integer", "minimum": 1}
+    return [
+        query("who", {"description": "The name of who did it, in full.", "schema": TEXT}),
+        query("action", {"description": "What was done, such as update.", "schema": TEXT}),
+        query("outcome", {"schema": {"type": "string", "enum": [DONE, REFUSED]}}),
+        query("xid", {"description": "What one of the xids begins with.", "schema": TEXT}),
+        query("from", {"description": "The earliest time.", "schema": time}),
+        query("to", {"description": "The first time that is too late.", "schema": time}),
+        query("after", {"description": "Only entries with higher numbers.", "schema": number}),
+        query("limit", {"description": "The most entries on a page.", "schema": number}),
+        query("cursor", {"description": "From the link to the next page.", "schema": number}),
+    ]
+
+
+def _entry_schema() -> JSONObject:
+    """The members beside these are there where they are known."""
+    texts: JSONObject = {"type": "array", "items": {"type": "string"}}
+    count: JSONObject = {"type": "integer", "minimum": 1}
+    always: JSONObject = {
+        "number": count,
+        "time": {"type": "string", "format": "date-time"},
+        "who": TEXT,
+        "action": TEXT,
+        "outcome": {"type": "string", "enum": [DONE, REFUSED]},
+        "xids": texts,
+    }
+    words = ("correlationid", "subject", "token", "issuer", "peer", "forwarded", "api", "method", "error")
+    known: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
+    return {"type": "object", "properties": {**always, **known}, "required": list(always)}
 
 
 def _operation(id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:

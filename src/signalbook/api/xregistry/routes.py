@@ -148,6 +148,10 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
             error.about_request(path_text(raw_path(scope)))
         return super().failed(error, scope)
 
+    def is_point_read(self, request: RegistryRequest) -> bool:
+        """Whether it reads one entity."""
+        return request.is_small
+
     async def load(self, request: RegistryRequest) -> Sendable:
         """Point reads run on the event loop if the store is direct, but not those of documents, which may be large."""
         request = await self._in_full(request)

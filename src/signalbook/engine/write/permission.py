@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from signalbook.access.actions import Action
-from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.decisions import Access
 from signalbook.access.errors import Forbidden
 from signalbook.engine.write import apply
 from signalbook.engine.write.apply import Change, Entity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
 from signalbook.xid import ROOT, Kind, Xid
 
+_CONFIGURATION = frozenset({Entity.MODEL, Entity.MODELSOURCE, Entity.CAPABILITIES})
+_DONE = {apply.Action.CREATED: Action.CREATE, apply.Action.DELETED: Action.DELETE}
 _NAMED = (Entity.REGISTRY, Entity.GROUP, Entity.RESOURCE)
 
 
@@ -40,7 +42,7 @@ class WritePermission:
 
     def check_intent(self, intent: Intent) -> None:
         """Everything that the write names may be created or updated."""
-        if self._access is UNRESTRICTED:
+        if self._access.unrestricted:
             return
         for xid in _named(intent):
             # Where it leads to is found out later; here it counts that one of them is allowed.
@@ -52,7 +54,7 @@ class WritePermission:
 
         That an owner changed because of what is in it is nobody's update of it.
         """
-        if self._access is UNRESTRICTED:
+        if self._access.unrestricted:
             return
         named = frozenset(_named(intent))
         created = set()
@@ -96,3 +98,30 @@ def _named(intent: Intent) -> Iterator[Xid]:
         if group.body or (group.body is not None and group.mode is WriteMode.REPLACE):
             yield group.xid
         yield from (resource.xid for resource in group.resources)
+
+
+def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:
+    """What changes amount to, in the words of the policy, each with its xid.
+
+    A new Version is an update of its Resource, unless the Resource is new as well. That an owner counts more or fewer
+    members is nobody's update of it.
+    """
+    made = set()
+    for change in changes:
+        if _only_counts(change):
+            continue
+        action = _DONE.get(change.action, Action.UPDATE)
+        if change.entity in _CONFIGURATION:
+            action = Action.CONFIGURE
+        elif change.entity is Entity.VERSION and action is Action.CREATE:
+            action = action if change.xid.rpartition("/versions/")[0] in made else Action.UPDATE
+        if action is Action.CREATE:
+            made.add(change.xid)
+        yield action, change.xid
+
+
+def _only_counts(change: Change) -> bool:
+    names = set(change.changed) - {"epoch", "modifiedat"}
+    counted = {name for name in names if f"{name}count" in names}
+    own = names - counted - {f"{name}count" for name in counted}
+    return bool(counted) and not own and change.entity in (Entity.REGISTRY, Entity.GROUP)

@@ -18,6 +18,7 @@ from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
 from signalbook.events.sinks.http import allowed_rate
+from signalbook.events.subscriptions.masking import masked_sink
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
@@ -55,14 +56,15 @@ class SinkOpener:
         secret = session.transaction.settings.get(_CONSENT_SECRET)
         if secret is None or not hmac.compare_digest(key.encode(), _consent_key(secret, subscription).encode()):
             return False
-        given = StoredConsent(sink=subscription.sink, rate=consent.rate)
+        given = StoredConsent(sink=masked_sink(subscription.sink), rate=consent.rate)
         session.transaction.subscriptions.put_consent(subscription.id, given)
         return True
 
     def _given(self, subscription: Subscription) -> Consent | None:
         with self._engine.store.read() as transaction:
             given = transaction.subscriptions.consent(subscription.id)
-        return Consent(rate=given.rate) if given and given.sink == subscription.sink else None
+        same = given is not None and masked_sink(given.sink) == masked_sink(subscription.sink)
+        return Consent(rate=given.rate) if given and same else None
 
     def _secret(self) -> str:
         known: str | None = KeyValueStore(self._engine.store).get(_CONSENT_SECRET)
@@ -75,7 +77,7 @@ class SinkOpener:
 
 def _consent_key(secret: str, subscription: Subscription) -> str:
     """The key that a sink shows when it agrees: nobody else knows it, and it is valid for this very sink."""
-    bound = f"{subscription.id}\n{subscription.sink}".encode()
+    bound = f"{subscription.id}\n{masked_sink(subscription.sink)}".encode()
     return hmac.new(bytes.fromhex(secret), bound, hashlib.sha256).hexdigest()
 
 

@@ -15,6 +15,7 @@ from signalbook.events import filters
 from signalbook.events.dialects import API_PATHS, of_source
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import SinkPolicy
+from signalbook.events.subscriptions.masking import left_masks, with_known_values
 from signalbook.events.subscriptions.store import ShownSubscription
 from signalbook.events.subscriptions.subscription import (
     HTTP,
@@ -85,8 +86,8 @@ def read(document: JSON, *, root: str, check: Check) -> Subscription:
 
 def complete(subscription: Subscription, known: Subscription | None, *, check: Check) -> Subscription:
     """``subscription`` with the secrets that are ``known``, if it may have them. Raises ``InvalidSubscription``."""
-    whole = with_known_secrets(subscription, known)
-    faults = list(missing_secrets(whole)) or list(_told(check, whole))
+    whole = with_known_secrets(with_known_values(subscription, known), known)
+    faults = [*missing_secrets(whole), *left_masks(whole)] or list(_told(check, whole))
     if faults:
         raise InvalidSubscription(faults)
     return whole

@@ -26,7 +26,14 @@ from signalbook.access.identity import Identity
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.backoff import resumed
-from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, secret_binding
+from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed
+from signalbook.events.subscriptions.subscription import (
+    CREDENTIAL_PATH,
+    Credential,
+    Subscription,
+    SubscriptionError,
+    secret_binding,
+)
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
 from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json
@@ -107,15 +114,15 @@ class Keyring:
             raise _no_key_file(self._path) from None
         return Keys(_read(text, self._path))
 
-    def sealing(self) -> Keys:
-        """At least one key, made first if there was none. Raises ``SettingError``, and ``SubscriptionError`` if this
-        server may not make one."""
+    def sealing(self, where: str = CREDENTIAL_PATH) -> Keys:
+        """At least one key, made first if there was none. Raises ``SettingError``, and ``SubscriptionError`` about
+        what is at ``where`` if this server may not make one."""
         found = self.keys()
         if found:
             return found
         if self._path is None or not self._makes:
             raise SubscriptionError(
-                "/sinkcredential: this server has no key to store secrets under: its operator has to name one, the same"
+                f"{where}: this server has no key to store secrets under: its operator has to name one, the same"
                 " for every server of this database (setting key_file)"
             )
         try:
@@ -257,6 +264,7 @@ class SubscriptionStore:
         made = replace(subscription, id=_new_id(revision), revision=revision, owner=_owner(None, by))
         after = _chosen_start(session, made)
         state = DeliveryState(position=session.transaction.outbox.position() if after is None else after)
+        _record(session, made.id)
         return self._write(stored, made, state, count + 1)
 
     def update(
@@ -285,6 +293,7 @@ class SubscriptionStore:
         state = resumed(state)
         if start(made) != start(known) and (after := _chosen_start(session, made)) is not None:
             state = replace(state, position=after)
+        _record(session, id)
         return self._write(stored, made, state, stored.count())
 
     def remove(
@@ -301,20 +310,35 @@ class SubscriptionStore:
         if shown is None:
             return None
         require(shown)
+        _record(session, id)
         stored.remove(id)
         stored.put_totals(revision=stored.revision() + 1, count=stored.count() - 1)
         return shown
 
     def renew(self, session: Session) -> int:
-        """Seal with the newest key what is sealed with others: how many it were. What cannot be read stays."""
+        """Seal with the newest key what is sealed with others, or not at all: how many it were.
+
+        What cannot be read stays, as does what was stored in clear once where there is no key yet.
+        """
         stored, keys, count = session.transaction.subscriptions, self._keyring.keys(), 0
         for each in stored.page():
-            if each.sealed is not None and not keys.is_newest(each.sealed):
+            outdated = each.sealed is not None and not keys.is_newest(each.sealed)
+            if outdated or _in_clear(each):
+                keys = keys or self._new_keys()
                 subscription = _with_secrets(each, keys, "")
-                if not subscription.fault:
+                if keys and not subscription.fault:
                     stored.put(_stored(subscription, keys))
+                    consent = stored.consent(each.id)
+                    if consent is not None:
+                        stored.put_consent(each.id, replace(consent, sink=masked_sink(consent.sink)))
                     count += 1
         return count
+
+    def _new_keys(self) -> Keys:
+        try:
+            return self._keyring.sealing()
+        except SubscriptionError:
+            return Keys(())
 
     @contextmanager
     def _reading(self) -> Iterator[SubscriptionReader]:
@@ -325,7 +349,11 @@ class SubscriptionStore:
         self, stored: SubscriptionWriter, subscription: Subscription, state: DeliveryState, count: int
     ) -> ShownSubscription:
         credential = subscription.credential
-        keys = self._keyring.sealing() if credential is not None and credential.secrets else None
+        keys = None
+        if credential is not None and credential.secrets:
+            keys = self._keyring.sealing()
+        elif concealed := hidden(subscription):
+            keys = self._keyring.sealing(f"/{next(iter(concealed)).replace('.', '/')}")
         row = _stored(subscription, keys)
         stored.put(row)
         stored.put_delivery(row.id, state)
@@ -348,6 +376,10 @@ def start(subscription: Subscription) -> int | None:
     """The position that ``config.after`` names."""
     after = subscription.config.get("after")
     return None if after is None else int(after)
+
+
+def _record(session: Session, id: str) -> None:
+    session.record(Action.SUBSCRIBE, f"/subscriptions/{id}")
 
 
 def _chosen_start(session: Session, subscription: Subscription) -> int | None:
@@ -384,17 +416,28 @@ _SAME: Final = (
 
 def _stored(subscription: Subscription, keys: Keys | None) -> StoredSubscription:
     """What is stored of it; ``keys`` only if it has secrets."""
-    same = {name: getattr(subscription, name) for name in _SAME}
+    clear, credential = masked(subscription), subscription.credential
+    same = {name: getattr(clear, name) for name in _SAME}
     same["owner"] = None if subscription.owner is None else _owner_document(subscription.owner)
-    credential = subscription.credential
-    if credential is None:
-        return StoredSubscription(**same)
-    shown = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
-    sealed = None if keys is None else keys.seal(credential.secrets, secret_binding(subscription))
+    shown, secret = None, hidden(subscription)
+    if credential is not None:
+        shown = {"credentialtype": credential.credentialtype, "members": dict(credential.members)}
+        secret |= credential.secrets
+    sealed = keys.seal(secret, secret_binding(clear)) if keys is not None and secret else None
     return StoredSubscription(**same, credential=shown, sealed=sealed)
 
 
+def _in_clear(stored: StoredSubscription) -> bool:
+    """Whether there are secrets in it as they were stored before they were sealed."""
+    subscription = _as_stored(stored)
+    return masked(subscription) != subscription
+
+
 def _without_secrets(stored: StoredSubscription) -> Subscription:
+    return masked(_as_stored(stored))
+
+
+def _as_stored(stored: StoredSubscription) -> Subscription:
     credential = None if stored.credential is None else Credential(**stored.credential)
     owner = None if stored.owner is None else _read_owner(stored.owner)
     return Subscription(credential=credential, owner=owner, **{name: getattr(stored, name) for name in _SAME})
@@ -402,15 +445,16 @@ def _without_secrets(stored: StoredSubscription) -> Subscription:
 
 def _with_secrets(stored: StoredSubscription, keys: Keys, fault: str) -> Subscription:
     """``fault`` says why there are no ``keys``, if that is one."""
-    subscription = _without_secrets(stored)
-    credential = subscription.credential
-    if credential is None or stored.sealed is None:
+    subscription = _as_stored(stored)
+    if stored.sealed is None:
         return subscription
     try:
         secret = keys.open(stored.sealed, secret_binding(subscription))
     except UnreadableSecret as error:
         return replace(subscription, fault=fault or str(error))
-    return replace(subscription, credential=replace(credential, secrets=secret))
+    subscription, secret = revealed(subscription, secret)
+    credential = subscription.credential
+    return subscription if credential is None else replace(subscription, credential=replace(credential, secrets=secret))
 
 
 def _owner_document(owner: Identity) -> JSONObject:
@@ -436,7 +480,7 @@ def _read_owner(document: JSONObject) -> Identity:
 
 def _owner(known: Identity | None, by: Access) -> Identity | None:
     """Whose a subscription is once it was written: of who owns it, as he is now, or of who is the first known one."""
-    if by is UNRESTRICTED or (known is not None and known.subject != by.identity.subject):
+    if by.unrestricted or (known is not None and known.subject != by.identity.subject):
         return known
     return by.identity
 

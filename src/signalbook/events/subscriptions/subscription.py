@@ -36,17 +36,17 @@ class Subscription:
     is the URL of the registry as whoever subscribed knows it: ``source`` is below it, and so is that of the events.
     ``owner`` is whose rights its deliveries have, None if it was made where everybody may do everything.
     ``fault`` says why nothing can be delivered at present, such as secrets that cannot be read. ``revision`` is another
-    number each time it is written: what is known of one is not true of the next.
+    number each time it is written: what is known of one is not true of the next. Sinks and settings may hold secrets.
     """
 
     id: str
     protocol: str
-    sink: str
+    sink: str = field(repr=False)
     source: str = ""
     types: tuple[str, ...] = ()
     filters: tuple[JSON, ...] = ()
     config: JSONObject = field(default_factory=dict)
-    protocolsettings: JSONObject = field(default_factory=dict)
+    protocolsettings: JSONObject = field(default_factory=dict, repr=False)
     credential: Credential | None = None
     root: str = ""
     owner: Identity | None = None
@@ -124,7 +124,8 @@ def secret_binding(subscription: Subscription) -> JSON:
 
 def _goes_to(subscription: Subscription) -> tuple[str, ...]:
     credential = subscription.credential
-    assert credential is not None
+    if credential is None:
+        return (subscription.protocol, subscription.sink)
     endpoint = credential.members.get("refreshtokenendpoint", "")
     return (subscription.protocol, subscription.sink, credential.credentialtype, endpoint)
 

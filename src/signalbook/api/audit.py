@@ -1,0 +1,83 @@
+"""``/audit``: who did what, and what was refused to whom, for administrators."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import partial
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.routing import Route
+
+from signalbook.access.actions import Action
+from signalbook.access.audit import DONE, REFUSED, read_entries, shown
+from signalbook.access.errors import Forbidden
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Response, json_response
+from signalbook.api.kernel.routing import Kernel, PathEndpoint
+from signalbook.storage.base import AuditQuery
+from signalbook.values import parse_timestamp
+from signalbook.xid import ROOT
+
+PATH: Final = "/audit"
+PARAMETERS: Final = ("who", "action", "outcome", "xid", "from", "to", "after")
+_PAGE: Final = 100
+_MOST: Final = 1000
+_LONGEST: Final = 1000
+
+
+class AuditAPI:
+    """``GET /audit``; with or without a trailing slash."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def routes(self) -> list[Route]:
+        """The one path."""
+        return PathEndpoint({"GET": self._list}, self._kernel).routes(PATH)
+
+    async def _list(self, request: HTTPRequest) -> Response:
+        """Entries, the newest first, page by page."""
+        if not request.access.may(Action.ADMINISTER, ROOT):
+            raise Forbidden(Action.ADMINISTER, ROOT)
+        limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
+        wanted = _query(request)
+        found = await self._kernel.workers.read(partial(read_entries, self._kernel.engine.store, wanted, limit + 1))
+        headers = [NO_STORE]
+        if len(found) > limit:
+            given = {name: request.query[name] for name in PARAMETERS if name in request.query}
+            query = urlencode({**given, "limit": limit, "cursor": found[limit - 1].number})
+            headers.append(("Link", f"<{request.root}{PATH}?{query}>;rel=next"))
+        return json_response([shown(entry) for entry in found[:limit]], headers=tuple(headers))
+
+
+def _query(request: HTTPRequest) -> AuditQuery:
+    """What is asked for. Raises ``bad_request``."""
+    known = {*PARAMETERS, "limit", "cursor"}
+    unknown = next((name for name in request.query if name not in known), None)
+    if unknown is not None:
+        raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(sorted(known))}')
+    texts = {name: request.query.get(name, "") for name in ("who", "action", "outcome", "xid")}
+    for name, text in texts.items():
+        if len(text) > _LONGEST or "\0" in text:
+            raise request.wrong(f'"{name}" takes a text of at most {_LONGEST} characters')
+    if texts["outcome"] not in ("", DONE, REFUSED):
+        raise request.wrong(f'"outcome" is {DONE} or {REFUSED}')
+    return AuditQuery(
+        before=request.number("cursor"),
+        after=request.number("after") or 0,
+        since=_time(request, "from"),
+        until=_time(request, "to"),
+        **texts,
+    )
+
+
+def _time(request: HTTPRequest, name: str) -> datetime | None:
+    text = request.query.get(name)
+    if text is None:
+        return None
+    try:
+        return parse_timestamp(text)
+    except ValueError:
+        raise request.wrong(f'"{name}" takes an RFC3339 timestamp such as 2030-01-31T12:00:00Z') from None

@@ -1,0 +1,118 @@
+"""``signalbook audit``: who did what, and what was refused to whom."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import typer
+from typer import Option
+
+from signalbook import settings
+from signalbook.cli.console import plain
+from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine
+from signalbook.values import JSONObject, dump_json, format_timestamp, parse_timestamp
+
+_SECONDS: Final = 1.0
+_SHOWN: Final = 3
+"""Xids on a line for people."""
+
+_Read = Callable[[Any], Iterator[JSONObject]]
+
+
+def run(
+    who: Annotated[str | None, Option("--who", metavar="NAME", help="Only what NAME did.")] = None,
+    action: Annotated[
+        str | None, Option("--action", metavar="WORD", help="Only this: create, update, delete, configure, ...")
+    ] = None,
+    outcome: Annotated[str | None, Option("--outcome", metavar="done|refused", help="Only this outcome.")] = None,
+    xid: Annotated[str | None, Option("--xid", metavar="PREFIX", help="Only what is about xids that begin so.")] = None,
+    since: Annotated[str | None, Option("--from", metavar="TIME", help="From this RFC3339 time on.")] = None,
+    until: Annotated[str | None, Option("--to", metavar="TIME", help="Before this RFC3339 time.")] = None,
+    limit: Annotated[int, Option("--limit", min=1, max=100_000, help="The newest so many.")] = 50,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on as entries come; the newest come last.")] = False,
+    json: Annotated[bool, Option("--json", help="Print an object a line.")] = False,
+    server: ServerOption = None,
+    db: DbOption = None,
+) -> None:
+    """Show who did what to a registry, and what was refused to whom, the newest first.
+
+    A server shows that to administrators; whoever has the database may read it there.
+    """
+    if outcome not in (None, "done", "refused"):
+        raise typer.BadParameter("it is done or refused", param_hint="--outcome")
+    for option, text in (("--from", since), ("--to", until)):
+        _check_time(text, option)
+    given = {"who": who, "action": action, "outcome": outcome, "xid": xid, "since": since, "until": until}
+    wanted: Any = {name: value for name, value in given.items() if value}
+    with _open(server, db) as read:
+        found = list(islice(read({**wanted, "limit": min(limit, 1000)}), limit))
+        if not follow:
+            _print(found, json=json)
+            return
+        number = found[0]["number"] if found else 0
+        _print(found[::-1], json=json)
+        while True:
+            time.sleep(_SECONDS)
+            newer = list(read({**wanted, "after": number, "limit": 1000}))
+            number = newer[0]["number"] if newer else number
+            _print(newer[::-1], json=json)
+
+
+def _check_time(text: str | None, option: str) -> None:
+    try:
+        parse_timestamp(text or "2000-01-01T00:00:00Z")
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no RFC3339 time such as 2030-01-31T12:00:00Z", param_hint=option
+        ) from None
+
+
+@contextmanager
+def _open(server: str | None, db: str | None) -> Iterator[_Read]:
+    """What reads the audit of the registry that the options name."""
+    if server is not None and db is not None:
+        raise typer.BadParameter("give one of --server and --db, not both")
+    if server is not None:
+        with open_client(server) as client:
+            yield lambda wanted: client.access.audit(**wanted)
+        return
+    with open_engine(settings.load({"db": db}, environ=os.environ), create=False) as engine:
+        from signalbook.access.audit import read_entries, shown
+        from signalbook.storage.base import AuditQuery
+
+        def read(wanted: dict[str, Any]) -> Iterator[JSONObject]:
+            asked = dict(wanted)
+            size = asked.pop("limit")
+            asked |= {name: parse_timestamp(asked[name]) for name in ("since", "until") if name in asked}
+            query = AuditQuery(**asked)
+            while page := read_entries(engine.store, query, size):
+                yield from map(shown, page)
+                query = AuditQuery(**{**asked, "before": page[-1].number})
+
+        yield read
+
+
+def _print(found: Sequence[JSONObject], *, json: bool) -> None:
+    """A line for each entry; for people in columns, of which the last one is as wide as it likes."""
+    rows = [[dump_json(entry).decode()] if json else _cells(entry) for entry in found]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    for row in rows:
+        padded = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+        sys.stdout.write("  ".join([*padded, row[-1]]).rstrip() + "\n")
+    sys.stdout.flush()
+
+
+def _cells(entry: JSONObject) -> list[str]:
+    time = format_timestamp(parse_timestamp(entry["time"]).replace(microsecond=0))
+    xids, count = entry["xids"], entry.get("count", 1)
+    more = len(xids) - _SHOWN + int(entry.get("more", 0))
+    on = " ".join(xids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    outcome = f"{entry.get('error') or entry['outcome']}" + (f" ({count} times)" if count > 1 else "")
+    where = entry.get("forwarded") or entry.get("peer") or "-"
+    return [plain(text) for text in (time, entry["who"], where, entry["action"], outcome, on)]

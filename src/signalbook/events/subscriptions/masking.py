@@ -1,0 +1,93 @@
+"""Secrets in a subscription beside its credential: values of HTTP headers, and parameters in the URL of its sink.
+
+They are sealed in the store with those of the credential. In what is stored and shown there is a mask in their place,
+by which whoever sends back what was shown to them leaves them as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from signalbook.events.subscriptions.subscription import HTTP, Subscription
+from signalbook.values import Finding, dump_json, parse_json
+
+MASK: Final = "***"
+_PARAMETER: Final = re.compile(r"(?<=[?&])([^=&#]*)=([^&#]+)")
+_REVEALING: Final = re.compile(r"token|secret|passw|pwd|key|sig|auth|cred|code|sas|session", re.IGNORECASE)
+"""What is in the names of parameters that are secrets, Azure's ``code`` and ``sig`` among them: better one too many."""
+_SINK: Final = "sink"
+_HEADERS: Final = "protocolsettings.headers"
+
+
+def masked_sink(sink: str) -> str:
+    """A URL without the values of parameters that look like secrets."""
+    return _PARAMETER.sub(lambda found: f"{found[1]}={MASK}" if _REVEALING.search(found[1]) else found[0], sink)
+
+
+def masked(subscription: Subscription) -> Subscription:
+    """What may be stored and shown of it, its credential aside."""
+    settings = subscription.protocolsettings
+    if headers := _headers(subscription):
+        settings = {**settings, "headers": dict.fromkeys(headers, MASK)}
+    return replace(subscription, sink=masked_sink(subscription.sink), protocolsettings=settings)
+
+
+def hidden(subscription: Subscription) -> dict[str, str]:
+    """What ``masked`` leaves out of it, to be sealed; ``revealed`` puts it back."""
+    found = {}
+    if masked_sink(subscription.sink) != subscription.sink:
+        found[_SINK] = subscription.sink
+    if headers := _headers(subscription):
+        found[_HEADERS] = dump_json(dict(headers)).decode()
+    return found
+
+
+def revealed(subscription: Subscription, secrets: Mapping[str, str]) -> tuple[Subscription, dict[str, str]]:
+    """A masked subscription as it was, and those of its ``secrets`` that are its credential's."""
+    rest = dict(secrets)
+    sink = rest.pop(_SINK, subscription.sink)
+    settings = subscription.protocolsettings
+    if _HEADERS in rest:
+        settings = {**settings, "headers": parse_json(rest.pop(_HEADERS))}
+    return replace(subscription, sink=sink, protocolsettings=settings), rest
+
+
+def with_known_values(subscription: Subscription, known: Subscription | None) -> Subscription:
+    """``subscription`` with what is ``known`` in place of masks, if it goes where that went."""
+    if known is None or known.protocol != subscription.protocol:
+        return subscription
+    if masked_sink(known.sink) != masked_sink(subscription.sink):
+        return subscription
+    old = dict(_PARAMETER.findall(known.sink))
+
+    def whole_parameter(found: re.Match[str]) -> str:
+        return f"{found[1]}={old[found[1]]}" if _is_mask(found) else found[0]
+
+    sink = _PARAMETER.sub(whole_parameter, subscription.sink)
+    settings, before = subscription.protocolsettings, _headers(known)
+    if headers := _headers(subscription):
+        whole = {name: before.get(name, value) if value == MASK else value for name, value in headers.items()}
+        settings = {**settings, "headers": whole}
+    return replace(subscription, sink=sink, protocolsettings=settings)
+
+
+def left_masks(subscription: Subscription) -> Iterator[Finding]:
+    """Masks for which nothing is known."""
+    message = f"{MASK} stands for a value that is not shown, and there is none to take: give it"
+    if any(map(_is_mask, _PARAMETER.finditer(subscription.sink))):
+        yield Finding(path="/sink", rule="value", message=message)
+    for name, value in _headers(subscription).items():
+        if value == MASK:
+            yield Finding(path=f"/protocolsettings/headers/{name}", rule="value", message=message)
+
+
+def _is_mask(parameter: re.Match[str]) -> bool:
+    return parameter[2] == MASK and _REVEALING.search(parameter[1]) is not None
+
+
+def _headers(subscription: Subscription) -> Mapping[str, str]:
+    found = subscription.protocolsettings.get("headers")
+    return found if subscription.protocol == HTTP and isinstance(found, dict) else {}

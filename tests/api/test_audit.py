@@ -1,0 +1,226 @@
+"""The audit over HTTP, and the limits of callers, on each database; those who ask have API tokens."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from signalbook.access import limits, tokens
+from signalbook.access.tokens import TokenRequest
+from signalbook.storage.base import Store
+from signalbook.values import now
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+POLICY: dict[str, Any] = {
+    "rules": [
+        {"who": ["subject:pat"], "role": "administrator"},
+        {"who": ["subject:sam"], "role": "reader", "on": ["/dirs/d"]},
+    ]
+}
+ANY: dict[str, Any] = {"attributes": {"*": {"type": "any"}}}
+NOTES: dict[str, Any] = {"notes": {"singular": "note", "hasdocument": False, **ANY}}
+MODEL: dict[str, Any] = {"groups": {"dirs": {"singular": "dir", "resources": NOTES, **ANY}}}
+ELSEWHERE = "http://127.0.0.1:9/hook?key=swordfish"
+
+
+def bearer(store: Store, subject: str) -> dict[str, str]:
+    with store.write() as transaction:
+        _, text = tokens.create(transaction.tokens, TokenRequest(subject=subject), now())
+    return {"Authorization": f"Bearer {text}"}
+
+
+@pytest.fixture
+def pat(store: Store) -> dict[str, str]:
+    """The headers of an administrator's requests."""
+    return bearer(store, "pat")
+
+
+@pytest.fixture
+def sam(store: Store) -> dict[str, str]:
+    """The headers of a reader's."""
+    return bearer(store, "sam")
+
+
+@pytest.fixture
+def client(store: Store, serve: Serve) -> Client:
+    """A registry with a policy."""
+    return closed(serve(store, allow_sinks=("127.0.0.1:9",), sink_consent="assumed"))
+
+
+def closed(client: Client) -> Client:
+    assert client.put("/modelsource", MODEL).status_code == 200
+    assert client.put("/access", POLICY).status_code == 201
+    return client
+
+
+def shown(client: Client, headers: dict[str, str], query: str = "") -> list[dict[str, Any]]:
+    answer = client.get(f"/audit{query}", headers=headers)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, Any]] = answer.json()
+    return found
+
+
+def recorded(client: Client, headers: dict[str, str]) -> list[dict[str, Any]]:
+    """What was refused, once it is stored."""
+    assert client.audit is not None
+    client.audit.store_refusals()
+    return shown(client, headers, "?outcome=refused")
+
+
+def told(client: Client, headers: dict[str, str], query: str = "") -> list[tuple[str, str, list[str]]]:
+    return [(entry["who"], entry["action"], entry["xids"]) for entry in shown(client, headers, query)]
+
+
+def test_writes_are_recorded_with_who_did_them(client: Client, pat: dict[str, str]) -> None:
+    made = client.put("/dirs/d/notes/n", {"text": "swordfish"}, headers=pat)
+    client.put("/dirs/d/notes/n/versions/2", {}, headers=pat)
+    client.send("DELETE", "/dirs/d", headers=pat)
+    client.put("/modelsource", {**MODEL, "attributes": {"x": {"type": "string"}}}, headers=pat)
+    entries = shown(client, pat)
+    assert told(client, pat)[:6] == [
+        ("pat", "update", ["/"]),
+        ("pat", "configure", ["/modelsource", "/model"]),
+        ("pat", "delete", ["/dirs/d", "/dirs/d/notes/n", "/dirs/d/notes/n/versions/1", "/dirs/d/notes/n/versions/2"]),
+        ("pat", "update", ["/dirs/d/notes/n", "/dirs/d/notes/n/versions/2"]),
+        ("pat", "create", ["/dirs/d", "/dirs/d/notes/n", "/dirs/d/notes/n/versions/1"]),
+        ("anonymous", "administer", ["/access"]),
+    ]
+    created = entries[4]
+    assert created["correlationid"] == made.headers["xRegistry-xregcorrelationid"]
+    assert (created["outcome"], created["peer"]) == ("done", "127.0.0.1")
+    assert (created["api"], created["method"], len(created["token"]) > 4) == ("xregistry", "PUT", True)
+    assert [entry["number"] for entry in entries] == sorted((entry["number"] for entry in entries), reverse=True)
+    assert "swordfish" not in json.dumps(entries)
+
+
+def test_what_fails_or_is_only_tried_is_not_recorded(client: Client, pat: dict[str, str]) -> None:
+    before = shown(client, pat)
+    assert client.put("/dirs/d/notes/n", {"epoch": 7, "noteid": "other"}, headers=pat).status_code == 400
+    assert client.put("/check/dirs/d/notes/n", {}, headers=pat).status_code == 200
+    assert client.send("DELETE", "/pipelines/none", headers=pat).status_code == 404
+    assert shown(client, pat) == before
+
+
+def test_what_is_no_entity_is_recorded_without_its_secrets(client: Client, pat: dict[str, str]) -> None:
+    body = {"protocol": "HTTP", "sink": ELSEWHERE}
+    made = client.send("POST", "/subscriptions", json=body, headers=pat)
+    path = f"/subscriptions/{made.json()['id']}"
+    client.put(path, body, headers=pat)
+    client.send("DELETE", path, headers=pat)
+    client.put("/access", POLICY, headers=pat)
+    token = client.send("POST", "/access/tokens", json={"subject": "sam"}, headers=pat)
+    own = f"/access/tokens/{token.json()['id']}"
+    client.send("DELETE", own, headers=pat)
+    assert token.json()["token"] not in json.dumps(shown(client, pat))
+    assert told(client, pat)[:6] == [
+        *[("pat", "administer", [own])] * 2,
+        ("pat", "administer", ["/access"]),
+        *[("pat", "subscribe", [path])] * 3,
+    ]
+    assert "swordfish" not in json.dumps(shown(client, pat))
+
+
+def test_refusals_are_recorded_soon(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    wrong = {"Authorization": "Bearer sbk_swordfish_swordfish"}
+    for _ in range(3):
+        assert client.send("DELETE", "/dirs/d", headers=sam).status_code == 403
+    assert client.get("/", headers=wrong).status_code == 401
+    assert client.get("/audit", headers=sam).status_code == 403
+    assert client.get("/audit").status_code == 401
+    refused = recorded(client, pat)
+    assert {(entry["who"], entry["action"], entry["error"], entry["count"]) for entry in refused} == {
+        ("sam", "delete", "403 Forbidden", 3),
+        ("sam", "administer", "403 Forbidden", 1),
+        ("anonymous", "login", "401 Unauthorized", 1),
+    }
+    assert sorted(entry["api"] for entry in refused) == ["audit", "audit", "xregistry", "xregistry"]
+    assert next(entry for entry in refused if entry["action"] == "delete")["xids"] == ["/dirs/d"]
+    assert "swordfish" not in json.dumps(refused)
+
+
+def test_pages_and_filters(client: Client, pat: dict[str, str]) -> None:
+    for number in range(5):
+        client.put(f"/dirs/d{number}", {}, headers=pat)
+    url, numbers = "/audit?who=pat&limit=2", []
+    while url:
+        page = client.get(url, headers=pat)
+        numbers += [entry["xids"] for entry in page.json()]
+        following = page.links.get("next", {}).get("url", "")
+        url = following and f"{urlsplit(following).path}?{urlsplit(following).query}"
+    assert numbers == [[f"/dirs/d{number}"] for number in (4, 3, 2, 1, 0)]
+    entries = shown(client, pat)
+    assert told(client, pat, "?xid=/DIRS/d3") == [("pat", "create", ["/dirs/d3"])]
+    assert told(client, pat, "?action=administer") == [("anonymous", "administer", ["/access"])]
+    assert shown(client, pat, f"?after={entries[1]['number']}") == entries[:1]
+    times = [entry["time"] for entry in entries]
+    assert shown(client, pat, f"?from={times[2]}&to={times[0]}") == entries[1:3]
+    assert shown(client, pat, "?outcome=refused") == []
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "cursor=x", "from=yesterday", "outcome=maybe", "nobody=1", "after=-1", "who=" + "x" * 1001]
+)
+def test_wrong_questions(client: Client, pat: dict[str, str], query: str) -> None:
+    assert client.get(f"/audit?{query}", headers=pat).status_code == 400
+
+
+def test_nothing_is_recorded_where_access_is_not_configured(store: Store, serve: Serve) -> None:
+    client = serve(store)
+    client.send("PATCH", "/", json={"name": "n"})
+    assert client.get("/audit").json() == []
+
+
+@pytest.mark.parametrize(("audit", "expected"), [("on", ["update"]), ("off", [])])
+def test_the_operator_may_say_otherwise(store: Store, serve: Serve, audit: str, expected: list[str]) -> None:
+    client = serve(store, audit=audit)
+    client.send("PATCH", "/", json={"name": "n"})
+    assert [entry["action"] for entry in client.get("/audit").json()] == expected
+
+
+def test_a_caller_is_held_to_his_limits(store: Store, serve: Serve, pat: dict[str, str], sam: dict[str, str]) -> None:
+    client = closed(serve(store, limit_writes=1, limit_requests=2))
+    answers = [client.put("/dirs/d", {"n": number}, headers=pat) for number in range(15)]
+    assert {answer.status_code for answer in answers[:10]} == {200, 201}
+    last = answers[-1]
+    assert (last.status_code, last.headers["Retry-After"]) == (429, "1")
+    assert "limit_writes" in last.json()["detail"]
+    draft = client.put("/compat/schemaregistry/v0.2/schemagroups/g", {}, headers=pat)
+    assert (draft.status_code, draft.headers["Content-Type"]) == (429, "application/problem+json")
+    assert draft.headers["Retry-After"] == "1"
+    assert client.get("/dirs/d", headers=pat).status_code == 200
+    assert [client.get("/dirs/d", headers=pat).status_code for _ in range(20)][-1] == 429
+    assert client.get("/dirs/d", headers=sam).status_code == 200
+    assert client.get("/health/live").status_code == 200
+    refused = [(entry["error"], entry["count"]) for entry in recorded(client, bearer(store, "pat"))]
+    assert ("429 Too Many Requests: writes", 5) in refused
+
+
+def test_limits_hold_only_where_access_is_configured(store: Store, serve: Serve) -> None:
+    client = serve(store, limit_requests=1)
+    assert {client.get("/").status_code for _ in range(30)} == {200}
+
+
+def test_large_reads_of_one_caller_wait_for_one_another(
+    store: Store, serve: Serve, pat: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "_WAIT_SECONDS", 30.0)
+    client = closed(serve(store, limit_reads=1))
+    client.put("/dirs/d", {}, headers=pat)
+    answers = client.together(*[("GET", f"/dirs?filter=dirs.x={number}", None) for number in range(4)], headers=pat)
+    assert {answer.status_code for answer in answers} == {200}
+
+
+def test_guessed_tokens_cost_ever_longer_waits(store: Store, serve: Serve, pat: dict[str, str]) -> None:
+    client = closed(serve(store, limit_logins=3))
+    client.get("/", headers=pat)
+    codes = [
+        client.get("/", headers={"Authorization": f"Bearer sbk_guess_{number}"}).status_code for number in range(6)
+    ]
+    assert codes == [401, 401, 401, 401, 429, 429]
+    # Who was let in before is not kept out by others who guess.
+    assert client.get("/", headers=pat).status_code == 200

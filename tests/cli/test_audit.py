@@ -1,0 +1,59 @@
+"""``signalbook audit``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from .conftest import Cli, Server
+
+GROUPS = b'{"messagegroups": {"m1": {"name": "secret name"}, "m2": {}}}'
+
+
+@pytest.fixture(scope="module")
+def served(serve: Callable[..., Server]) -> str:
+    """The URL of a server that records, over a database of its own."""
+    return serve("--db", "sqlite://", "--audit", "on").url
+
+
+@pytest.fixture(params=["database", "server"])
+def where(request: pytest.FixtureRequest, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Options that name a registry with entries."""
+    monkeypatch.setenv("SIGNALBOOK_AUDIT", "on")
+    options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
+    assert cli("import", "-", *options, stdin=GROUPS).code == 0
+    return options
+
+
+def test_entries_are_shown_to_people_and_programs(cli: Cli, where: list[str]) -> None:
+    ran = cli("audit", "--xid", "/messagegroups/m", *where)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1].split()[1:] == [
+        *(["anonymous", "127.0.0.1"] if where else ["(signalbook)", "-"]),
+        *("create", "done", "/messagegroups/m1", "/messagegroups/m2"),
+    ]
+    entries = [json.loads(line) for line in cli("audit", "--json", *where).out.splitlines()]
+    assert [entry["number"] for entry in entries] == sorted((entry["number"] for entry in entries), reverse=True)
+    assert "secret name" not in str(entries)
+    made = next(entry for entry in entries if entry["action"] == "create")
+    assert cli("audit", "--from", made["time"], "--action", "create", "--json", *where).out.count("\n") == 1
+    assert cli("audit", "--to", made["time"], "--action", "create", "--json", *where).out == ""
+    assert cli("audit", "--who", "nobody", *where).out == ""
+    assert cli("audit", "--limit", "1", "--json", *where).out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--from", "yesterday"), "'yesterday' is no RFC3339 time"),
+        (("--outcome", "maybe"), "it is done or refused"),
+        (("--db", "sqlite:///none.db"), "there is no registry"),
+        (("--db", "sqlite://", "--server", "http://localhost"), "not both"),
+    ],
+)
+def test_wrong_questions(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    ran = cli("audit", *arguments)
+    assert ran.code in (1, 2)
+    assert message in ran.err

@@ -1,0 +1,139 @@
+"""Secrets in headers and URLs: sealed, masked where they are shown, and kept by whoever sends the mask back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+
+import pytest
+
+from signalbook.engine.engine import Engine
+from signalbook.events.subscriptions.documents import InvalidSubscription, complete, describe
+from signalbook.events.subscriptions.masking import hidden, masked, masked_sink, revealed, with_known_values
+from signalbook.events.subscriptions.store import Keyring, Keys, ShownSubscription, SubscriptionStore
+from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
+from signalbook.settings import Settings
+from signalbook.storage.base import Store, StoredConsent, StoredSubscription
+
+SINK = "https://sink.example/hook?code=horse1&page=2"
+WANTED = Subscription(
+    id="", protocol="HTTP", sink=SINK, protocolsettings={"headers": {"X-Key": "horse2", "A": "b"}, "rate": 5}
+)
+SHOWN = "https://sink.example/hook?code=***&page=2"
+
+
+@pytest.mark.parametrize(
+    ("sink", "shown"),
+    [
+        (SINK, SHOWN),
+        ("https://h/a?access_token=x&API-Key=y&sig=z#f", "https://h/a?access_token=***&API-Key=***&sig=***#f"),
+        ("https://h/token=x?a=token", "https://h/token=x?a=token"),
+        ("https://h/?token=&b=1", "https://h/?token=&b=1"),
+        ("https://h/?token=a=b", "https://h/?token=***"),
+        ("file:events", "file:events"),
+    ],
+)
+def test_parameters_of_urls(sink: str, shown: str) -> None:
+    assert masked_sink(sink) == shown
+    assert masked_sink(shown) == shown
+
+
+def test_a_mask_hides_what_reveals_it() -> None:
+    seen, secrets = masked(WANTED), {**hidden(WANTED), "secret": "s"}
+    assert seen.sink == SHOWN
+    assert seen.protocolsettings == {"headers": {"X-Key": "***", "A": "***"}, "rate": 5}
+    assert revealed(seen, secrets) == (WANTED, {"secret": "s"})
+    assert "horse" not in repr((WANTED, seen))
+
+
+def test_settings_of_other_protocols_stay() -> None:
+    other = replace(WANTED, protocol="KAFKA", sink="kafka://h:1")
+    assert masked(other) == other
+    assert hidden(other) == {}
+
+
+def accept(_: Subscription) -> None:
+    """Every protocol takes it."""
+
+
+def test_masks_that_come_back_are_what_they_were() -> None:
+    changed = replace(masked(WANTED), types=("t",))
+    assert complete(changed, WANTED, check=accept) == replace(WANTED, types=("t",))
+    one = replace(changed, protocolsettings={"headers": {"X-Key": "new", "A": "***"}})
+    assert complete(one, WANTED, check=accept).protocolsettings == {"headers": {"X-Key": "new", "A": "b"}}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: replace(one, sink="https://evil.example/hook?code=***&page=2"),
+        lambda one: replace(one, sink="https://sink.example/other?code=***&page=2"),
+        lambda one: replace(one, sink="https://sink.example/hook?page=2"),
+        lambda one: replace(one, protocolsettings={"headers": {"Another": "***"}}),
+    ],
+)
+def test_what_goes_elsewhere_takes_nothing_along(change: Callable[[Subscription], Subscription]) -> None:
+    """Who may update a subscription must not have its secrets sent elsewhere."""
+    wanted = change(masked(WANTED))
+    assert "horse" not in str(asdict(with_known_values(replace(wanted, sink=wanted.sink + "&x=1"), WANTED)))
+    with pytest.raises(InvalidSubscription, match=r"\*\*\* stands for a value that is not shown"):
+        complete(wanted, WANTED, check=accept)
+    with pytest.raises(InvalidSubscription, match=r"/sink: \*\*\* stands"):
+        complete(masked(WANTED), None, check=accept)
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    return Engine(store, settings=Settings(model="empty"))
+
+
+class Ring(Keyring):
+    def keys(self) -> Keys:
+        return Keys([b"k" * 32])
+
+
+def rows(engine: Engine) -> list[StoredSubscription]:
+    with engine.store.read() as reader:
+        return reader.subscriptions.page()
+
+
+def test_the_store_seals_them(engine: Engine) -> None:
+    book = SubscriptionStore(engine, Ring(None), most=3)
+    credential = Credential(credentialtype="SIGNATURE", secrets={"signingsecret": "horse3"})
+    for wanted in (WANTED, replace(WANTED, credential=credential)):
+        with engine.writing() as session:
+            made = book.create(session, wanted).subscription
+        assert "horse" not in str(asdict(made)) + str(describe(made))
+        assert book.all()[made.id] == replace(wanted, id=made.id, revision=made.revision)
+    assert "horse" not in str([asdict(row) for row in rows(engine)])
+
+
+def test_without_a_key_they_are_refused(engine: Engine) -> None:
+    """As the secrets of a credential are."""
+    book = SubscriptionStore(engine, Keyring(None, makes=False), most=3)
+    for wanted, where in ((WANTED, "/sink"), (replace(WANTED, sink="https://h/"), "/protocolsettings/headers")):
+        with pytest.raises(SubscriptionError, match=rf"^{where}: this server has no key"), engine.writing() as session:
+            book.create(session, wanted)
+
+
+def test_those_stored_in_clear_go_on_and_are_sealed(engine: Engine) -> None:
+    """As every version before stored them."""
+    old = "0" * 28
+    row = StoredSubscription(id=old, revision=1, protocol="HTTP", sink=SINK, protocolsettings=WANTED.protocolsettings)
+    with engine.store.write() as writer:
+        writer.subscriptions.put(row)
+        writer.subscriptions.put_consent(old, StoredConsent(sink=SINK, rate=7))
+    book = SubscriptionStore(engine, Ring(None), most=3)
+    wanted = replace(WANTED, id=old, revision=1)
+    assert book.all()[old] == wanted
+    shown = book.get(old)
+    assert isinstance(shown, ShownSubscription)
+    assert "horse" not in str(asdict(shown.subscription))
+    keyless = SubscriptionStore(engine, Keyring(None, makes=False), most=3)
+    for each, expected in ((keyless, 0), (book, 1), (book, 0)):
+        with engine.writing() as session:
+            assert each.renew(session) == expected
+        assert book.all()[old] == wanted
+    assert "horse" not in str(asdict(rows(engine)[0]))
+    with engine.store.read() as reader:
+        assert reader.subscriptions.consent(old) == StoredConsent(sink=SHOWN, rate=7)
