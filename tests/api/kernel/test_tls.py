@@ -133,8 +133,8 @@ def test_a_server_that_speaks_it(files: Files) -> None:
     """Also after SIGHUP with a new certificate, and with one that cannot be used."""
     policy = {"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who": ["subject:ann"], "role": "reader"}]}
     (files.folder / "policy.json").write_text(json.dumps(policy))
-    options = ("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem")
-    options = (*options, "--access-file", "policy.json")
+    files_given = ("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem")
+    options = (*files_given, "--access-file", "policy.json")
     with kept_port() as port:
         url = f"https://127.0.0.1:{port}"
         command = [sys.executable, "-m", "signalbook", "serve", "--port", str(port), *options]
