@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from signalbook.access.audit import Audit
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED
+from signalbook.access.policy import read_policy
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
@@ -60,7 +61,7 @@ def put_policy(store: Store, *rules: dict[str, Any]) -> None:
     everything = {"who": ["subject:root"], "role": "administrator"}
     control = AccessControl(store, Settings())
     with store.write() as transaction:
-        control.put(transaction, {"rules": [everything, *rules]}, by=UNRESTRICTED)
+        control.put(transaction, read_policy({"rules": [everything, *rules]}), by=UNRESTRICTED)
 
 
 class Client:
@@ -71,7 +72,9 @@ class Client:
         self.audit = audit
         self._loop = asyncio.Runner()
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self._http = httpx.AsyncClient(transport=transport, base_url="http://r.example")
+        # httpx would ask for compression, and undo it: what is sent is to be seen as it is.
+        headers = {"Accept-Encoding": "identity"}
+        self._http = httpx.AsyncClient(transport=transport, base_url="http://r.example", headers=headers)
         self._lifespan = app.router.lifespan_context(app)
 
     def __enter__(self) -> Self:

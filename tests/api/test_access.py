@@ -59,6 +59,12 @@ def test_without_a_policy_everybody_may_do_everything(store: Store, serve: Serve
     assert client.get("/access/explain?who=anyone&what=read&xid=/").status_code == 404
 
 
+def test_one_of_two_first_policies_is_the_first(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default")
+    answers = client.together(*(("PUT", "/access", policy({**READERS, "who": [who]})) for who in ("anyone", "group:b")))
+    assert sorted(answer.status_code for answer in answers) == [201, 401]
+
+
 def test_a_policy_closes_the_registry_at_once(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
     for path in ("/", "/access", "/access/self", "/access/explain", "/schemagroups"):
         refused = client.get(path)

@@ -12,6 +12,7 @@ from typing import Final
 from signalbook.access import tokens
 from signalbook.access.actions import Action
 from signalbook.access.decisions import Access
+from signalbook.access.errors import Forbidden
 from signalbook.access.identity import Identity
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.documents import DocumentError, read_document
@@ -63,7 +64,7 @@ class AccessControl:
         self._lock = threading.Lock()
         self._policy: Policy | None = None
         self._generation: Hashable = object()  # equal to none of a store
-        self._epoch = -1
+        self._compiled: tuple[int, Policy | None] = (-1, None)
         self._file = _PolicyFile(Path(settings.access_file), store) if settings.access_file else None
         self._seconds = settings.reload_seconds
         self._looked = time.monotonic()
@@ -113,7 +114,7 @@ class AccessControl:
 
     def stored(self, transaction: ReadTransaction) -> Policy | None:
         """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
-        return _stored(transaction.settings)
+        return self._stored(transaction)[1]
 
     def identity(self, names: Iterable[str]) -> Identity:
         """Somebody whom rules call by these ``names``; with that of a token there is, all that the token stands for.
@@ -127,18 +128,20 @@ class AccessControl:
             stored = transaction.tokens.get(found.token)
         return found if stored is None else tokens.identity(stored)
 
-    def put(self, transaction: WriteTransaction, policy_document: JSON, *, by: Access) -> Policy:
-        """Store a policy; it is in force with the commit, on all servers. ``by`` is who wants it.
+    def put(self, transaction: WriteTransaction, policy: Policy, *, by: Access) -> None:
+        """Store ``policy``; it is in force with the commit, on all servers. ``by`` is who wants it.
 
-        Raises ``InvalidPolicy``, and ``PolicyRefused`` if a file is the policy, or if it left the registry without an
-        administrator or took that right from ``by``.
+        Raises ``PolicyRefused`` if a file is the policy, or if it left the registry without an administrator or took
+        that right from ``by``; and ``Forbidden`` if ``by`` has lost that right since it was looked up.
         """
         if self._file is not None:
             raise PolicyRefused(f"the policy is the file {self._file.path.name}: change that (setting access_file)")
-        policy = read_policy(policy_document)
+        if not by.unrestricted:
+            before = self.stored(transaction)
+            if before is not None and not before.access(by.identity).may(Action.ADMINISTER, ROOT):
+                raise Forbidden(Action.ADMINISTER, ROOT)
         check_lockout(policy, by)
-        transaction.settings.put_config(CONFIG, policy_document)
-        return policy
+        transaction.settings.put_config(CONFIG, policy.document)
 
     def _renew(self, generation: Hashable) -> None:
         if self._file is not None:
@@ -146,12 +149,15 @@ class AccessControl:
             self._looked = time.monotonic()
             return
         with self._store.read() as transaction:
-            epoch = transaction.settings.config_epoch(CONFIG)
-            if epoch != self._epoch:
-                self._policy = _stored(transaction.settings)
-                self._epoch = epoch
+            self._compiled = self._stored(transaction)
+        self._policy = self._compiled[1]
         # Last: who sees it in ``stale`` takes the policy without the lock.
         self._generation = generation
+
+    def _stored(self, transaction: ReadTransaction) -> tuple[int, Policy | None]:
+        """The epoch of the stored policy, and it itself, compiled if it is not known."""
+        epoch, known = transaction.settings.config_epoch(CONFIG), self._compiled
+        return known if epoch == known[0] else (epoch, _stored(transaction.settings))
 
 
 def check_lockout(policy: Policy, by: Access) -> None:

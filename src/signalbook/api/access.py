@@ -9,9 +9,9 @@ from starlette.routing import Route
 
 from signalbook.access.actions import ACTIONS, Action
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
-from signalbook.access.errors import Forbidden
+from signalbook.access.errors import CredentialsNeeded, Forbidden
 from signalbook.access.identity import AUTHENTICATED, Identity
-from signalbook.access.policy import InvalidPolicy, Policy, principals
+from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body
@@ -19,7 +19,7 @@ from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
-from signalbook.values import JSON, JSONObject
+from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid, XidError
 
 PATH: Final = "/access"
@@ -54,12 +54,18 @@ class AccessAPI:
         """Put another policy in force."""
         _require_administrator(request)
         body = await request.body(MAX_BYTES)
-        document = await self._kernel.workers.read(partial(json_body, body, request.subject, max_depth=MAX_DEPTH))
-        return await self._kernel.write(partial(self._put, request=request, document=document), request.access)
+        # A large policy takes a second to read: nobody shall wait for it.
+        policy = await self._kernel.workers.read(
+            lambda: read_policy(json_body(body, request.subject, max_depth=MAX_DEPTH))
+        )
+        return await self._kernel.write(partial(self._put, request=request, policy=policy), request.access)
 
-    def _put(self, session: Session, *, request: HTTPRequest, document: JSON) -> Response:
+    def _put(self, session: Session, *, request: HTTPRequest, policy: Policy) -> Response:
         before = self._control.stored(session.transaction)
-        policy = self._control.put(session.transaction, document, by=request.access)
+        # It came while there was no policy yet, and while it waited another one became the first.
+        if before is not None and request.access.unrestricted and not self._control.open:
+            raise CredentialsNeeded
+        self._control.put(session.transaction, policy, by=request.access)
         # What it raises undoes the write.
         check_conditions(request.scope["headers"], "" if before is None else _tag(before), request.path)
         session.record(Action.ADMINISTER, PATH)

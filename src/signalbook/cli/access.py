@@ -169,14 +169,17 @@ class _LocalAccess:
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
         from signalbook.access.actions import Action
         from signalbook.access.decisions import UNRESTRICTED
+        from signalbook.access.policy import read_policy
 
+        wanted = read_policy(policy)
         with self._engine.writing() as session:
             if new and self._control.is_stored(session.transaction):
                 raise SignalbookError(
                     "there is a policy already: see signalbook access show, replace it by access set FILE"
                 )
+            self._control.put(session.transaction, wanted, by=UNRESTRICTED)
             session.record(Action.ADMINISTER, "/access")
-            return self._control.put(session.transaction, policy, by=UNRESTRICTED).document
+        return wanted.document
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
         from signalbook.access.actions import ACTIONS

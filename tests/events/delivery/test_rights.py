@@ -36,7 +36,7 @@ def rule(who: str, *allow: str, on: str = "/") -> dict[str, Any]:
 
 def put_policy(store: Store, *rules: dict[str, Any]) -> None:
     with store.write() as transaction:
-        AccessControl(store, Settings()).put(transaction, {"rules": [ROOT_RULE, *rules]}, by=UNRESTRICTED)
+        AccessControl(store, Settings()).put(transaction, read_policy({"rules": [ROOT_RULE, *rules]}), by=UNRESTRICTED)
 
 
 def change(xid: str, entity: str = "group") -> Record:
