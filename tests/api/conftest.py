@@ -72,7 +72,9 @@ class Client:
         self.audit = audit
         self._loop = asyncio.Runner()
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self._http = httpx.AsyncClient(transport=transport, base_url="http://r.example")
+        # httpx would ask for compression, and undo it: what is sent is to be seen as it is.
+        headers = {"Accept-Encoding": "identity"}
+        self._http = httpx.AsyncClient(transport=transport, base_url="http://r.example", headers=headers)
         self._lifespan = app.router.lifespan_context(app)
 
     def __enter__(self) -> Self:

@@ -221,7 +221,7 @@ def test_errors_and_large_answers_are_not_kept() -> None:
 
 
 def test_the_oldest_goes_first() -> None:
-    memory = CachedResponses(limit=3 * 5000)
+    memory = CachedResponses(limit=3 * 5500)
     for key in "abcd":
         memory.get(key, 1)
         memory.put(key, 1, Response(body=b"x" * 900))

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
 from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.compression import VARY, coding, compressible, plain_tags, tagged
 from signalbook.api.kernel.errors import NO_STORE, PreconditionFailed
-from signalbook.api.kernel.responses import Header, Response
+from signalbook.api.kernel.responses import Header, Headers, Response
 
 NO_CACHE: Final[Header] = ("Cache-Control", "no-cache")
 """May be kept, but not used before the server has said that it still holds: entities may change at any time."""
 
 _SHOWN: Final = (HTTPStatus.OK, HTTPStatus.SEE_OTHER)
 _TAG_BYTES: Final = 16
-
-Headers = Iterable[tuple[bytes, bytes]]
 
 _KEPT_BYTES: Final = 64 << 20
 """Of the responses that a server process keeps, of all its APIs together."""
@@ -42,7 +41,8 @@ def with_etag(response: Response) -> Response:
     # The tag covers the headers too: a Link to another page makes another response.
     rules = () if any(name == "Cache-Control" for name, _ in response.headers) else (NO_CACHE,)
     tag = entity_tag(response.body, str(response.status), *(f"{name}:{value}" for name, value in response.headers))
-    return replace(response, etag=tag, headers=(("ETag", tag), *rules, *response.headers))
+    varies = (VARY,) if compressible(response) else ()
+    return replace(response, etag=tag, headers=(("ETag", tag), *rules, *response.headers, *varies))
 
 
 def entity_tag(body: bytes, *beside: str) -> str:
@@ -58,7 +58,8 @@ def if_modified(response: Response, headers: Headers) -> Response:
         return response
     for name, value in headers:
         if name == b"if-none-match" and _lists_tag(value, response.etag):
-            return response.unmodified
+            compressed = coding(response, headers)
+            return tagged(response.unmodified, compressed) if compressed else response.unmodified
     return response
 
 
@@ -84,7 +85,7 @@ def _lists_tag(value: bytes, etag: str, *, strong: bool = False) -> bool:
     """Whether a list of tags has this one. Its quotes keep it from being found inside another."""
     if not etag:
         return False
-    tag = etag.encode("ascii")
+    tag, value = etag.encode("ascii"), plain_tags(value)
     return value.strip() == b"*" or tag in (value.replace(b"W/" + tag, b"") if strong else value)
 
 
@@ -121,7 +122,8 @@ class CachedResponses:
 
 
 def _cost(response: Response) -> int:
-    return len(response.body) + _HEADER_BYTES
+    # Half as much again for the compressed forms.
+    return len(response.body) * 3 // 2 + _HEADER_BYTES
 
 
 class Freshness:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -17,6 +17,7 @@ from signalbook.values import JSON, dump_json
 JSON_TYPE: Final = "application/json; charset=utf-8"
 
 Header = tuple[str, str]
+Headers = Iterable[tuple[bytes, bytes]]
 
 _BODILESS: Final = (204, 304)
 _OF_THE_UNMODIFIED: Final = ("ETag", "Cache-Control", "Content-Location", "Vary")
@@ -38,7 +39,8 @@ _INDENT: Final = re.compile(rb";[ \t]*indent=([1-8])(?![0-9])", re.ASCII | re.IG
 class Response:
     """Status, headers and body. Header values are ASCII without line breaks. ``etag`` is the tag among them, if any.
 
-    ``is_json`` says that the body is JSON of this server's making, so that it may be laid out otherwise.
+    ``is_json`` says that the body is JSON of this server's making, so that it may be laid out otherwise. ``encodings``
+    are its compressed forms, as far as they were made.
     """
 
     status: int = 200
@@ -46,6 +48,7 @@ class Response:
     body: bytes = b""
     etag: str = ""
     is_json: bool = False
+    encodings: dict[str, Response] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def wire_headers(self) -> list[tuple[bytes, bytes]]:

@@ -37,6 +37,7 @@ from signalbook.api.kernel.caching import (
     with_etag,
 )
 from signalbook.api.kernel.commits import Commits, Workers
+from signalbook.api.kernel.compression import AT_ONCE, coding, compressed
 from signalbook.api.kernel.errors import NotAllowed, error_response
 from signalbook.api.kernel.origins import READS, is_loopback
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
@@ -48,6 +49,7 @@ from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
 from signalbook.settings import Settings
+from signalbook.storage.base import StorageBusy
 from signalbook.xid import ROOT, Xid
 
 
@@ -156,8 +158,19 @@ class Endpoint(ABC):
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
             self.kernel.admission.read(scope, response.status if isinstance(response, Response) else HTTPStatus.OK)
         if isinstance(response, Response):
-            response = laid_out(response, scope["headers"])
+            response = await self._encoded(laid_out(response, scope["headers"]), scope)
         await response.send(scope, receive, send)
+
+    async def _encoded(self, response: Response, scope: Scope) -> Response:
+        name = coding(response, scope["headers"])
+        if not name:
+            return response
+        if len(response.body) <= AT_ONCE or name in response.encodings:
+            return compressed(response, name)
+        try:
+            return await self.kernel.workers.read(partial(compressed, response, name))
+        except StorageBusy:  # it is there, and worth more now than its size
+            return response
 
     @abstractmethod
     async def respond(self, scope: Scope, receive: Receive) -> Sendable:

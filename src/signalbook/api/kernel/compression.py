@@ -1,0 +1,86 @@
+"""Compression of responses as ``Accept-Encoding`` asks for it (RFC9110 8.4 and 12.5.3): zstd (RFC8878) or gzip.
+
+Each coding has an entity tag of its own: the plain one with the coding's name at its end. Whoever names any of them
+means the same content. What must not be stored is not compressed: it alone holds secrets, and the size of a compressed
+response tells of them where others have a say in the rest of it (the BREACH attack).
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+import zstandard
+
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.responses import Header, Headers, Response
+
+AT_ONCE: Final = 1 << 18
+"""Bytes that are compressed on the event loop, in a millisecond or two: larger bodies take a thread."""
+VARY: Final[Header] = ("Vary", "Accept-Encoding")
+_LEAST_BYTES: Final = 1024
+_TEXTS: Final = ("text/", "json", "xml", "yaml", "javascript")
+_GZIP_LEVEL: Final = 6
+_ZSTD_LEVEL: Final = 3
+_CODINGS: Final = ("zstd", "gzip")
+_OF_A_CODING: Final = re.compile(rb'-(?:zstd|gzip)"')
+_LONGEST: Final = 200
+
+
+def compressible(response: Response) -> bool:
+    """Whether there is a compressed form of ``response``."""
+    if len(response.body) < _LEAST_BYTES or NO_STORE in response.headers:
+        return False
+    headers = {name.lower(): value.lower() for name, value in response.headers}
+    return "content-encoding" not in headers and any(text in headers.get("content-type", "") for text in _TEXTS)
+
+
+def coding(response: Response, request_headers: Headers) -> str:
+    """What to compress ``response`` with for this client; "" is nothing."""
+    wanted = next((_wanted(value[:_LONGEST]) for name, value in request_headers if name == b"accept-encoding"), "")
+    return wanted if wanted and (wanted in response.encodings or compressible(response)) else ""
+
+
+def compressed(response: Response, name: str) -> Response:
+    """``response`` in the coding ``name``: made once, and kept as long as the response is."""
+    if name not in response.encodings:
+        body = _zstd(response.body) if name == "zstd" else gzip.compress(response.body, _GZIP_LEVEL, mtime=0)
+        # What is read has said so already; errors and responses to writes are not kept by anybody.
+        headers = (*tagged(response, name).headers, ("Content-Encoding", name))
+        response.encodings[name] = replace(response, headers=headers, body=body, is_json=False)
+    return response.encodings[name]
+
+
+def tagged(response: Response, name: str) -> Response:
+    """``response`` with the entity tag that it has in the coding ``name``."""
+    headers = ((key, f'{value[:-1]}-{name}"' if key == "ETag" else value) for key, value in response.headers)
+    return replace(response, headers=tuple(headers))
+
+
+def plain_tags(value: bytes) -> bytes:
+    """A list of entity tags with those of codings replaced by the plain ones."""
+    return _OF_A_CODING.sub(b'"', value)
+
+
+def _zstd(body: bytes) -> bytes:
+    # One of its own each time: it is not for several threads at once.
+    return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(body)
+
+
+@lru_cache(maxsize=256)
+def _wanted(value: bytes) -> str:
+    """The coding that an ``Accept-Encoding`` prefers among ours; "" if it takes none, or rather has nothing done."""
+    weights: dict[str, float] = {}
+    for each in value.decode("latin-1").lower().split(","):
+        name, _, parameter = each.partition(";")
+        try:
+            weights[name.strip()] = float(parameter.strip().removeprefix("q=")) if parameter else 1.0
+        except ValueError:
+            continue
+    found = {name: weights.get(name, weights.get("*", 0.0)) for name in _CODINGS}
+    # Of equals the first is taken.
+    best = max(_CODINGS, key=lambda name: found[name])
+    return best if found[best] > 0 and found[best] >= weights.get("identity", 0.0) else ""

@@ -1,0 +1,123 @@
+"""Responses in the coding a client asks for, each with a tag of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from signalbook.api.kernel.compression import coding
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.responses import Response
+
+if TYPE_CHECKING:
+    import httpx
+    from tests.api.conftest import Client
+
+PATH = "/dirs/d1/files/f1"
+DETAILS = f"{PATH}$details"
+DOCUMENT = b"long " * 400
+
+
+@pytest.fixture
+def filled(client: Client) -> Client:
+    client.put_document(PATH, DOCUMENT, "text/plain")
+    return client
+
+
+def asked(client: Client, accept: str, path: str = PATH, **headers: str) -> httpx.Response:
+    return client.get(path, headers={"Accept-Encoding": accept, **headers})
+
+
+@pytest.mark.parametrize(
+    ("accept", "expected"),
+    [
+        ("zstd", "zstd"),
+        ("gzip", "gzip"),
+        ("gzip, deflate, br, zstd", "zstd"),
+        ("GZIP;q=1.0, zstd;q=0.5", "gzip"),
+        ("*", "zstd"),
+        ("zstd;q=0, *", "gzip"),
+        ("br, deflate", ""),
+        ("gzip;q=0", ""),
+        ("identity;q=1, gzip;q=0.5", ""),
+        ("gzip;q=many", ""),
+        ("identity", ""),
+        ("", ""),
+    ],
+)
+def test_the_coding_that_a_client_prefers(accept: str, expected: str) -> None:
+    response = Response(headers=(("Content-Type", "application/json"),), body=b" " * 1024)
+    assert coding(response, [(b"accept-encoding", accept.encode())]) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "size"),
+    [
+        ((("Content-Type", "application/json"),), 1023),
+        ((("Content-Type", "image/png"),), 5000),
+        ((), 5000),
+        ((("Content-Type", "text/plain"), ("Content-Encoding", "br")), 5000),
+        ((("Content-Type", "text/plain"), NO_STORE), 5000),
+    ],
+)
+def test_what_is_sent_as_it_is(headers: tuple[tuple[str, str], ...], size: int) -> None:
+    assert coding(Response(headers=headers, body=b" " * size), [(b"accept-encoding", b"gzip")]) == ""
+
+
+def test_each_coding_has_its_bytes_and_its_tag(filled: Client) -> None:
+    plain = asked(filled, "identity")
+    assert (plain.content, plain.headers["Vary"]) == (DOCUMENT, "Accept-Encoding")
+    assert "Content-Encoding" not in plain.headers
+    tags = {plain.headers["ETag"]}
+    for name in ("zstd", "gzip"):
+        for _ in range(2):  # made, and kept
+            found = asked(filled, name)
+            assert found.content == DOCUMENT
+            assert (found.headers["Content-Encoding"], found.headers["Vary"]) == (name, "Accept-Encoding")
+            assert int(found.headers["Content-Length"]) < 100
+        head = filled.send("HEAD", PATH, headers={"Accept-Encoding": name})
+        assert (head.headers["ETag"], head.content) == (found.headers["ETag"], b"")
+        tags.add(found.headers["ETag"])
+    assert len(tags) == 3
+    assert not any(tag.startswith("W/") for tag in tags)
+
+
+def test_large_ones_take_a_thread_and_are_the_same(filled: Client) -> None:
+    content = b"long " * 100_000
+    filled.put_document(PATH, content, "text/plain")
+    for name in ("gzip", "zstd"):
+        found = asked(filled, name)
+        assert found.content == content
+        assert int(found.headers["Content-Length"]) < 10_000
+
+
+def test_a_client_that_has_any_of_them_is_told_so(filled: Client) -> None:
+    """304 has the tag of what the client would have got"""
+    tags = {name: asked(filled, name).headers["ETag"] for name in ("identity", "zstd", "gzip")}
+    for name, tag in tags.items():
+        for held in tags.values():
+            found = asked(filled, name, **{"If-None-Match": held})
+            assert (found.status_code, found.headers["ETag"], found.content) == (304, tag, b"")
+            assert found.headers["Vary"] == "Accept-Encoding"
+    assert asked(filled, "zstd", **{"If-None-Match": '"other-zstd"'}).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["identity", "zstd", "gzip"])
+def test_a_write_on_condition_of_any_of_them(filled: Client, name: str) -> None:
+    filled.send("PATCH", DETAILS, json={"description": "long " * 400})
+    tag = asked(filled, name, DETAILS).headers["ETag"]
+    statuses = [
+        filled.send("PATCH", DETAILS, json={"name": value}, headers={"If-Match": tag}).status_code for value in "nm"
+    ]
+    assert statuses == [200, 412]
+
+
+def test_indented_and_compressed(filled: Client) -> None:
+    filled.send("PATCH", DETAILS, json={"description": "long " * 400})
+    found = asked(filled, "gzip", DETAILS, Accept="application/json; indent=2")
+    assert found.content.startswith(b'{\n  "')
+    assert found.headers["Content-Encoding"] == "gzip"
+    assert found.headers["ETag"].startswith('W/"')
+    assert found.headers["ETag"].endswith('-gzip"')
+    assert found.headers["Vary"] == "Accept-Encoding, Accept"
