@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "signalbook"
-L0 = {"errors", "largejson", "metrics", "values", "xid", "uris", "settings", "documents", "plugins", "verdict"}
+L0 = {
+    "errors",
+    "largejson",
+    "metrics",
+    "tracing",
+    "logs",
+    "values",
+    "xid",
+    "uris",
+    "settings",
+    "documents",
+    "plugins",
+    "verdict",
+}
 L1 = {"brokers", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
 ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication", "doctor"}
@@ -17,6 +30,8 @@ ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replicatio
 DEPENDENCIES: dict[str, set[str]] = {
     "__init__": set(),
     "metrics": set(),
+    "logs": {"tracing", "values"},
+    "tracing": {"errors", "plugins"},
     "values": set(),
     "largejson": {"values"},
     "xid": set(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import multiprocessing
 import os
 import signal
@@ -22,7 +21,7 @@ from starlette.applications import Starlette
 from uvicorn import Config, _subprocess
 from uvicorn.supervisors import Multiprocess
 
-from signalbook import metrics
+from signalbook import __version__, metrics, tracing
 from signalbook.access.audit import Audit, check_audit_settings
 from signalbook.access.authentication import Authenticator
 from signalbook.access.control import OPEN, AccessControl
@@ -40,6 +39,7 @@ from signalbook.events.feed import Head, Retention
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.fetching import AllowList
 from signalbook.folder_registry import FolderWatch
+from signalbook.logs import FORMATS, begin_log
 from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
@@ -73,6 +73,7 @@ def build(settings: Settings) -> Starlette:
     # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
     direct = settings.db.startswith("sqlite")
     with ExitStack() as opened:  # closed here if something is wrong, else by the application
+        opened.callback(tracing.begin(os.environ, __version__))
         store = open_store(settings.db, timeout=settings.request_timeout)
         opened.callback(store.close)
         engine = Engine(store, settings=settings)
@@ -198,7 +199,7 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
 
 def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
     """What each server process runs; it opens the store for itself. ``away`` says why nothing is prepared yet."""
-    begin_log(settings.log_level.upper())
+    begin_log(settings.log_level.upper(), settings.log_format)
     # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGINT)}
     late = partial(_build_late, settings, exposed=exposed)
@@ -219,16 +220,6 @@ def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable 
 def _build_late(settings: Settings, *, exposed: bool) -> Starlette:
     _prepare(settings, exposed=exposed)
     return build(settings)
-
-
-def begin_log(level: str) -> None:
-    """Write what is of this ``level`` or above to standard error."""
-    logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    if level != "DEBUG":
-        # It names every request: to a registry that is followed, one a second for ever.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
-        # It names every migration, and a new database has all of them.
-        logging.getLogger("alembic").setLevel(logging.WARNING)
 
 
 def _spare_what_stays() -> None:
@@ -301,6 +292,9 @@ def check_settings(settings: Settings) -> None:
         raise SettingError(f"copies is one of {', '.join(_COPIES)}, not {settings.copies!r}")
     if settings.log_level.lower() not in _LOG_LEVELS:
         raise SettingError(f"log_level is one of {', '.join(_LOG_LEVELS)}, not {settings.log_level!r}")
+    if settings.log_format not in FORMATS:
+        raise SettingError(f"log_format is one of {', '.join(FORMATS)}, not {settings.log_format!r}")
+    tracing.check(os.environ)
 
 
 def _listening(settings: Settings) -> socket.socket:

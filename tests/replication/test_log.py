@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from signalbook.engine.engine import Engine
+from signalbook.logs import begin_log
 from signalbook.replication import report
 from signalbook.replication.following import Following, Peer
-from signalbook.server import begin_log
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 

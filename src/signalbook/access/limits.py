@@ -35,7 +35,7 @@ _LONGEST_DELAY: Final = 300.0
 _FORGIVEN_SECONDS: Final = 900.0
 """Without a failed login for so long, a caller starts anew."""
 _IPV6_NETWORK: Final = 64
-_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins")
+_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", "max_group_resources")
 _CHOICES: Final = ("auto", "on", "off")
 
 V = TypeVar("V")

@@ -35,12 +35,13 @@ from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import SubscriptionStore
-from signalbook.metrics import HTTP
+from signalbook.metrics import HTTP, api_of
 from signalbook.pipeline_reports import PipelineReports
 from signalbook.replication.following import Following
 from signalbook.replication.opening import HEADER
 from signalbook.settings import Settings
 from signalbook.storage.base import StorageError
+from signalbook.tracing import serving, tracing
 from signalbook.values import JSONObject
 
 _EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
@@ -194,11 +195,27 @@ class CommonHeaders:
             HTTP.add(scope["path"], scope["method"], refusal.status, perf_counter() - began)
             await refusal.send(scope, receive, send)
             return
+        if not tracing():
+            await self._answer(scope, receive, send, began)
+            return
+        path = scope["path"]
+        with serving(scope["method"], path, api_of(path), scope["headers"]) as answered:
+            await self._answer(scope, receive, send, began, answered)
+
+    async def _answer(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        began: float,
+        answered: Callable[[int], None] = lambda status: None,  # noqa: ARG005
+    ) -> None:
         added, lines = _added(base_url(scope, self._settings), self._origins.readable_by(scope))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
                 HTTP.add(scope["path"], scope["method"], message["status"], perf_counter() - began)
+                answered(message["status"])
                 message["headers"] = [*message["headers"], *added]
                 if "head" in message:
                     message["head"] += lines

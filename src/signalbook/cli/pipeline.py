@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 from typer import Option
 
+from signalbook import __version__
 from signalbook.cli import infer, replay, tables
 from signalbook.cli.console import CommandGroup, console, counts_table, output, plain, table
+from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json
 
 if TYPE_CHECKING:
@@ -218,7 +221,8 @@ def run_stream(
         metrics_host=metrics_host,
     )
     wanted = options.streaming(once=once)
-    with _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, say) as committed:
+    traced = program("pipeline stream", os.environ, __version__)
+    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, say) as committed:
 
         def done(report: Report) -> None:
             typer.echo(_line(report, as_json))
@@ -321,7 +325,8 @@ def run(
     options = pipeline.job_options(job, given)
     wanted = options.job()
     reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
-    with pipeline.reporting(wanted.output, reporting, say) as committed, _shown_progress() as progress:
+    traced = program("pipeline run", os.environ, __version__)
+    with traced, pipeline.reporting(wanted.output, reporting, say) as committed, _shown_progress() as progress:
         report = pipeline.run(wanted, progress=progress, notify=say)
         committed()
     if as_json:

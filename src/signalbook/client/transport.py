@@ -15,6 +15,7 @@ import httpx
 from signalbook import __version__
 from signalbook.client import credentials
 from signalbook.client.responses import BadResponse, ClientError, Unreachable, checked, retry_after, unreachable
+from signalbook.tracing import outgoing
 from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Kind, Xid, XidError
@@ -189,6 +190,7 @@ class Transport:
             content, headers = dump_json(json), {**(headers or {}), "Content-Type": "application/json"}
         target = self.base_url + url if url.startswith("/") else url
         target = f"{target}?{query_string(query)}" if query else target
+        headers = {**outgoing(), **(headers or {})}
         request = self._http.build_request(method, target, content=content, headers=headers)
         # A lost response does not say whether the request was carried out: what is not idempotent is sent once.
         attempts = self._attempts if method in _IDEMPOTENT else 1

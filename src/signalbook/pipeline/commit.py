@@ -33,6 +33,7 @@ from signalbook.pipeline.tables.catalogs import agree
 from signalbook.pipeline.tables.evolution import Incompatible
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.reading import open_tables
+from signalbook.tracing import span
 from signalbook.values import now
 
 
@@ -90,6 +91,13 @@ def land(
 
     Raises ``PipelineError`` with nothing of it committed, or nothing left to do but what ``complete_unfinished`` does.
     """
+    with span("batch", {"signalbook.batch": attempt.batch_id}):
+        return _land(attempt, session, show, worthwhile)
+
+
+def _land(
+    attempt: Attempt, session: SparkSession, show: ShowProgress, worthwhile: Callable[[JournalEntry], bool]
+) -> JournalEntry:
     journal = attempt.journal
     # also of a stream's later batches: others may have been the first to land something here
     check_format(journal, attempt.table_format)

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
-from signalbook import metrics
+from signalbook import metrics, tracing
 from signalbook.storage.base import StorageBusy
 from signalbook.xid import Xid
 
@@ -109,13 +109,15 @@ class Commits(Generic[Batch]):
         metrics.WRITE_QUEUE.set(self._queue.qsize())
         metrics.WRITE_WAIT.observe(began - first.since)
         try:
-            with self._transaction() as batch:
+            # Of several requests: it is no part of one of them, and ends the waiting of each.
+            with tracing.span("commit") as span, self._transaction() as batch:
                 # What queues up while others run shares their commit: under load batches grow by themselves.
                 for some in self._rounds(first):
                     done += some[some[0] is first :]
                     self._expect(batch, [write.about for write in some if write.about is not None])
                     for write in some:
                         write.run(batch)
+                tracing.describe(span, {"signalbook.writes": len(done)}, (write.context for write in done))
         # The commit failed, so that nothing of the batch is stored, whatever each write returned.
         except BaseException as error:
             for write in done:
@@ -162,6 +164,7 @@ class _Write(Generic[Batch]):
         self.alone = alone
         self.about = about
         self.since = perf_counter()
+        self.context = tracing.current()
         self.loop = loop
         self.outcome: asyncio.Future[Any] = loop.create_future()
         self.result: Any = None
@@ -181,7 +184,8 @@ class _Write(Generic[Batch]):
     def run(self, batch: Batch) -> None:
         """Do the work, and keep what came of it."""
         try:
-            self.result = self._work(batch)
+            with tracing.within(self.context):
+                self.result = self._work(batch)
         except BaseException as error:
             self.error = error
 

@@ -8,11 +8,11 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import SimpleQueue
 from typing import Final, NamedTuple
 
-from signalbook import values
+from signalbook import tracing, values
 from signalbook.events.delivery.machine import NEW, QUICK, SLOW, AttemptEnded, AttemptRefused, Send, is_broken
 from signalbook.events.sinks.base import DeliveryError, Sink
 from signalbook.events.subscriptions.subscription import Subscription
@@ -172,7 +172,8 @@ class AttemptExecutor:
         try:
             if sink is None:
                 sink = self._open(attempt.subscription)
-            sink.send(attempt.events)
+            with _traced(id, attempt):
+                sink.send(attempt.events)
         except DeliveryError as raised:
             error = raised
         except Exception as raised:
@@ -192,6 +193,19 @@ class AttemptExecutor:
             chance=random.random(),  # noqa: S311 - no secret
         )
         self._ended(AttemptResult(id, result, sink))
+
+
+def _traced(id: str, attempt: Send) -> AbstractContextManager[object]:
+    """An attempt as a part of the first event's trace, linked with those of the others."""
+    if not tracing.tracing():
+        return nullcontext()
+    requests = tracing.correlated(str(event.get("xregcorrelationid", "")) for event in attempt.events)
+    about: tracing.Attributes = {
+        "signalbook.subscription": id,
+        "signalbook.protocol": attempt.subscription.protocol,
+        "signalbook.events": len(attempt.events),
+    }
+    return tracing.span("deliver", about, parent=requests[0] if requests else None, links=requests[1:])
 
 
 def _count(attempt: Send, error: DeliveryError | None) -> None:

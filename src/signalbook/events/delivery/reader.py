@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from signalbook import tracing
 from signalbook.events.delivery.interest import EventSelection, InterestIndex
 from signalbook.events.delivery.machine import Delivery, EventsRead, PendingEvent
 from signalbook.events.dialects import EventDialect
@@ -101,7 +102,9 @@ class DeliveryReader:
         self._unread = bool(records)
         if not records:
             return None
-        found, full = self._sort(records, self._current)
+        with tracing.span("dispatch", {"signalbook.changes": len(records)}) as span:
+            tracing.describe(span, {}, tracing.correlated(record.correlationid for record in records))
+            found, full = self._sort(records, self._current)
         self.cursor = records[-1].position
         for key, position in full.items():
             self._fall_behind(key, position)

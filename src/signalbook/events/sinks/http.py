@@ -39,6 +39,7 @@ from signalbook.events.sinks.base import (
 )
 from signalbook.events.subscriptions.subscription import HTTP, Credential, Subscription, SubscriptionError
 from signalbook.fetching import Deadline, FetchError, connect, reachable
+from signalbook.tracing import outgoing
 from signalbook.values import JSONError, JSONObject, dump_json, parse_json, parse_timestamp
 
 STRUCTURED: Final = "structured"
@@ -296,7 +297,7 @@ class _WebhookSink:
 
     def _head(self, batch: Sequence[JSONObject], body: bytes) -> tuple[str, dict[str, str]]:
         content = BATCH_TYPE if self._settings.mode == BATCH else EVENT_TYPE
-        headers = {**self._settings.headers, "Content-Type": content, ORIGIN: self._policy.origin}
+        headers = {**self._settings.headers, **outgoing(), "Content-Type": content, ORIGIN: self._policy.origin}
         target = self._target
         if self._settings.query and (token := self._remembered.authorization.token()):
             target = f"{target}{'&' if '?' in target else '?'}access_token={quote(token, safe='')}"

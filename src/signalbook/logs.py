@@ -1,0 +1,47 @@
+"""The log of a server: lines for people, or JSON for what collects logs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Final
+
+from signalbook.tracing import correlationid
+from signalbook.values import JSONObject, dump_json
+
+FORMATS: Final = ("text", "json")
+_TEXT: Final = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def begin_log(level: str, form: str = "text") -> None:
+    """Write what is of this ``level`` or above to standard error, as text or as JSON lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(level=level, handlers=[handler])
+    if level != "DEBUG":
+        # It names every request: to a registry that is followed, one a second for ever.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        # It names every migration, and a new database has all of them.
+        logging.getLogger("alembic").setLevel(logging.WARNING)
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line: time, level, logger, message; trace and exception where there are any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        found: JSONObject = {
+            "time": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        trace, _, span = correlationid().partition("-")
+        if trace:
+            found |= {"trace_id": trace, "span_id": span}
+        if record.exc_info:
+            found["exception"] = self.formatException(record.exc_info)
+        return dump_json(found).decode()
