@@ -161,14 +161,6 @@ def children(process: subprocess.Popen[str]) -> set[int]:
     return {int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()}
 
 
-def test_server_processes_are_copies_of_the_first(tmp_path: Path) -> None:
-    """Those that start anew import everything once more, which takes as long as all the rest."""
-    with serving(f"sqlite:///{tmp_path / 'r.db'}", workers=2) as (_, process):
-        lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (process.pid, *children(process))]
-    assert len(lines) == 3
-    assert len(set(lines)) == 1
-
-
 def test_a_server_process_that_dies_is_replaced(tmp_path: Path) -> None:
     """Clients that connect meanwhile are answered by the next one."""
     with serving(f"sqlite:///{tmp_path / 'r.db'}") as (url, process):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import signal
 import socket
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
-from uvicorn import Config, _subprocess
+from uvicorn import Config
 from uvicorn.supervisors import Multiprocess
 
 from signalbook import __version__, metrics, tracing
@@ -155,10 +154,6 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
         # Each server process reads the files: they are read anew at SIGHUP, which replaces all of them.
         ssl_context_factory=partial(_tls, settings) if settings.tls_cert else None,
     )
-    if sys.platform == "linux":
-        # A copy of this process, which has no threads and no connection, has everything imported: uvicorn's way, a new
-        # interpreter, takes a second for that.
-        _subprocess.spawn = multiprocessing.get_context("fork")  # type: ignore[assignment]
     # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
     # the last of 256 clients that come at once waits for more than a second.
     supervisor = _Supervisor(config, [listening, *(listening.dup() for _ in range(_ACCEPTED - 1))])
