@@ -85,6 +85,7 @@ class Settings:
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
+    max_group_resources: int = _setting(0, "Most Resources in a Group, not counting their Versions; 0 is no limit.")
     max_pipelines: int = _setting(1000, "Most pipelines that may report their batches.")
     max_reports: int = _setting(1000, "Reports kept for each pipeline, newest first.")
     max_subscriptions: int = _setting(10_000, "Most subscriptions.")

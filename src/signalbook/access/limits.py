@@ -15,7 +15,6 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, TypeVar
 
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
 
@@ -35,7 +34,7 @@ _LONGEST_DELAY: Final = 300.0
 _FORGIVEN_SECONDS: Final = 900.0
 """Without a failed login for so long, a caller starts anew."""
 _IPV6_NETWORK: Final = 64
-_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins")
+_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", "max_group_resources")
 _CHOICES: Final = ("auto", "on", "off")
 
 V = TypeVar("V")
@@ -96,13 +95,6 @@ class _Bounded(Generic[V]):
                 # Dictionaries keep the order of insertion: the first one is the oldest.
                 del self._values[next(iter(self._values))]
         return found
-
-
-def caller(identity: Identity, address: str) -> Hashable:
-    """By what the limits know who makes a request: the identity, or of an anonymous one the network it comes from."""
-    if identity.token:
-        return identity.token
-    return (identity.issuer, identity.subject) if identity.subject else network(address)
 
 
 @lru_cache(maxsize=_CALLERS)
