@@ -93,6 +93,12 @@ class Admission:
             raise CredentialsNeeded
         return access
 
+    async def admit_again(self, scope: Scope) -> None:
+        """Replace what was found when the request began. Raises as ``admit``."""
+        origin = scope["access"].origin
+        access = await self.admit(scope)
+        scope["access"] = access if origin is None else access.at(origin)
+
     def count(self, scope: Scope) -> None:
         """Hold an admitted request to its limits, and keep where a write came from. Raises ``TooManyRequests``."""
         access, writes = scope["access"], scope["method"] not in READS
