@@ -233,15 +233,17 @@ def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:
         sys.stdout.write("Everybody who can reach it may do everything (--access open).\n")
     elif not exposed:
         sys.stdout.write(f"It listens on this machine only ({_host(settings)}).\n")
+    elif not settings.tls_cert:
+        sys.stdout.write("Without TLS credentials can be read on the way: give --tls-cert, or let a proxy end TLS.\n")
     sys.stdout.flush()
 
 
 _CLOSED: Final = """\
 {host} can be reached from other machines, and nobody has said who may do what here. One of these will do:
-  --host 127.0.0.1                 only this machine (the default)
-  signalbook access set FILE {db}  a policy in the database; docs/access.md has examples
-  --access-file FILE               a policy in a file
-  --access open                    everybody who can reach the server may do everything"""
+  --host 127.0.0.1                     only this machine (the default)
+  signalbook access set FILE --db URL  a policy in the database; docs/access.md has examples
+  --access-file FILE                   a policy in a file
+  --access open                        everybody who can reach the server may do everything"""
 
 
 def _prepare(settings: Settings, *, exposed: bool) -> str:
@@ -256,7 +258,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
             SubscriptionStore.of(engine, settings).renew(session)
         control = AccessControl(store, settings)
         if exposed and not control.open and control.policy(store.generation()) is None:
-            raise ServerError(_CLOSED.format(host=_host(settings), db="--db URL"))
+            raise ServerError(_CLOSED.format(host=_host(settings)))
         Authenticator(store, settings)
         watch = _watch(engine, settings)
         if watch is not None:

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from tests.serving import kept_port
 
-AUDIENCE: Final = "https://registry.example"
+AUDIENCE: Final = "urn:signalbook:registry"
 _INSTALLED: Final = Path(__file__).parent.parent.parent / ".venv" / "brokers" / "oidc"
 _PROGRAM: Final = Path(__file__).parent / "provider.mjs"
 _CALLBACK: Final = "http://127.0.0.1/callback"

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from signalbook.access import limits
+from signalbook.access.decisions import Access
 from signalbook.access.identity import ANONYMOUS, Identity
-from signalbook.access.limits import Limits, LoginGuard, TokenBucket, TooManyRequests, caller, network
+from signalbook.access.limits import Limits, LoginGuard, TokenBucket, TooManyRequests, network
 from signalbook.settings import SettingError, Settings
 
 SETTINGS = Settings(limits="on", limit_requests=10, limit_writes=2, limit_reads=2, limit_logins=3)
@@ -78,14 +79,18 @@ def test_callers_are_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_caller_is_an_identity_or_a_network() -> None:
-    assert caller(ANONYMOUS, "10.0.0.1") == caller(ANONYMOUS, "::ffff:10.0.0.1") != caller(ANONYMOUS, "10.0.0.2")
-    assert caller(ANONYMOUS, "2001:db8:1:2::1") == caller(ANONYMOUS, "2001:db8:1:2:ffff::9")
-    assert caller(ANONYMOUS, "2001:db8:1:2::1") != caller(ANONYMOUS, "2001:db8:1:3::1")
-    ann = Identity(subject="ann", issuer="https://a")
-    assert caller(ann, "10.0.0.1") == caller(ann, "10.0.0.2") != caller(replace(ann, issuer="https://b"), "10.0.0.1")
-    assert caller(Identity(token="t", subject="ann"), "") == "t"
+    assert network("10.0.0.1") == network("::ffff:10.0.0.1") != network("10.0.0.2")
+    assert network("2001:db8:1:2::1") == network("2001:db8:1:2:ffff::9") != network("2001:db8:1:3::1")
     assert network("fe80::1%eth0") == "fe80::"
     assert network("unix:") == "unix:"
+
+    def caller(identity: Identity) -> object:
+        return Access(identity, [], key="k").caller
+
+    ann = Identity(subject="ann", issuer="https://a")
+    assert caller(ann) == caller(replace(ann, groups=frozenset({"g"}))) != caller(replace(ann, issuer="https://b"))
+    assert caller(Identity(token="t", subject="ann")) == "t"
+    assert caller(ANONYMOUS) is None
 
 
 def test_reads_of_one_caller_wait_for_one_another() -> None:

@@ -379,6 +379,23 @@ def test_nobody_with_keys_waits_for_a_slow_issuer(issuer: FakeIssuer, verifier: 
     thread.join()
 
 
+def test_nobody_waits_for_keys_that_somebody_is_asking_for(issuer: FakeIssuer, verifier: TokenVerifier) -> None:
+    """Forged tokens would hold up every thread of the server while an issuer hangs."""
+    issuer.slow = 1.0
+    thread = threading.Thread(target=lambda: verifier.verify(issuer.token()))
+    thread.start()
+    deadline = time.monotonic() + 30
+    while not issuer.asked and time.monotonic() < deadline:
+        time.sleep(0.01)
+    token, begin = issuer.token(), time.monotonic()
+    with pytest.raises(AuthenticationUnavailable, match="try again"):
+        verifier.verify(token)
+    assert time.monotonic() - begin < 0.5
+    issuer.slow = 0.0
+    thread.join()
+    assert verifier.verify(token)
+
+
 @pytest.mark.parametrize(
     "metadata",
     [

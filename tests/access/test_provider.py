@@ -78,12 +78,13 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
 
-def log_in(home: Path, url: str, user: str) -> None:
+def log_in(home: Path, url: str, user: str, issuer: str) -> None:
     """``signalbook login``, and what its user does in a browser meanwhile."""
     environment = {**os.environ, "XDG_CONFIG_HOME": str(home), "NO_COLOR": "1"}
     command = [sys.executable, "-m", "signalbook", "login", url]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stderr is not None
+        assert issuer in process.stderr.readline()
         line = process.stderr.readline()
         found = re.search(r"Open (\S+) in a browser and confirm the code (\S+)", line)
         assert found, line + process.stderr.read()
@@ -101,7 +102,7 @@ def test_signalbook_login(issuer: Provider, tmp_path: Path) -> None:
     with serving(tmp_path, *options, "--oidc-client-id", "cli", "--oidc-leeway", "0") as url:
         refused = run(home, "get", "/schemagroups", "--server", url)
         assert (refused.returncode, "signalbook login" in refused.stderr) == (1, True)
-        log_in(home, url, "ann")
+        log_in(home, url, "ann", issuer.url)
         kept = home / "signalbook" / "credentials.json"
         assert kept.stat().st_mode & 0o777 == 0o600
         first = json.loads(kept.read_text())[url]["access"]

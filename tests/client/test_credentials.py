@@ -238,7 +238,7 @@ def site_with_login(registry: Site, issuer: Site, /, **more: Any) -> None:
     registry.answers["/.well-known/oauth-protected-resource"] = (
         200,
         {},
-        {**known, "signalbook_audience": ["urn:a", URL]},
+        {**known, "signalbook_audience": ["urn:a", f"{registry.url}/"], "resource": registry.url},
     )
     about = {
         "issuer": issuer.url,
@@ -255,11 +255,11 @@ def test_the_device_flow(sites: tuple[Site, Site]) -> None:
     registry, issuer = sites
     site_with_login(registry, issuer)
     issuer.answers["/t"] = (200, {}, {"access_token": "a.b.c", "expires_in": 600})
-    shown: list[tuple[str, str]] = []
+    shown: list[tuple[str, ...]] = []
     assert logins.log_in(f"{registry.url}/", lambda *told: shown.append(told)) == issuer.url
-    assert shown == [(f"{issuer.url}/v", "U-C")]
+    assert shown == [(issuer.url, f"{registry.url}/", f"{issuer.url}/v", "U-C")]
     forms = {path: form for path, _, form in issuer.asked}
-    assert forms["/d"] == {"client_id": ["cli"], "scope": ["openid x"], "resource": [URL]}
+    assert forms["/d"] == {"client_id": ["cli"], "scope": ["openid x"], "resource": [f"{registry.url}/"]}
     assert forms["/t"]["device_code"] == ["d"]
     assert sent(registry.url, to=f"{registry.url}/x") == "Bearer a.b.c"
     assert logins.log_out(registry.url)
@@ -283,6 +283,27 @@ def test_logins_that_fail(sites: tuple[Site, Site], more: Any, answer: Any, mess
     with pytest.raises(ClientError, match=message):
         logins.log_in(registry.url, lambda *_: None)
     assert not credentials_file().exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"resource": "https://bank.example"}, "says that it is https://bank.example"),
+        ({}, "says that it is None"),
+        ({"signalbook_audience": ["https://bank.example/api"]}, "another server"),
+        ({"signalbook_audience": ["urn:a", "http://127.0.0.1:1"]}, "another server"),
+    ],
+)
+def test_a_server_gets_no_tokens_for_others(sites: tuple[Site, Site], said: Any, message: str) -> None:
+    """One that is hostile could use them there."""
+    registry, issuer = sites
+    site_with_login(registry, issuer)
+    path = "/.well-known/oauth-protected-resource"
+    known = registry.answers[path][2] if said else {**registry.answers[path][2], "resource": None}
+    registry.answers[path] = (200, {}, {**known, **said})
+    with pytest.raises(ClientError, match=message):
+        logins.log_in(registry.url, lambda *_: None)
+    assert issuer.asked == []
 
 
 def test_where_nobody_logs_in(sites: tuple[Site, Site]) -> None:

@@ -50,6 +50,7 @@ _PRUNE_SECONDS: Final = 60.0
 _PRUNED_AT_ONCE: Final = 1000
 _CENTURY: Final = 36_525
 _STDOUT: Final = "-"
+_BUFFER: Final = 1 << 20
 
 
 Done = tuple[Action, str]
@@ -336,7 +337,8 @@ class _PrivateFile(WatchedFileHandler):
     def _open(self) -> TextIOWrapper:
         # Before anything is in it: with the umask's mode others could open it in between.
         made = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        return os.fdopen(made, "a", encoding="utf-8")
+        # What is written at once is one system call, so that lines of several server processes stay whole.
+        return os.fdopen(made, "a", buffering=_BUFFER, encoding="utf-8")
 
 
 def check_audit_settings(settings: Settings) -> None:

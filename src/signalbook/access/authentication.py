@@ -270,7 +270,7 @@ class Usage:
             return
         try:
             with self._store.write() as transaction:
-                for used, stamp in noted.items():
+                for used, stamp in list(noted.items()):  # a request may have taken hold of it before
                     transaction.tokens.put_used(used, datetime.fromtimestamp(stamp, UTC))
         except StorageUnavailable:
             pass  # the store logs it, once

@@ -196,13 +196,17 @@ class Access:
     of its Group and of the Registry, unless these are denied. ``scopes`` narrow it to some actions.
     """
 
-    __slots__ = ("_rules", "_scopes", "identity", "key", "origin")
+    __slots__ = ("_rules", "_scopes", "caller", "identity", "key", "origin", "unrestricted")
 
     def __init__(
         self, identity: Identity, trees: Iterable[RuleTree], *, key: Hashable, scopes: Action | None = None
     ) -> None:
         self.identity = identity
         self.key = key
+        self.unrestricted = key is None
+        """Whether it is ``UNRESTRICTED``, wherever the request came from."""
+        self.caller: Hashable = identity.token or (identity.subject and (identity.issuer, identity.subject)) or None
+        """By what the limits know who asks; None is by the address."""
         self.origin: RequestOrigin | None = None
         self._rules = Decisions(trees)
         self._scopes = _ALL if scopes is None else scopes.value
@@ -212,11 +216,6 @@ class Access:
         access = copy(self)
         access.origin = origin
         return access
-
-    @property
-    def unrestricted(self) -> bool:
-        """Whether it is ``UNRESTRICTED``, wherever the request came from."""
-        return self.key is None
 
     @property
     def reads_everything(self) -> bool:

@@ -15,7 +15,6 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, TypeVar
 
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
 
@@ -96,13 +95,6 @@ class _Bounded(Generic[V]):
                 # Dictionaries keep the order of insertion: the first one is the oldest.
                 del self._values[next(iter(self._values))]
         return found
-
-
-def caller(identity: Identity, address: str) -> Hashable:
-    """By what the limits know who makes a request: the identity, or of an anonymous one the network it comes from."""
-    if identity.token:
-        return identity.token
-    return (identity.issuer, identity.subject) if identity.subject else network(address)
 
 
 @lru_cache(maxsize=_CALLERS)

@@ -144,9 +144,10 @@ class Issuer:
 
     def _refresh(self, seen: KeySet | None) -> KeySet:
         """Keys that are newer than those ``seen``, or these again where it is too early or nobody answers."""
-        # Whoever has keys does not wait for others who are asking: it may take seconds.
-        if not self._lock.acquire(blocking=seen is None):
-            assert seen is not None
+        # Nobody waits for others who are asking, which may take seconds: forged tokens would hold up every thread.
+        if not self._lock.acquire(blocking=False):
+            if seen is None:
+                raise AuthenticationUnavailable(f"the issuer {self.url} is being asked for its keys: try again")
             return seen
         try:
             if self.keys is seen and time.monotonic() - self._asked >= PAUSE:

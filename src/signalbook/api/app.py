@@ -14,7 +14,10 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
+from signalbook.access.actions import Action
 from signalbook.access.audit import Audit
+from signalbook.access.errors import Unauthenticated
+from signalbook.access.limits import TooManyRequests
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
@@ -43,6 +46,7 @@ from signalbook.settings import Settings
 from signalbook.storage.base import StorageError
 from signalbook.tracing import serving, tracing
 from signalbook.values import JSONObject
+from signalbook.xid import ROOT
 
 _EXPOSED: Final = "Link, Location, Content-Location, Content-Disposition, Allow, ETag, Retry-After, *"
 _CORS: Final = (
@@ -115,22 +119,29 @@ def create_app(
 def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
     """For load balancers. ``live``: 200 as long as the process answers. ``ready``: 200 while the store can be read.
 
-    ``states`` are shown beside, by name: how the parts of this server are that work by themselves.
+    ``states`` are shown beside, by name, to who may list everything: how the parts of this server are that work by
+    themselves.
     """
 
     def read() -> None:
         with kernel.engine.reading():
             pass
 
+    async def trusted(scope: Scope) -> bool:
+        try:
+            return (await kernel.admission.admit(scope)).everything_below(Action.LIST, ROOT)
+        except (Unauthenticated, TooManyRequests):
+            return False
+
     async def live(_: HTTPRequest) -> Response:
         return json_response({"status": "ok"}, headers=(NO_STORE,))
 
-    async def ready(_: HTTPRequest) -> Response:
+    async def ready(request: HTTPRequest) -> Response:
         try:
             await kernel.workers.read(read)
+            shown = {name: state() for name, state in states.items()} if await trusted(request.scope) else {}
         except StorageError as error:
             return json_response({"status": "unavailable", "reason": error.shown}, status=503, headers=(NO_STORE,))
-        shown = {name: state() for name, state in states.items()}
         return json_response({"status": "ok", **shown}, headers=(NO_STORE,))
 
     return [

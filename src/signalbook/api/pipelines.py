@@ -14,6 +14,7 @@ import msgspec
 from starlette.routing import Route
 
 from signalbook.access.actions import Action
+from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
@@ -23,7 +24,7 @@ from signalbook.errors import RegistryError
 from signalbook.pipeline_reports import InvalidReport, PipelineReports, TooManyPipelines, read_report
 from signalbook.storage.base import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
-from signalbook.xid import XidError, check_id
+from signalbook.xid import Xid, XidError, check_id
 
 PATH: Final = "/pipelines"
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -65,7 +66,8 @@ class PipelinesAPI:
         headers = [NO_STORE]
         if len(found) > limit:
             headers.append(_next_page(request, limit, found[limit - 1].name))
-        return json_response([_shown(pipeline) for pipeline in found[:limit]], headers=tuple(headers))
+        shown = [_shown(pipeline) for pipeline in found[:limit] if _may_see(request, pipeline.name)]
+        return json_response(shown, headers=tuple(headers))
 
     async def _show(self, request: HTTPRequest) -> Response:
         """One pipeline, with its newest report as it was sent."""
@@ -93,7 +95,8 @@ class PipelinesAPI:
 
     async def _add(self, request: HTTPRequest) -> Response:
         """Keep a report; the same one again changes nothing, another one of the same batch replaces it."""
-        name = _checked(request.params["name"], request)
+        _checked(request.params["name"], request)
+        name = _name(request)
         body = await request.body(MAX_BYTES)
         report = await self._kernel.workers.read(
             lambda: read_report(json_body(body, request.subject, max_depth=MAX_DEPTH))
@@ -135,9 +138,22 @@ def _drop(session: Session, *, name: str) -> bool:
 def _name(request: HTTPRequest) -> str:
     """The pipeline in the path; names are like ids of entities. Raises ``not_found``."""
     try:
-        return check_id(request.params["name"])
+        name = check_id(request.params["name"])
     except XidError:
         raise RegistryError("not_found", subject=request.path) from None
+    if not _may_see(request, name):
+        raise Forbidden(Action.REPORT, _xid(name))
+    return name
+
+
+def _may_see(request: HTTPRequest, name: str) -> bool:
+    """Whether the caller is trusted with the reports of a pipeline: they have parts of messages in them."""
+    return request.access.may(Action.REPORT, _xid(name))
+
+
+def _xid(name: str) -> Xid:
+    """What rules call a pipeline."""
+    return Xid((PATH[1:], name))
 
 
 def _checked(name: str, request: HTTPRequest) -> str:

@@ -163,7 +163,8 @@ def login(
     """
     from signalbook.client.login import log_in
 
-    def show(where: str, code: str) -> None:
+    def show(by: str, audience: str, where: str, code: str) -> None:
+        say(f"{plain(by)} will give a token for {plain(audience or server)}.")
         say(f"Open {plain(where)} in a browser and confirm the code {plain(code)}")
 
     found = log_in(server, show, issuer=issuer, client=client_id, scope=scope)

@@ -111,17 +111,22 @@ class StoredLogin:
         return Tokens.granted(answer, issuer=old.issuer, client=old.client, endpoint=old.endpoint, refresh=old.refresh)
 
 
-def log_in(url: str, show: Callable[[str, str], None], *, issuer: str = "", client: str = "", scope: str = "") -> str:
+Show = Callable[[str, str, str, str], None]
+
+
+def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: str = "") -> str:
     """Log this user in to the registry at ``url`` by the device flow; the issuer's name.
 
-    The registry says which issuer and client to use, unless they are given. ``show`` is called with the address that
-    the user has to open in a browser, and the code to type there. Raises ``ClientError``.
+    The registry says which issuer and client to use, unless they are given. ``show`` is called with the issuer, the
+    audience that the token is asked for (empty: the issuer's default), the address that the user has to open in a
+    browser, and the code to confirm there. Raises ``ClientError``.
     """
     bare = without_user(url).rstrip("/")
     if not is_secure(bare):
         raise ClientError(f"{bare}: tokens are not sent without TLS, but to this machine: use https")
     with _http() as http:
         known = {} if issuer and client else _get(http, bare + METADATA)
+        audience = _audience(known, bare) if known else ""
         servers = known.get("authorization_servers") or [""]
         issuer, client = issuer or str(servers[0]), client or str(known.get("signalbook_client_id") or "")
         if not issuer or not client:
@@ -131,14 +136,13 @@ def log_in(url: str, show: Callable[[str, str], None], *, issuer: str = "", clie
             raise BadResponse(f"{issuer}: it says that it is another issuer")
         endpoint = _endpoint(about, "token_endpoint", issuer)
         wanted = {"client_id": client, "scope": scope or str(known.get("signalbook_scope") or "openid")}
-        # RFC 8707: for which server the token is to be. Issuers take only URIs for that.
-        resources = [one for one in known.get("signalbook_audience") or () if isinstance(one, str) and "://" in one]
-        wanted |= {"resource": resources[0]} if resources else {}
+        # RFC 8707: for which server the token is to be.
+        wanted |= {"resource": audience} if audience else {}
         status, begun = _post(http, _endpoint(about, "device_authorization_endpoint", issuer), wanted)
         if status != httpx.codes.OK:
             raise _refusal(issuer, begun, status)
         where = str(begun.get("verification_uri_complete") or begun.get("verification_uri") or "")
-        show(where, str(begun.get("user_code") or ""))
+        show(issuer, audience, where, str(begun.get("user_code") or ""))
         answer = _poll(http, endpoint, begun, client, issuer)
     tokens = Tokens.granted(answer, issuer=issuer, client=client, endpoint=endpoint)
     with _exclusive():
@@ -165,6 +169,21 @@ def credentials_file() -> Path:
     """Where logins are kept: below ``XDG_CONFIG_HOME``, by default ``~/.config``."""
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "signalbook" / "credentials.json"
+
+
+def _audience(known: JSONObject, registry: str) -> str:
+    """The audience that is a URL, empty without one. Raises ``BadResponse`` if it is not for this registry.
+
+    A server that names another one could have its users fetch a token for that, and use it there (RFC 9728 3.3, 7.3).
+    """
+    said = str(known.get("resource"))
+    if _key(said) != _key(registry):
+        raise BadResponse(f"{registry} says that it is {said}: log in to that URL, if you trust it")
+    named = [one for one in known.get("signalbook_audience") or () if isinstance(one, str) and "://" in one]
+    for one in named:
+        if urlsplit(_key(one))[:2] != urlsplit(_key(registry))[:2]:
+            raise BadResponse(f"{registry} wants a token for {one}, which is another server: not logged in")
+    return named[0] if named else ""
 
 
 def _poll(http: httpx.Client, endpoint: str, begun: JSONObject, client: str, issuer: str) -> JSONObject:

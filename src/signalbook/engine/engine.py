@@ -367,7 +367,7 @@ class Session:
         configured = self._config.execute_embedded(command)
         context = self._context(command.flags, command.target, command.base_url)
         # What is hidden is not looked at either, so that no error and no finding can be about it.
-        loader = WriteLoader(restricted(self._writer, self.access), context)
+        loader = WriteLoader(restricted(self._writer, self.access), context, everything=self._writer)
         if command.method is Method.DELETE:
             self._permission.check_deletion(command)
             tree, deletion = loader.load_deletion(command)
@@ -407,6 +407,7 @@ class Session:
             compatibility=self._compatibility,
             incompatible_changes=self._settings.incompatible_changes,
             default_compatibility=self._settings.default_compatibility,
+            access=self.access,
         )
 
     def _store(

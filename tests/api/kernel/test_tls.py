@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import ssl
 import subprocess
@@ -130,7 +131,10 @@ def client(files: Files, certificate: trustme.LeafCert | None = None) -> httpx.C
 
 def test_a_server_that_speaks_it(files: Files) -> None:
     """Also after SIGHUP with a new certificate, and with one that cannot be used."""
-    options = ("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem")
+    policy = {"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who": ["subject:ann"], "role": "reader"}]}
+    (files.folder / "policy.json").write_text(json.dumps(policy))
+    files_given = ("--tls-cert", "cert.pem", "--tls-key", "key.pem", "--tls-client-ca", "ca.pem")
+    options = (*files_given, "--access-file", "policy.json")
     with kept_port() as port:
         url = f"https://127.0.0.1:{port}"
         command = [sys.executable, "-m", "signalbook", "serve", "--port", str(port), *options]
@@ -140,13 +144,19 @@ def test_a_server_that_speaks_it(files: Files) -> None:
             assert f"at {url}/" in process.stdout.readline()
             first = serial(files, url, process)
             with client(files) as http:
+                assert http.get(f"{url}/").status_code == 401
+            named = files.authority.issue_cert("ann@x.example", common_name="ann")
+            with client(files, named) as http:
                 assert http.get(f"{url}/").json()["self"] == f"{url}/"
+                assert http.put(f"{url}/schemagroups/x", json={}).status_code == 403
+                # What a request says of itself counts more than the connection it comes by.
+                assert http.get(f"{url}/", headers={"Authorization": "Bearer x"}).status_code == 401
+            with client(files, files.authority.issue_cert("eve@x.example", common_name="eve")) as http:
+                assert http.get(f"{url}/").status_code != 200
             with pytest.raises(httpx.TransportError):
                 httpx.get(f"http://127.0.0.1:{port}/", timeout=60)
             with client(files, trustme.CA().issue_cert("eve")) as http, pytest.raises(httpx.TransportError):
                 http.get(f"{url}/")
-            with client(files, files.authority.issue_cert("ann@x", common_name="ann")) as http:
-                assert http.get(f"{url}/").status_code == 200
             files.renew()
             process.send_signal(signal.SIGHUP)
             deadline = time.monotonic() + 120

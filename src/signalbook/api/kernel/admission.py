@@ -17,7 +17,7 @@ from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
 from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
-from signalbook.access.limits import Limits, TooManyRequests, Turn, caller
+from signalbook.access.limits import Limits, TooManyRequests, Turn, network
 from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
@@ -93,6 +93,12 @@ class Admission:
             raise CredentialsNeeded
         return access
 
+    async def admit_again(self, scope: Scope) -> None:
+        """Replace what was found when the request began. Raises as ``admit``."""
+        origin = scope["access"].origin
+        access = await self.admit(scope)
+        scope["access"] = access if origin is None else access.at(origin)
+
     def count(self, scope: Scope) -> None:
         """Hold an admitted request to its limits, and keep where a write came from. Raises ``TooManyRequests``."""
         access, writes = scope["access"], scope["method"] not in READS
@@ -130,8 +136,7 @@ class Admission:
             self._audit.read(access.identity, self._origin(scope), scope["path"], status)
 
     def _caller(self, scope: Scope) -> Hashable:
-        identity = scope["access"].identity
-        return caller(identity, "" if identity.subject or identity.token else self._origin(scope).address)
+        return scope["access"].caller or network(self._origin(scope).address)
 
     def _origin(self, scope: Scope) -> RequestOrigin:
         client = scope.get("client")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from functools import cached_property, lru_cache
 from typing import Final
 from urllib.parse import parse_qsl
@@ -22,6 +23,8 @@ _DIGITS: Final = 18
 """Of a length: no number is made of more."""
 _ZEROS: Final = 99
 """That a number may begin with: ``int`` refuses to read thousands of digits."""
+_SLOW: Final = 0.5
+"""Seconds: bodies nearly always come at once."""
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 
 
@@ -36,10 +39,15 @@ class HTTPRequest:
         self.query = request.query_params
         self.params: dict[str, str] = request.path_params
         self.path: str = scope["path"]
-        self.access: Access = scope["access"]
         self.subject = subject or self.path
         self._receive = receive
         self._settings = settings
+
+    @property
+    def access(self) -> Access:
+        """What whoever makes it may do."""
+        access: Access = self.scope["access"]
+        return access
 
     @cached_property
     def root(self) -> str:
@@ -78,7 +86,7 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312).
 
     So are a body that takes longer than ``timeout`` seconds, and a compressed one: it would be stored as it came, under
-    a name that does not say so.
+    a name that does not say so. Behind a slow one the caller is admitted again.
     """
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"").lstrip(b"0")
@@ -89,11 +97,16 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
         detail = "the body has a Content-Encoding; send it without one"
         raise RegistryError("bad_request", subject=subject, error_detail=detail)
     try:
+        began = time.monotonic()
         async with asyncio.timeout(timeout):
-            return await _received(receive, limit, subject)
+            body = await _received(receive, limit, subject)
     except TimeoutError:
         detail = f"the body did not arrive within {timeout:g} seconds (setting body_timeout)"
         raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
+    # Whoever takes his time may not be who he was any more.
+    if time.monotonic() - began > _SLOW and (admit_again := scope.get("admit_again")):
+        await admit_again()
+    return body
 
 
 async def _received(receive: Receive, limit: int, subject: str) -> bytes:

@@ -148,6 +148,7 @@ class Endpoint(ABC):
             scope["access"] = UNRESTRICTED if self.public else await self.kernel.admission.admit(scope)
             if not self.public:
                 self.kernel.admission.count(scope)
+                scope["admit_again"] = partial(self.kernel.admission.admit_again, scope)
             response = await self.respond(scope, receive)
         except Disconnected:
             return

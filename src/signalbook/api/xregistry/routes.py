@@ -197,6 +197,9 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """Fetch what a model in the body includes, one such request at a time."""
         request = await self._in_full(request)
         if request.includes:
+            # Nothing is fetched for somebody who may not change the model.
+            if not request.access.everything_below(Action.CONFIGURE, ROOT):
+                raise Forbidden(Action.CONFIGURE, ROOT)
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(Errand(self._fetched_from).load))
         return await super().prepare(request, large=large)

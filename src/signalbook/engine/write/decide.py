@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from signalbook.access.actions import Action
+from signalbook.access.errors import Forbidden
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
 from signalbook.engine.write.load import Deletion
@@ -141,7 +143,7 @@ class CommandDecision:
     def _check_other_resources(self, group: Xid, limits: GroupConstraints) -> None:
         """A Group that changed: its other Resources must still fit its constraints (R109)."""
         for copy in self._context.stored.others.get(group, ()):
-            limits.check(copy.xid, [version.attributes for version in copy.versions.values()])
+            self._hold(copy.xid, copy, limits)
 
     def _check_references(self) -> None:
         """Hold Versions to the constraints of the Groups that show them through ``xref`` (R110)."""
@@ -152,7 +154,19 @@ class CommandDecision:
             shown = resources.get(target)
             if shown is not None:
                 limits = group_constraints(owners[source.owner], self._context.model.groups[source.group_type])
-                limits.check(source, [version.attributes for version in shown.versions.values()])
+                self._hold(source, shown, limits)
+
+    def _hold(self, resource: Xid, shown: ResourceCopy, limits: GroupConstraints) -> None:
+        """Hold what a Resource that this write is not about shows to constraints.
+
+        Raises ``constraint_failure``, and ``Forbidden`` if the caller may not know of it.
+        """
+        try:
+            limits.check(resource, [version.attributes for version in shown.versions.values()])
+        except RegistryError:
+            if self._context.access.readable(resource):
+                raise
+            raise Forbidden(Action.UPDATE, self._command.target) from None
 
     def _write(self, copy: ResourceCopy, intent: ResourceIntent, limits: GroupConstraints) -> Steps[None]:
         if not write_resource(copy, intent, limits, self._context):

@@ -63,10 +63,12 @@ class WriteLoader:
     """What one command reads, in a number of queries that does not depend on how many entities it names.
 
     ``load`` and ``load_deletion`` fill the tree; ``complete`` makes the decision and brings what it says it needs.
+    Constraints hold for ``everything``, be it hidden from ``reader``.
     """
 
-    def __init__(self, reader: Reader, context: Context) -> None:
+    def __init__(self, reader: Reader, context: Context, *, everything: Reader | None = None) -> None:
         self._reader = reader
+        self._everything = everything or reader
         self._context = context
         self._tree: WorkingTree
 
@@ -160,9 +162,9 @@ class WriteLoader:
 
     def _load_other_resources(self, groups: Collection[OwnerCopy]) -> None:
         keys = [group.before.key for group in groups if group.before is not None]
-        rows = self._reader.children(keys) if keys else ()
+        rows = self._everything.children(keys) if keys else ()
         others = [ResourceCopy.of(row) for row in rows if row.xid not in self._tree.resources]
-        load_versions(self._reader, others)
+        load_versions(self._everything, others)
         for copy in others:
             self._context.stored.others.setdefault(copy.xid.owner, []).append(copy)
 
@@ -188,14 +190,14 @@ class WriteLoader:
         targets = {copy.xid: copy.xref for copy in others if copy.xref is not None}
         targets |= {xid: copy.xref for xid, copy in tree.resources.items() if copy.xref is not None}
         # What a Resource in the tree refers to is known from the tree; its stored xref may be a thing of the past.
-        for row in self._reader.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
+        for row in self._everything.referrers([xid for xid, copy in tree.resources.items() if copy.xref is None]):
             if row.xref is not None and row.xid not in tree.resources:
                 targets[row.xid] = row.xref
         stored.references = targets
         if targets:
             groups = {source.owner for source in targets} - set(tree.groups)
             missing = {target for target in targets.values() if target not in tree.resources}
-            ends = load_entities(self._reader, groups, missing)
+            ends = load_entities(self._everything, groups, missing)
             stored.groups, stored.resources = ends.groups, ends.resources
 
     def _load_neighbours(self, resource: ResourceCopy, mode: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from signalbook.access.actions import Action
 from signalbook.access.decisions import Access
@@ -10,6 +10,7 @@ from signalbook.access.errors import Forbidden
 from signalbook.engine.write import apply
 from signalbook.engine.write.apply import Change, Entity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
+from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
 _CONFIGURATION = frozenset({Entity.MODEL, Entity.MODELSOURCE, Entity.CAPABILITIES})
@@ -18,7 +19,7 @@ _NAMED = (Entity.REGISTRY, Entity.GROUP, Entity.RESOURCE)
 
 
 class WritePermission:
-    """What ``access`` lets a write do; a ``trial``, of which nothing stays, may do whatever is about readable things.
+    """What ``access`` lets a write do. A ``trial``, of which nothing stays, may create and update what is readable.
 
     All methods raise ``Forbidden``. Whether there is something already is not looked at before one of creating and
     updating is known to be allowed, so that a refusal tells nothing.
@@ -29,16 +30,16 @@ class WritePermission:
         self._trial = trial
 
     def check_configuration(self) -> None:
-        """Model and capabilities may be changed."""
-        self._require(Action.CONFIGURE, ROOT)
+        """Model and capabilities may be changed, and tried: what does not comply with a model is named, all of it."""
+        self._require_below(Action.CONFIGURE, ROOT)
 
     def check_deletion(self, command: Command) -> None:
         """What the command names may be deleted, with all that is or may be beneath."""
         for xid in _deleted(command):
             if xid.kind in (Kind.GROUPS, Kind.GROUP, Kind.RESOURCES):
                 self._require_below(Action.DELETE, xid)
-            else:
-                self._require(Action.DELETE, xid.resource)
+            elif not self._access.may(Action.DELETE, xid.resource):
+                raise Forbidden(Action.DELETE, xid.resource)
 
     def check_intent(self, intent: Intent) -> None:
         """Everything that the write names may be created or updated."""
@@ -69,15 +70,13 @@ class WritePermission:
         for resource in intent.resources():
             if resource.xid not in created:
                 self._require(Action.UPDATE, resource.xid)
-            if resource.remove:
-                self._require(Action.DELETE, resource.xid)
 
     def _require(self, action: Action, xid: Xid) -> None:
         if not self._access.may(Action.READ if self._trial else action, xid):
             raise Forbidden(action, xid)
 
     def _require_below(self, action: Action, xid: Xid) -> None:
-        if not self._access.everything_below(Action.READ if self._trial else action, xid):
+        if not self._access.everything_below(action, xid):
             raise Forbidden(action, xid)
 
 
@@ -91,13 +90,18 @@ def _deleted(command: Command) -> Iterator[Xid]:
 
 
 def _named(intent: Intent) -> Iterator[Xid]:
-    """What the write speaks of itself: a map of Groups or Resources does not speak of what it is in."""
-    if intent.body or (intent.body is not None and intent.mode is WriteMode.REPLACE):
+    """What the write speaks of itself: what has but maps in it, of Groups or Resources, speaks of those alone."""
+    if _speaks(intent.body, intent.mode, intent.groups):
         yield ROOT
     for group in intent.groups:
-        if group.body or (group.body is not None and group.mode is WriteMode.REPLACE):
+        if _speaks(group.body, group.mode, group.resources):
             yield group.xid
         yield from (resource.xid for resource in group.resources)
+
+
+def _speaks(body: JSONObject | None, mode: WriteMode, members: Collection[object]) -> bool:
+    # Nothing at all is an update, too, or makes a Group.
+    return bool(body) or (body is not None and mode is WriteMode.REPLACE) or not members
 
 
 def done_by(changes: Iterable[Change]) -> Iterator[tuple[Action, str]]:

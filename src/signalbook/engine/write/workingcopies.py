@@ -14,6 +14,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 
+from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
 from signalbook.errors import RegistryError
@@ -543,7 +544,7 @@ class Context:
     ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``compatibility``
     is a rule to be taken for that of every Resource, whatever its own: for questions, never stored.
     ``incompatible_changes`` and ``default_compatibility`` are the settings; ``findings`` is what was found that stops
-    nothing.
+    nothing, and ``access`` whose errors may not name what it hides.
     """
 
     model: Model
@@ -557,6 +558,7 @@ class Context:
     default_compatibility: str = ""
     documents: Documents = field(default_factory=Documents)
     stored: Stored = field(default_factory=Stored)
+    access: Access = UNRESTRICTED
     problems: Problems = field(default_factory=Problems)
     findings: list[Finding] = field(default_factory=list)
 

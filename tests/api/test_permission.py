@@ -1,0 +1,167 @@
+"""Writes, trials and reports by those who may do some things and not others, on each database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from signalbook.access import tokens
+from signalbook.access.tokens import TokenRequest
+from signalbook.storage.base import Store
+from signalbook.values import now
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+POLICY = {
+    "rules": [
+        {"who": ["subject:pat"], "role": "administrator"},
+        {"who": ["subject:bob"], "role": "reader", "on": ["/schemagroups/public"]},
+        {"who": ["subject:olga"], "role": "owner", "on": ["/schemagroups/public", "/pipelines/public-*"]},
+        {"who": ["subject:olga"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret-*"]},
+    ]
+}
+SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
+AVRO = {
+    "format": "Avro/1.12.0",
+    "contenttype": "application/avro",
+    "schema": {"type": "record", "name": "r", "fields": []},
+}
+REPORT = {"batch": "b1"}
+
+
+def bearer(store: Store, subject: str) -> dict[str, str]:
+    with store.write() as transaction:
+        _, text = tokens.create(transaction.tokens, TokenRequest(subject=subject), now())
+    return {"Authorization": f"Bearer {text}"}
+
+
+@pytest.fixture
+def client(store: Store, serve: Serve) -> Client:
+    """A public group with a schema that its owner must not read, and a group that is hidden from all but pat."""
+    client = serve(store, model="default")
+    for path in ("public/schemas/order", "hidden-CANARY/schemas/s"):
+        client.put(f"/schemagroups/{path}$details", SCHEMA)
+    client.put("/schemagroups/public/schemas/secret-CANARY$details", AVRO)
+    assert client.put("/access", POLICY).status_code == 201
+    return client
+
+
+@pytest.fixture
+def bob(store: Store) -> dict[str, str]:
+    """The headers of a reader's requests."""
+    return bearer(store, "bob")
+
+
+@pytest.fixture
+def olga(store: Store) -> dict[str, str]:
+    """The headers of an owner's."""
+    return bearer(store, "olga")
+
+
+@pytest.fixture
+def pat(store: Store) -> dict[str, str]:
+    """The headers of an administrator's."""
+    return bearer(store, "pat")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", "/check/modelsource", {"groups": {}}),
+        ("PUT", "/check/", {"modelsource": {"groups": {}}}),
+        ("PATCH", "/check/", {"modelsource": {"groups": {}}}),
+        ("DELETE", "/check/schemagroups/public", None),
+        ("DELETE", "/check/schemagroups/public/schemas/order", None),
+    ],
+)
+def test_trials_of_readers_are_of_what_they_read(
+    client: Client, bob: dict[str, str], method: str, path: str, body: Any
+) -> None:
+    """A model that does not fit names all that it does not fit, and a deletion takes the turn of those who write."""
+    answer = client.send(method, path, json=body, headers=bob)
+    assert answer.status_code == 403, answer.text
+    assert "CANARY" not in answer.text
+
+
+def test_readers_may_try_what_they_could_write(client: Client, bob: dict[str, str]) -> None:
+    answer = client.put("/check/schemagroups/public/schemas/order$details", {**SCHEMA, "name": "Order"}, headers=bob)
+    assert (answer.status_code, answer.json().get("errors", [])) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "/", {}),
+        ("PATCH", "/schemagroups/public", {}),
+        ("POST", "/schemagroups/public", {}),
+        ("PATCH", "/schemagroups", {"public": {}}),
+        ("POST", "/schemagroups", {"public": {}}),
+        ("PATCH", "/", {"schemagroups": {"public": {}}}),
+    ],
+)
+def test_a_write_of_nothing_is_a_write(
+    client: Client, bob: dict[str, str], pat: dict[str, str], method: str, path: str, body: Any
+) -> None:
+    before = client.get("/?inline=*", headers=pat).text
+    assert client.send(method, path, json=body, headers=bob).status_code == 403
+    assert client.get("/?inline=*", headers=pat).text == before
+
+
+@pytest.mark.parametrize("method", ["PATCH", "POST", "PUT"])
+@pytest.mark.parametrize("below", ["", "/schemas"])
+@pytest.mark.parametrize("body", [{}, {"s": {}}, {"schemas": {}}])
+def test_a_hidden_group_is_as_one_that_is_not_there(
+    client: Client, bob: dict[str, str], method: str, below: str, body: Any
+) -> None:
+    hidden, absent = (
+        client.send(method, f"/schemagroups/{group}{below}", json=body, headers=bob)
+        for group in ("HIDDEN-CANARY", "absent-CANARY")
+    )
+    assert hidden.status_code == absent.status_code >= 400
+    assert hidden.text.replace("HIDDEN", "absent") == absent.text
+
+
+def test_constraints_hold_for_what_is_hidden(client: Client, olga: dict[str, str]) -> None:
+    constraints = {"schemas": {"format": {"enum": ["JsonSchema/draft-07"]}}}
+    answer = client.send("PATCH", "/schemagroups/public", json={"constraints": constraints}, headers=olga)
+    assert answer.status_code >= 400
+    assert "CANARY" not in answer.text
+    assert client.send("PATCH", "/schemagroups/public", json={"name": "P"}, headers=olga).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/access/tokens", "/schemagroups/public"])
+def test_a_body_that_comes_slowly_comes_from_nobody_if_the_token_is_revoked(
+    client: Client, store: Store, pat: dict[str, str], path: str
+) -> None:
+    secret = pat["Authorization"].removeprefix("Bearer ").split("_")[1]
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b'{"subject": "pat"'
+        with store.write() as transaction:
+            transaction.tokens.remove(secret)
+        await asyncio.sleep(0.6)
+        yield b"}"
+
+    method = "POST" if path == "/access/tokens" else "PUT"
+    answer = client.send(method, path, content=slowly(), headers={**pat, "Content-Type": "application/json"})
+    assert answer.status_code == 401, answer.text
+
+
+def test_reports_are_for_those_who_may_report_of_that_pipeline(client: Client, olga: dict[str, str]) -> None:
+    assert client.send("DELETE", "/pipelines/other", headers=olga).status_code == 403
+    assert client.get("/pipelines/other", headers=olga).status_code == 403
+    assert client.send("POST", "/pipelines/other/reports", json=REPORT, headers=olga).status_code == 403
+    assert client.get("/pipelines/public-1", headers=olga).status_code == 404
+    assert client.get("/pipelines", headers=olga).json() == []
+
+
+def test_readiness_shows_its_parts_to_those_who_may_list_everything(
+    client: Client, bob: dict[str, str], pat: dict[str, str]
+) -> None:
+    assert client.get("/health/ready").json() == {"status": "ok"}
+    assert client.get("/health/ready", headers=bob).json() == {"status": "ok"}
+    assert "deliveries" in client.get("/health/ready", headers=pat).json()
