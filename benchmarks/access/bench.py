@@ -110,7 +110,12 @@ def reads(seconds: int) -> dict[str, Any]:
             jwt.encode({**claims, "sub": name}, KEY, "ES256", headers={"kid": "k"}) for name in ("boss", "pat")
         )
         plain = stack.enter_context(server(f"sqlite:///{folder}/open.db", {}))
-        environment = {"ACCESS_FILE": str(policy), "OIDC_ISSUERS": url, "OIDC_AUDIENCE": "registry"}
+        environment = {
+            "ACCESS_FILE": str(policy),
+            "OIDC_ISSUERS": url,
+            "OIDC_AUDIENCE": "registry",
+            "LIMIT_REQUESTS": "1000000",
+        }
         closed = stack.enter_context(server(f"sqlite:///{folder}/closed.db", environment))
         fill(plain, {})
         fill(closed, bearer(boss))

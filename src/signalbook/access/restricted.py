@@ -115,7 +115,7 @@ class RestrictedReader:
         for (parent, plural), count in counts.items():
             xid = known.get(parent)
             if xid is not None:
-                number = count if self._is_open(xid) else self._count(parent, plural)
+                number = count if self._is_open(xid) else self._count(parent, xid / plural)
                 found |= {(parent, plural): number} if number else {}
         return found
 
@@ -196,8 +196,13 @@ class RestrictedReader:
             return some if ids is None else ids
         return [each for each in ids if each.casefold() in some]
 
-    def _count(self, parent: int, plural: str) -> int:
-        return sum(1 for _ in self.children((parent,), plural))
+    def _count(self, parent: int, xid: Xid) -> int:
+        """How many members of the collection ``xid``, below ``parent``, are readable."""
+        if self._access.readable_ids(xid) is not None:
+            return sum(1 for _ in self.children((parent,), xid.parts[-1]))
+        # Ids are all that is needed of each, and that is all that is read.
+        ways = self._reader.select(Selection(parent=parent, types=xid.parts[-1:]))
+        return sum(self._access.readable(xid / way[0].folded) for way in ways)
 
     def _way(self, parent: Xid, way: tuple[Hit, ...], selection: Selection) -> tuple[Hit, ...] | None:
         """``way`` without what is hidden; None if there is nothing left of it."""

@@ -175,11 +175,11 @@ class Admission:
         known = self._authenticator.known(credentials, generation)
         if known is not None:
             return known
-        # Who is known already is not held up by others who guess.
-        address, logins = self._origin(scope).address, self._limits.logins
-        logins.check(address, credentials.claimed)
         try:
             return await self._workers.read(partial(self._authenticator.identify, credentials, generation))
         except Unauthenticated:
+            # Only of those that are wrong: no guessing locks out who has the right ones.
+            address, logins = self._origin(scope).address, self._limits.logins
+            logins.check(address, credentials.claimed)
             logins.failed(address, credentials.claimed, credentials)
             raise

@@ -1,0 +1,67 @@
+"""The store as one identity sees it: what that costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from signalbook.access.decisions import Access
+from signalbook.access.identity import ANONYMOUS
+from signalbook.access.policy import read_policy
+from signalbook.engine.engine import Engine
+from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.view import ViewOptions
+from signalbook.engine.write.commands import Command, Method
+from signalbook.settings import Settings
+from signalbook.storage import base
+from signalbook.storage.schema import load
+from signalbook.xid import ROOT, Xid
+
+GROUPS = 300
+
+
+def access(*patterns: str) -> Access:
+    return read_policy({"rules": [{"who": ["anyone"], "role": "reader", "on": list(patterns)}]}).access(ANONYMOUS)
+
+
+@pytest.fixture
+def engine(store: base.Store) -> Engine:
+    engine = Engine(store, settings=Settings())
+    groups = {f"g{number:03}": {"description": "x" * 100} for number in range(GROUPS)}
+    with engine.writing() as session:
+        session.execute(Command(method=Method.POST, target=ROOT, body={"schemagroups": groups}))
+    return engine
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One member for each row that is decoded."""
+    rows: list[int] = []
+
+    def counting(record: tuple[Any, ...]) -> base.Row:
+        rows.append(1)
+        return load(record)
+
+    monkeypatch.setattr("signalbook.storage.entities.load", counting)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("patterns", "count"), [(["/schemagroups/g00*"], 10), (["/schemagroups/g001", "/schemagroups/g299"], 2)]
+)
+def test_counting_reads_no_rows_of_what_it_counts(
+    engine: Engine, decoded: list[int], patterns: list[str], count: int
+) -> None:
+    with engine.reading(access(*patterns)) as view:
+        decoded.clear()
+        assert view.entity(ROOT, ViewOptions())["schemagroupscount"] == count
+    assert len(decoded) <= 5
+
+
+def test_a_page_reads_few_rows_more_than_it_shows(engine: Engine, decoded: list[int]) -> None:
+    with engine.reading(access("/schemagroups/g1*")) as view:
+        decoded.clear()
+        page = view.listed(Xid.parse("/schemagroups"), ViewOptions(), PageRequest(limit=10, after=None))
+        assert [node.xid.id for node in page.members] == [f"g{number}" for number in range(100, 110)]
+    assert len(decoded) <= 210
