@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import time
 from contextlib import suppress
@@ -182,6 +183,15 @@ def test_a_line_that_cannot_be_written_fails_nothing(caplog: pytest.LogCaptureFi
     assert "could not be written" in caplog.text
     with suppress(OSError):
         log.close()
+
+
+def test_a_file_that_cannot_be_opened_anew_fails_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    log = AuditLog(str(folder / "audit.jsonl"))
+    shutil.rmtree(folder)
+    log.write(entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c"))
+    assert "could not be written" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import pytest
 from tests.engine.conftest import model_of
 
 from signalbook.engine.engine import Batch, Engine
+from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
+from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
 from signalbook.values import JSON
-from signalbook.xid import Xid
+from signalbook.xid import ROOT, Xid
 
 
 def put(path: str, body: JSON = None) -> Command:
@@ -81,3 +83,19 @@ def test_configuration_that_was_undone_is_nowhere_in_force(engine: Engine, late:
             do(batch, put("/boxes/a"))
         do(batch, put("/dirs/a"))
     assert groups(engine) == {"/dirs/a"}
+
+
+def test_a_place_that_one_session_took_is_empty_for_none_after_it(engine: Engine) -> None:
+    """A refused session, too, learns which places are empty; two ids that differ in case have one place."""
+    with engine.writing() as session:
+        session.execute(put("/dirs/a"))
+    with engine.batch() as batch:
+        do(batch, put("/dirs/a", {"description": "x"}))
+        with pytest.raises(RegistryError):
+            do(batch, put("/dirs/a/files/b", {"fileid": "other"}))
+        tree: JSON = {"dirs": {"c": {}, "a": {"files": {"b": {}}}}}
+        do(batch, Command(method=Method.POST, target=ROOT, body=tree))
+        with pytest.raises(IdClash):
+            do(batch, put("/dirs/a/files/B"))
+    with engine.reading() as view:
+        assert list(view.collection(Xid.parse("/dirs/a/files"), ViewOptions())) == ["b"]

@@ -104,6 +104,19 @@ def test_members_are_counted_before_the_commit_and_back_again(store: Store) -> N
         }
 
 
+def test_nothing_is_counted_below_what_is_gone(store: Store) -> None:
+    """Be it emptied before, in the same transaction."""
+    with store.write() as writer:
+        one = plant_things(writer, ["one"])[0]
+        version = plant_version(writer, one, "1", b"1")
+    with store.write() as writer:
+        for key in (version.key, one.key):
+            with writer.savepoint():
+                writer.entities.delete([key])
+    with store.read() as reader:
+        assert reader.entities.counts([one.key]) == {}
+
+
 def test_keys_of_a_part_that_failed_are_free_again(store: Store) -> None:
     with store.write() as writer:
         plant(writer, None, [ROOT])

@@ -314,16 +314,20 @@ class AuditLog:
             raise SettingError(f"audit_log {name}: {error.strerror}; name a file that can be written") from None
 
     def write(self, found: Sequence[AuditEntry]) -> None:
-        """Write a line for each entry."""
+        """Write a line for each entry. They are committed by now, so that nothing may be raised."""
         text = "\n".join(dump_json(shown(entry)).decode() for entry in found)
-        self._handler.handle(logging.LogRecord("signalbook.audit", logging.INFO, "", 0, text, None, None))
+        record = logging.LogRecord("signalbook.audit", logging.INFO, "", 0, text, None, None)
+        try:
+            self._handler.handle(record)
+        except OSError:  # the handler opens a file anew outside of what it guards itself
+            self._handler.handleError(record)
 
     def close(self) -> None:
         """Close the file."""
         self._handler.close()
 
 
-class _Output(logging.StreamHandler[TextIO]):
+class _Reporting(logging.Handler):
     """What cannot be written is stored all the same: no request fails for it."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  as the class has it
@@ -331,9 +335,11 @@ class _Output(logging.StreamHandler[TextIO]):
         _LOG.error("entries of the audit are stored, but could not be written to audit_log: %s", sys.exc_info()[1])
 
 
-class _PrivateFile(WatchedFileHandler):
-    handleError = _Output.handleError  # noqa: N815  as the class has it
+class _Output(_Reporting, logging.StreamHandler[TextIO]):
+    pass
 
+
+class _PrivateFile(_Reporting, WatchedFileHandler):
     def _open(self) -> TextIOWrapper:
         # Before anything is in it: with the umask's mode others could open it in between.
         made = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

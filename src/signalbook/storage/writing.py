@@ -153,6 +153,8 @@ class SqlEntityWriter(SqlEntityReader):
 
     def _insert(self, rows: Sequence[Row]) -> None:
         self._writing.pending.new.difference_update(row.key for row in rows)
+        # Some of them may have fitted before one did not: their places are empty no longer.
+        self._writing.vacant.difference_update((row.parent, *position(row.xid)) for row in rows)
         self._writing.flush()
         # The statement passes over conflicts: on PostgreSQL an error would end the transaction, and name no id.
         if self._writing.run_bulk(self._sql.insert, [dump(row) for row in rows]) < len(rows):
@@ -225,7 +227,8 @@ class SqlEntityWriter(SqlEntityReader):
         part = self._writing.pending
         for parent in lost.keys() - gone:
             add_counts(part.members.setdefault(parent, {}), lost[parent], -1)
-        for some in _in_parts(lost.keys() & gone):
+        # Also of those that lost all their members before: their counts are there, of 0.
+        for some in _in_parts(gone):
             self._writing.run(self._sql.drop_members, {"parents": self._writing.array(some)})
         for parent in {parent for layer in self._writing.layers for parent in layer.members.keys() & gone}:
             for gained in [dict(layer.members.get(parent, {})) for layer in self._writing.layers]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -204,3 +205,25 @@ def test_what_waiting_writes_are_about_is_said_before_they_run(ledger: Ledger) -
     commits.close()
     # The first write may have its transaction to itself, or all three share one.
     assert ledger.commits in ([[["1", "3"], 0, 1, 2]], [[["1"], 0, ["3"], 1, 2]])
+
+
+def test_what_comes_while_others_run_shares_their_commit(ledger: Ledger) -> None:
+    """Or it waits for that commit, and needs another one."""
+    commits = Commits(ledger.transaction, timeout=PATIENCE)
+
+    async def run() -> None:
+        began = threading.Event()
+
+        def first(lines: list[Any]) -> None:
+            began.set()
+            time.sleep(0.1)
+            lines.append(1)
+
+        running = asyncio.create_task(commits.write(first))
+        await asyncio.to_thread(began.wait, PATIENCE)
+        second = asyncio.create_task(commits.write(lambda lines: lines.append(2)))
+        await asyncio.gather(running, second)
+
+    asyncio.run(run())
+    commits.close()
+    assert ledger.commits == [[1, 2]]

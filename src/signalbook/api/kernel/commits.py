@@ -129,13 +129,12 @@ class Commits(Generic[Batch]):
 
     def _rounds(self, first: _Write[Batch]) -> Iterator[list[_Write[Batch]]]:
         """``first`` and what waits with it, then what came meanwhile, as far as they may share the transaction."""
-        some, taken = [first], 1
+        left = 1 if first.alone else _MOST
+        some = [first, *self._waiting(left - 1)]
         while some:
-            if not first.alone:
-                some += self._waiting(_MOST - taken)
-            taken += len(some)
+            left -= len(some)
             yield some
-            some = []
+            some = list(self._waiting(left))
 
     def _waiting(self, most: int) -> Iterator[_Write[Batch]]:
         """What is in the queue; the first that may not share the transaction is next."""
