@@ -36,7 +36,7 @@ NEEDED: Final[tuple[tuple[str, str, Any, str], ...]] = (
     ("GET", f"{CATALOG}/g", None, "read"),
     ("GET", "/events", None, "read"),
     ("PATCH", "/check/schemagroups/g", {"name": "tried"}, "read"),
-    ("DELETE", "/check/schemagroups/g", None, "read"),
+    ("DELETE", "/check/schemagroups/g", None, "delete"),
     ("PUT", "/schemagroups/WHO", {}, "create"),
     ("PUT", "/schemagroups/g/schemas/WHO$details", DOCUMENT, "create"),
     ("POST", "/schemagroups/g/schemas", {"WHO-posted": DOCUMENT}, "create"),
@@ -59,7 +59,7 @@ NEEDED: Final[tuple[tuple[str, str, Any, str], ...]] = (
     ("GET", "/access/tokens", None, "administer"),
     ("GET", "/audit", None, "administer"),
 )
-WRITES: Final = {"create", "update", "delete"}
+WRITES: Final = {"create", "update", "delete", "configure"}
 
 
 def may(granted: set[str], action: str) -> bool:

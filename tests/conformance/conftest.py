@@ -34,7 +34,8 @@ class InProcess(httpx.BaseTransport):
     async def _answer(self, request: httpx.Request) -> httpx.Response:
         transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
         response = await transport.handle_async_request(request)
-        content = await response.aread()
+        # As it was sent: what is made of it is decoded again.
+        content = b"".join([chunk async for chunk in response.aiter_raw()])
         return httpx.Response(response.status_code, headers=response.headers, content=content)
 
     def wait_for(self, wanted: Awaitable[object]) -> None:

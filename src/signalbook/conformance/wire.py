@@ -89,7 +89,9 @@ class Wire:
             raise WireError(f"{url!r} is no URL of a registry: it starts with http:// or https://")
         self.url = url.rstrip("/")
         self.root = self.url
-        sent = {"User-Agent": f"signalbook-conformance/{__version__}", "Accept": "*/*", **headers}
+        # What is looked at are the bytes of documents, and headers as they are without any coding.
+        common = {"Accept": "*/*", "Accept-Encoding": "identity"}
+        sent = {"User-Agent": f"signalbook-conformance/{__version__}", **common, **headers}
         self._timeout = timeout
         self._http = httpx.Client(timeout=timeout, headers=sent, transport=transport)
 

@@ -60,7 +60,8 @@ class SqlEntityWriter(SqlEntityReader):
         collections = {xid.parent for xid in xids if xid.parts}
         collection = next(iter(collections), ROOT)
         parent = self._met([collection.owner]).get(collection.owner) if len(collections) == 1 else None
-        if parent is None or ROOT in xids:
+        # Collections are asked for, too, and are never there: what they are in is no collection.
+        if parent is None or ROOT in xids or not collection.is_collection:
             return super().get_many(xids)
         plural = collection.parts[-1]
         ids = {

@@ -159,7 +159,7 @@ def test_json_ends_with_a_newline_and_is_indented_on_demand(filled: Client, path
     laid = filled.get(path, headers=accept)
     if laid.json():
         assert laid.text == json.dumps(plain.json(), indent=2, ensure_ascii=False) + "\n"
-    assert laid.headers["Vary"] == "Accept"
+    assert "Accept" in laid.headers["Vary"].split(", ")
     if tag := plain.headers.get("ETag"):
         assert laid.headers["ETag"] == f"W/{tag}"
         assert filled.get(path, headers={**accept, "If-None-Match": laid.headers["ETag"]}).status_code == 304
