@@ -172,6 +172,26 @@ def test_a_server_process_that_dies_is_replaced(tmp_path: Path) -> None:
         assert not children(process) & before
 
 
+def test_no_server_process_outlives_the_one_that_started_it(tmp_path: Path) -> None:
+    """Who restarts a server that was killed needs its port."""
+    with serving(f"sqlite:///{tmp_path / 'r.db'}", workers=2) as (url, process):
+        left = children(process)
+        assert left
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 30
+        while answers(url) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert not answers(url)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health/live", timeout=5).is_success
+    except httpx.TransportError:
+        return False
+
+
 def test_a_server_that_stops_ends_streams_and_finishes_requests(tmp_path: Path) -> None:
     """A stream of events has no end of its own; a body that is still coming is waited for."""
     put = b"PUT /schemagroups/g HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 12\r\n\r\n"

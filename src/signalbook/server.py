@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 import socket
 import ssl
 import sys
 import tempfile
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -195,6 +197,7 @@ def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
 def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable | None) -> Starlette | Waiting:
     """What each server process runs; it opens the store for itself. ``away`` says why nothing is prepared yet."""
     begin_log(settings.log_level.upper(), settings.log_format)
+    threading.Thread(target=_end_with_supervisor, name="supervisor", daemon=True).start()
     # uvicorn's handlers only ask it to stop serving: while it starts, the process ends at once.
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGINT)}
     late = partial(_build_late, settings, exposed=exposed)
@@ -215,6 +218,14 @@ def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable 
 def _build_late(settings: Settings, *, exposed: bool) -> Starlette:
     _prepare(settings, exposed=exposed)
     return build(settings)
+
+
+def _end_with_supervisor() -> None:
+    """Stop once the process that started this one is gone, be it killed: nobody could stop it, or take its port."""
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None:
+        supervisor.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _spare_what_stays() -> None:
