@@ -11,14 +11,17 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
+from signalbook.access import tokens
 from signalbook.access.audit import Audit
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.policy import read_policy
+from signalbook.access.tokens import TokenRequest
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
 from signalbook.storage.base import Store
+from signalbook.values import now
 
 MODEL: dict[str, Any] = {
     "groups": {
@@ -158,3 +161,11 @@ def client(store: Store, serve: Serve) -> Client:
     client = serve(store)
     assert client.put("/modelsource", MODEL).status_code == 200
     return client
+
+
+def bearer(store: Store, subject: str, *groups: str, scopes: tuple[str, ...] | None = None) -> dict[str, str]:
+    """The headers of requests of who has an API token."""
+    with store.write() as transaction:
+        wanted = TokenRequest(subject=subject, groups=groups, scopes=scopes)
+        _, text = tokens.create(transaction.tokens, wanted, now())
+    return {"Authorization": f"Bearer {text}"}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.api.conftest import bearer
 
-from signalbook.access import tokens
-from signalbook.access.tokens import TokenRequest
 from signalbook.storage.base import Store
-from signalbook.values import now
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -41,13 +39,6 @@ def pat(store: Store) -> dict[str, str]:
 def sam(store: Store) -> dict[str, str]:
     """The headers of a reader's."""
     return bearer(store, "sam", "staff")
-
-
-def bearer(store: Store, subject: str, *groups: str, scopes: tuple[str, ...] | None = None) -> dict[str, str]:
-    with store.write() as transaction:
-        wanted = TokenRequest(subject=subject, groups=groups, scopes=scopes)
-        _, text = tokens.create(transaction.tokens, wanted, now())
-    return {"Authorization": f"Bearer {text}"}
 
 
 def test_without_a_policy_everybody_may_do_everything(store: Store, serve: Serve) -> None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.api.conftest import bearer
 
-from signalbook.access import limits, tokens
-from signalbook.access.tokens import TokenRequest
+from signalbook.access import limits
 from signalbook.storage.base import Store
-from signalbook.values import now
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -26,12 +25,6 @@ ANY: dict[str, Any] = {"attributes": {"*": {"type": "any"}}}
 NOTES: dict[str, Any] = {"notes": {"singular": "note", "hasdocument": False, **ANY}}
 MODEL: dict[str, Any] = {"groups": {"dirs": {"singular": "dir", "resources": NOTES, **ANY}}}
 ELSEWHERE = "http://127.0.0.1:9/hook?key=swordfish"
-
-
-def bearer(store: Store, subject: str) -> dict[str, str]:
-    with store.write() as transaction:
-        _, text = tokens.create(transaction.tokens, TokenRequest(subject=subject), now())
-    return {"Authorization": f"Bearer {text}"}
 
 
 @pytest.fixture

@@ -7,11 +7,9 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.api.conftest import bearer
 
-from signalbook.access import tokens
-from signalbook.access.tokens import TokenRequest
 from signalbook.storage.base import Store
-from signalbook.values import now
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -31,12 +29,6 @@ AVRO = {
     "schema": {"type": "record", "name": "r", "fields": []},
 }
 REPORT = {"batch": "b1"}
-
-
-def bearer(store: Store, subject: str) -> dict[str, str]:
-    with store.write() as transaction:
-        _, text = tokens.create(transaction.tokens, TokenRequest(subject=subject), now())
-    return {"Authorization": f"Bearer {text}"}
 
 
 @pytest.fixture
