@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.access import tokens
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Forbidden, Identity
 from signalbook.access.decisions import Access
-from signalbook.access.errors import Forbidden
-from signalbook.access.identity import Identity
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError

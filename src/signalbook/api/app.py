@@ -14,9 +14,8 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.access.actions import Action
 from signalbook.access.audit import Audit
-from signalbook.access.errors import Unauthenticated
+from signalbook.access.base import Action, Unauthenticated
 from signalbook.access.limits import TooManyRequests
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI

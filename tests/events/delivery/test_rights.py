@@ -12,9 +12,9 @@ import pytest
 
 from signalbook import values
 from signalbook.access import tokens
+from signalbook.access.base import ANONYMOUS, Identity
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.policy import read_policy
 from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.delivery.rights import PolicyRights

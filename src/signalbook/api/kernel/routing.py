@@ -19,13 +19,11 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.access.actions import NOTHING, Action
 from signalbook.access.audit import Audit
 from signalbook.access.authentication import Authenticator
+from signalbook.access.base import ANONYMOUS, NOTHING, Action, CredentialsNeeded, Forbidden, Unauthenticated
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
-from signalbook.access.identity import ANONYMOUS
 from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.caching import (
