@@ -85,12 +85,12 @@ class Kernel:
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
-    def over(cls, engine: Engine, settings: Settings, *, direct: bool, audit: Audit) -> Kernel:
+    def over(cls, engine: Engine, settings: Settings, *, direct: bool, control: AccessControl, audit: Audit) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
-        control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
+        authenticator = Authenticator(engine.store, settings)
         generation = engine.generation if direct else None
         exposed = not is_loopback(settings.host)
         admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
