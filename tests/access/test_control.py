@@ -15,7 +15,7 @@ from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.policy import read_policy
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 

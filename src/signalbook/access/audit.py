@@ -23,7 +23,9 @@ from signalbook.access.base import Action, Identity, RequestOrigin
 from signalbook.access.decisions import Access
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store
+from signalbook.storage.audit import AuditEntry, AuditQuery
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
