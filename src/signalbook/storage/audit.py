@@ -14,7 +14,6 @@ from signalbook.storage.schema import AUDIT, dump_text, instant, load_json, micr
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSONObject
 
-
 _LAST: Final = 2**63 - 1
 _FIRST_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _LAST_TIME: Final = datetime.max.replace(tzinfo=UTC)

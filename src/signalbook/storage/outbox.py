@@ -14,7 +14,6 @@ from signalbook.storage.schema import COUNTERS, OUTBOX, dump_text, instant, load
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSONObject
 
-
 _PRUNED: Final = "forgotten"
 
 

@@ -14,7 +14,6 @@ from signalbook.storage.schema import PIPELINES, REPORTS, dump_text, instant, lo
 from signalbook.storage.transaction import SqlTransaction
 from signalbook.values import JSON
 
-
 _LAST: Final = 2**63 - 1
 
 
