@@ -13,8 +13,7 @@ import pytest
 from signalbook import values
 from signalbook.access import tokens
 from signalbook.access.authentication import Authenticator, Usage
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.base import ANONYMOUS, Identity, Unauthenticated
 from signalbook.access.tokens import TokenRequest
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import Store

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from signalbook.access.audit import read_entries
+from signalbook.access.base import ANONYMOUS, Forbidden, Identity
 from signalbook.access.control import AccessControl, PolicyRefused
 from signalbook.access.decisions import UNRESTRICTED
-from signalbook.access.errors import Forbidden
-from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.policy import read_policy
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings

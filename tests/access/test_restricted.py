@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from signalbook.access.base import ANONYMOUS
 from signalbook.access.decisions import Access
-from signalbook.access.identity import ANONYMOUS
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.paging import PageRequest

@@ -11,8 +11,7 @@ from tests.cli.conftest import Cli, Server
 
 from signalbook.access import tokens
 from signalbook.access.authentication import Authenticator, Credentials
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity, Unauthenticated
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 

@@ -19,9 +19,8 @@ from logging.handlers import WatchedFileHandler
 from typing import Final, TextIO
 
 from signalbook import values
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Identity, RequestOrigin
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store

@@ -12,10 +12,8 @@ from typing import Final
 
 from signalbook import values
 from signalbook.access import audit, tokens
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Forbidden, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import Forbidden
-from signalbook.access.identity import Identity
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError

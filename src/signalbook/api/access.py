@@ -7,10 +7,8 @@ from typing import Final
 
 from starlette.routing import Route
 
-from signalbook.access.actions import ACTIONS, Action
+from signalbook.access.base import ACTIONS, AUTHENTICATED, Action, CredentialsNeeded, Forbidden, Identity
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
-from signalbook.access.errors import CredentialsNeeded, Forbidden
-from signalbook.access.identity import AUTHENTICATED, Identity
 from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict

@@ -11,8 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.routing import Route
 
 from signalbook import __version__, metrics
-from signalbook.access.actions import Action
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response

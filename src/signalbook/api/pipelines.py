@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.routing import Route
 
-from signalbook.access.actions import Action
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response

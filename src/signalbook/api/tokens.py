@@ -10,10 +10,9 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from signalbook import values
-from signalbook.access.actions import Action
 from signalbook.access.authentication import METADATA
+from signalbook.access.base import Action, Forbidden
 from signalbook.access.control import PolicyRefused
-from signalbook.access.errors import Forbidden
 from signalbook.access.tokens import InvalidToken, TokenRequest, TooManyTokens, create, describe, read_request
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from signalbook import tracing, values
-from signalbook.access import actions as access_actions
 from signalbook.access import audit
+from signalbook.access import base as access_actions
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
 from signalbook.engine.config import capabilities

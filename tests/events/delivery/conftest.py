@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.events.delivery import dispatcher
 from signalbook.events.delivery.backoff import Backoff
-from signalbook.events.delivery.deliveries import SinkOpener
+from signalbook.events.delivery.deliveries import Deliveries, SinkOpener
 from signalbook.events.delivery.dispatcher import Dispatcher
 from signalbook.events.feed import Head
 from signalbook.events.sinks.base import SinkPolicy
@@ -62,6 +63,10 @@ class Place:
         made.start()
         self.stack.callback(made.stop)
         return made
+
+    def deliveries(self, settings: Settings) -> Deliveries:
+        control = AccessControl(self.engine.store, settings)
+        return Deliveries(self.engine, control, self.book, Head(self.engine.position), settings)
 
     def subscribe(self, hook: Hook, after: int | None = None, **more: Any) -> str:
         """The id of a subscription of all group events to ``hook``, unless ``more`` says otherwise."""

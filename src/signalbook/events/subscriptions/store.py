@@ -20,9 +20,8 @@ from typing import Final, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import Identity
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.backoff import resumed
