@@ -113,6 +113,14 @@ def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid
     ]
 
 
+def tell(found: Sequence[AuditEntry], settings: Settings) -> None:
+    """Write the lines of committed entries where no ``Audit`` is at work. Raises ``SettingError``."""
+    if found and settings.audit_log:
+        lines = AuditLog(settings.audit_log)
+        lines.write(found)
+        lines.close()
+
+
 def shown(entry: AuditEntry) -> JSONObject:
     """An entry as JSON; without its number as long as it has none."""
     number = {"number": entry.number} if entry.number else {}
