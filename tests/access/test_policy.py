@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.access.base import ACTIONS, ANONYMOUS, ROLES, WHOLE, WRITES, Action, Identity
+from signalbook.access.base import ACTIONS, ANONYMOUS, ROLES, WHOLE, WRITES, Action, Forbidden, Identity
 from signalbook.access.policy import MAX_FAULTS, Explanation, InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import ROOT, Xid
@@ -122,6 +122,36 @@ def test_it_explains_what_is_missing() -> None:
     assert not rules.explain(token, Action.DELETE, group).narrowed
 
 
+def test_deleting_and_configuring_take_all_that_is_beneath() -> None:
+    """What is explained is what a write is held to."""
+    rules = policy(
+        {"who": ["subject:pat"], "role": "administrator"},
+        {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret-*"]},
+    )
+    access = rules.access(PAT)
+    for action, where in (
+        (Action.DELETE, "/schemagroups"),
+        (Action.DELETE, "/schemagroups/g"),
+        (Action.DELETE, "/schemagroups/g/schemas"),
+        (Action.CONFIGURE, "/"),
+        (Action.CONFIGURE, "/messagegroups"),
+    ):
+        found = rules.explain(PAT, action, xid(where))
+        assert not access.may(action, xid(where))
+        assert (found.allowed, found.denying, found.missing) == (False, (1,), ()), where
+        assert found.reason == "denied by rule 1 (the first is rule 0): it takes rights on all that is beneath, too"
+        with pytest.raises(Forbidden, match=f"you may not {action.word} .*all that is or may be beneath") as refused:
+            access.require(action, xid(where))
+        assert "secret" not in str(refused.value)
+    assert not access.somewhere(Action.CONFIGURE)
+    for where in ("/schemagroups/g/schemas/s", "/messagegroups", "/messagegroups/m"):
+        access.require(Action.DELETE, xid(where))
+        assert rules.explain(PAT, Action.DELETE, xid(where)).allowed
+    # Somebody who may not do it at all is not told more than that.
+    with pytest.raises(Forbidden, match=r"^you may not delete /schemagroups/g$"):
+        rules.access(Identity(subject="sam")).require(Action.DELETE, xid("/schemagroups/g"))
+
+
 def test_a_scope_that_is_no_action_allows_nothing() -> None:
     rules = policy({"who": ["token:t"], "role": "administrator"})
     assert not rules.access(Identity(token="t", scopes=frozenset({"everything"}))).readable(ROOT)
@@ -159,14 +189,14 @@ def test_reasons() -> None:
     token = Identity(token="t", scopes=frozenset({"read"}))
     group = xid("/schemagroups/g")
     assert [rules.explain(token, action, group).reason for action in (*[*Action][1:5], Action.ADMINISTER)] == [
-        "allowed by rules 0, 2",
+        "allowed by rules 0, 2 (the first is rule 0)",
         "the scopes of the token leave it out",
         "the scopes of the token leave it out",
-        "denied by rule 1",
+        "denied by rule 1 (the first is rule 0)",
         "no rule allows to administer",
     ]
     assert rules.explain(ANONYMOUS, Action.UPDATE, group).reason == "no rule allows to read or to update"
-    assert rules.explain(PAT, Action.READ, group).reason == "allowed by rule 0"
+    assert rules.explain(PAT, Action.READ, group).reason == "allowed by rule 0 (the first is rule 0)"
 
 
 def test_somebody_by_the_names_of_rules() -> None:
@@ -259,12 +289,14 @@ def test_decisions_are_those_of_reading_the_rules_one_by_one(
 
     readable = says("allow", Action.READ, beneath=True) and not says("deny", Action.READ)
     expected = says("allow", action) and not says("deny", action) and (readable or not action & WRITES)
+    everything = all(says("allow", a) and not says("deny", a, beneath=True) for a in (action, Action.READ))
+    if action is Action.DELETE and len(parts) < 4:
+        expected = everything
     if action is Action.READ:
         expected = readable
     if action is Action.LIST:
         expected = (says("allow", action) or readable) and not says("deny", action)
     assert access.may(action, Xid(tuple(parts))) == expected
-    everything = all(says("allow", a) and not says("deny", a, beneath=True) for a in (action, Action.READ))
     assert access.everything_below(action, Xid(tuple(parts))) == everything
 
 

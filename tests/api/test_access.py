@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,6 +10,7 @@ from tests.api.conftest import bearer
 
 from signalbook.access import tokens
 from signalbook.access.tokens import TokenRequest
+from signalbook.documents import read_document
 from signalbook.storage.store import Store
 from signalbook.values import now
 
@@ -132,7 +134,7 @@ def test_it_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str
     assert client.get(asked.format("read"), headers=sam).status_code == 403
     shown = client.get(asked.format("read"), headers=pat).json()
     assert shown["who"] == "subject:cn=x,dc=y,group:staff"
-    assert (shown["allowed"], shown["reason"]) == (True, "allowed by rule 1")
+    assert (shown["allowed"], shown["reason"]) == (True, "allowed by rule 1 (the first is rule 0)")
     assert shown["allowing"] == [{"rule": 1, **READERS}]
     shown = client.get(asked.format("update"), headers=pat).json()
     assert (shown["allowed"], shown["reason"], shown["missing"]) == (False, "no rule allows to update", ["update"])
@@ -143,7 +145,7 @@ def test_it_is_explained(client: Client, pat: dict[str, str], sam: dict[str, str
 def test_a_token_is_explained_by_what_it_stands_for(client: Client, store: Store, pat: dict[str, str]) -> None:
     narrowed = client.get("/access/self", headers=bearer(store, "pat", scopes=("read",))).json()["token"]
     asked = f"/access/explain?who=token:{narrowed}&xid=/&what="
-    assert client.get(f"{asked}read", headers=pat).json()["reason"] == "allowed by rule 0"
+    assert client.get(f"{asked}read", headers=pat).json()["reason"] == "allowed by rule 0 (the first is rule 0)"
     shown = client.get(f"{asked}administer", headers=pat).json()
     assert (shown["allowed"], shown["reason"]) == (False, "the scopes of the token leave it out")
     assert not client.get("/access/explain?who=token:unknown&what=read", headers=pat).json()["allowed"]
@@ -163,6 +165,59 @@ def test_who_am_i(client: Client, sam: dict[str, str]) -> None:
         "somewhere": ["list", "read"],
     }
     assert client.get("/access/self?xid=schemagroups", headers=sam).status_code == 400
+
+
+def test_the_sample_lets_its_administrator_administer(store: Store, serve: Serve) -> None:
+    sample, _ = read_document(Path(__file__).parents[2] / "examples" / "access" / "policy.yaml")
+    client = serve(store, model="default")
+    assert client.put("/access", sample).status_code == 201
+    pat = bearer(store, "pat")
+    assert client.put("/schemagroups/shop", {}, headers=pat).status_code == 201
+    for method, path, body in (
+        ("DELETE", "/schemagroups/shop", None),
+        ("PATCH", "/capabilities", {}),
+        ("PUT", "/modelsource", client.get("/modelsource", headers=pat).json()),
+    ):
+        answer = client.send(method, path, json=body, headers=pat)
+        assert answer.is_success, answer.text
+
+
+def test_what_is_said_to_be_allowed_is(client: Client, pat: dict[str, str]) -> None:
+    """Explanations, ``/access/self`` and writes agree, and a refusal says what it takes."""
+    hidden = {"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroups/*/schemas/secret-*"]}
+    assert client.put("/access", policy(hidden), headers=pat).status_code == 200
+    assert client.put("/schemagroups/shop", {}, headers=pat).status_code == 201
+    for action, method, path in (("delete", "DELETE", "/schemagroups/shop"), ("configure", "PATCH", "/capabilities")):
+        xid = path if action == "delete" else "/"
+        refused = client.send(method, path, json=None if action == "delete" else {}, headers=pat)
+        assert (refused.status_code, "all that is or may be beneath" in refused.text) == (403, True), refused.text
+        assert "secret" not in refused.text
+        explained = client.get(f"/access/explain?who=subject:pat&what={action}&xid={xid}", headers=pat).json()
+        assert (explained["allowed"], [rule["rule"] for rule in explained["denying"]]) == (False, [1])
+        assert action not in client.get(f"/access/self?xid={xid}", headers=pat).json()["may"]
+
+
+def test_who_may_read_nothing_is_told_so(client: Client, store: Store, pat: dict[str, str]) -> None:
+    """Not "not found": that the server is there is known."""
+    assert client.put("/access", policy(), headers=pat).status_code == 200
+    for path in ("/", "/model", "/export", "/?inline=*"):
+        refused = client.get(path, headers=bearer(store, "sam"))
+        assert (refused.status_code, "you are sam, and no rule lets you read anything" in refused.text) == (403, True)
+    assert client.get("/schemagroups/g", headers=bearer(store, "sam")).status_code == 404
+
+
+def test_refusals_say_what_was_refused(client: Client, store: Store, pat: dict[str, str]) -> None:
+    owner = {"who": ["subject:olga"], "role": "owner", "on": ["/schemagroups/shop"]}
+    readers = {"who": ["authenticated"], "role": "reader"}
+    assert client.put("/access", policy(owner, readers), headers=pat).status_code == 200
+    olga = bearer(store, "olga")
+    document = {"name": "all of it", "schemagroups": {"shop": {"schemas": {}}}}
+    refused = client.send("PATCH", "/", json=document, headers=olga)
+    assert (refused.status_code, "leave these out: name" in refused.text) == (403, True), refused.text
+    del document["name"]
+    assert client.send("PATCH", "/", json=document, headers=olga).is_success
+    refused = client.get("/pipelines", headers=bearer(store, "sam"))
+    assert (refused.status_code, refused.json()["detail"]) == (403, "you may not make or read reports of anything here")
 
 
 def test_open_access_holds_to_no_policy(client: Client, store: Store, serve: Serve) -> None:

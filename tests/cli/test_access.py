@@ -56,14 +56,14 @@ def test_a_policy_is_replaced_as_a_whole_or_not_at_all(cli: Cli, policy: Path) -
 def test_why_not(cli: Cli, policy: Path) -> None:
     cli("access", "set", policy)
     assert cli("access", "explain", "group:staff", "read", "/schemagroups/g").out.splitlines() == [
-        "allowed: allowed by rule 1",
+        "allowed: allowed by rule 1 (the first is rule 0)",
         "  rule 1: group:staff is reader (all of us)",
     ]
     denied = cli("access", "explain", "subject:sam,group:staff", "read", "/schemagroups/secret-1")
     assert (denied.code, denied.out.splitlines()) == (
         1,
         [
-            "denied: denied by rule 2",
+            "denied: denied by rule 2 (the first is rule 0)",
             "  rule 2: group:staff must not read, update on /schemagroups/secret*",
             "  rule 1: group:staff is reader (all of us)",
         ],

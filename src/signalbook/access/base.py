@@ -134,10 +134,19 @@ class CredentialsNeeded(Unauthenticated):
         super().__init__(f"{what}: send credentials")
 
 
-class Forbidden(SignalbookError):
-    """``action`` on ``xid`` is not allowed to whoever asks, be there anything or not."""
+_DONE_TO: Final = {Action.SUBSCRIBE: "subscribe to", Action.REPORT: "make or read reports of"}
+"""Actions whose word is no verb that an xid can follow, in errors."""
 
-    def __init__(self, action: Action, xid: Xid) -> None:
-        super().__init__(f"you may not {action.word} {xid}")
+
+class Forbidden(SignalbookError):
+    """``action`` on ``xid`` is not allowed to whoever asks, be there anything or not.
+
+    ``why`` is what the rules lack, or what of the request takes it, and tells nothing of what there is.
+    """
+
+    def __init__(self, action: Action, xid: Xid, why: str = "") -> None:
+        verb = _DONE_TO.get(action)
+        what = f"{action.word} {xid}" if verb is None else f"{verb} {xid if xid.parts else 'anything here'}"
+        super().__init__(f"you may not {what}: {why}" if why else f"you may not {what}")
         self.action = action
         self.xid = xid

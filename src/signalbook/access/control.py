@@ -12,7 +12,7 @@ from typing import Final
 
 from signalbook import values
 from signalbook.access import audit, tokens
-from signalbook.access.base import Action, Forbidden, Identity
+from signalbook.access.base import Action, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.documents import DocumentError, read_document
@@ -142,8 +142,8 @@ class AccessControl:
             raise PolicyRefused(f"the policy is the file {self._file.path.name}: change that (setting access_file)")
         if not by.unrestricted:
             before = self.stored(transaction)
-            if before is not None and not before.access(by.identity).may(Action.ADMINISTER, ROOT):
-                raise Forbidden(Action.ADMINISTER, ROOT)
+            if before is not None:
+                before.access(by.identity).require(Action.ADMINISTER, ROOT)
         check_lockout(policy, by)
         transaction.settings.put_config(CONFIG, policy.document)
 

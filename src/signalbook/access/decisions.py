@@ -8,7 +8,15 @@ from copy import copy
 from fnmatch import translate
 from typing import Final, Protocol
 
-from signalbook.access.base import ANONYMOUS, EVERYTHING, WRITES, Action, Identity, RequestOrigin
+from signalbook.access.base import (
+    ANONYMOUS,
+    EVERYTHING,
+    WRITES,
+    Action,
+    Forbidden,
+    Identity,
+    RequestOrigin,
+)
 from signalbook.xid import ROOT, Xid
 
 _DEPTH: Final = 4
@@ -188,6 +196,16 @@ def _arrive(nodes: Iterable[_Node], allow: int = 0, deny: int = 0) -> _State:
     return there, allow, deny
 
 
+def scope_of(action: Action, xid: Xid) -> Xid | None:
+    """Of what all has to be allowed, and readable, for ``action`` on the xid; None where it is the xid alone.
+
+    What is beneath is deleted along with it; a model that does not fit says what it does not fit.
+    """
+    if action is Action.CONFIGURE:
+        return ROOT
+    return xid if action is Action.DELETE and len(xid.parts) < _DEPTH else None
+
+
 class Access:
     """What one ``identity`` may do. Equal ``key``s are equal rights; what is shown may be kept by them.
 
@@ -222,14 +240,30 @@ class Access:
         return self.everything_below(Action.READ, ROOT)
 
     def may(self, action: Action, xid: Xid) -> bool:
-        """Whether ``action`` is allowed on an entity or collection. Who changes something has to read it, too."""
+        """Whether ``action`` is allowed on an entity or collection.
+
+        Who changes something has to read it, too; who deletes or configures, all that is beneath (``scope_of``).
+        """
         if action is Action.READ:
             return self.readable(xid)
         if action is Action.LIST:
             return self._lists(xid)
-        bit = action.value
-        allow, deny, _, _ = self._rules.decide(xid.parts)
-        return bool(allow & ~deny & self._scopes & bit) and (not bit & _WRITES or self.readable(xid))
+        whole = scope_of(action, xid)
+        if whole is not None:
+            return self.everything_below(action, whole)
+        return self._allowed(action, xid) and (not action.value & _WRITES or self.readable(xid))
+
+    def require(self, action: Action, xid: Xid) -> None:
+        """Raise ``Forbidden`` where ``may`` is false. It says what the rules lack, and names nothing beneath."""
+        if self.may(action, xid):
+            return
+        whole, why = scope_of(action, xid), ""
+        if action is Action.READ and not xid.parts:
+            why = f"you are {self.identity.name}, and no rule lets you read anything here"
+        elif whole is not None and self._allowed(action, whole) and self.readable(whole):
+            acts = "read" if action is Action.CONFIGURE else f"read and {action.word}"
+            why = f"it takes the right to {acts} all that is or may be beneath, and rules keep you from some of that"
+        raise Forbidden(action, xid, why)
 
     def readable(self, xid: Xid) -> bool:
         """Whether the xid is shown if it is there: itself, or as what something readable is in."""
@@ -243,6 +277,8 @@ class Access:
 
     def somewhere(self, action: Action, xid: Xid = ROOT) -> bool:
         """Whether ``action`` is allowed on the xid, or on anything that is or may be beneath."""
+        if action is Action.CONFIGURE:
+            return self.may(action, ROOT)
         allow, deny, below, _ = self._rules.decide(xid.parts)
         return bool((allow | below) & ~deny & self._scopes & action.value)
 
@@ -257,6 +293,10 @@ class Access:
         allow, deny, _, _ = self._rules.decide(collection.parts)
         allowed = allow & ~deny & self._scopes
         return bool(not deny & _LIST and allowed & (_LIST | _CREATE))
+
+    def _allowed(self, action: Action, xid: Xid) -> bool:
+        allow, deny, _, _ = self._rules.decide(xid.parts)
+        return bool(allow & ~deny & self._scopes & action.value)
 
     def _lists(self, xid: Xid) -> bool:
         allow, deny, below, _ = self._rules.decide(xid.parts)

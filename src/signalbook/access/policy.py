@@ -24,7 +24,7 @@ from signalbook.access.base import (
     Identity,
     words,
 )
-from signalbook.access.decisions import Access, Decisions, RuleTree
+from signalbook.access.decisions import Access, Decisions, RuleTree, scope_of
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, fingerprint
 from signalbook.xid import Xid
@@ -70,7 +70,8 @@ class Explanation:
     """Whether something is allowed, and why: the numbers of the rules, from 0, that allow or deny it.
 
     ``missing`` are the actions among those it takes that no rule allows. ``narrowed`` is whether the scopes of a token
-    keep it from what the rules allow.
+    keep it from what the rules allow. ``beneath`` is whether it is denied by what is denied beneath
+    alone, where it takes rights on that, too.
     """
 
     allowed: bool
@@ -78,6 +79,7 @@ class Explanation:
     denying: tuple[int, ...]
     missing: tuple[str, ...] = ()
     narrowed: bool = False
+    beneath: bool = False
 
     @property
     def reason(self) -> str:
@@ -85,7 +87,8 @@ class Explanation:
         if self.allowed:
             return f"allowed by {_numbered(self.allowing)}" if self.allowing else "access is open"
         if self.denying:
-            return f"denied by {_numbered(self.denying)}"
+            beneath = ": it takes rights on all that is beneath, too" if self.beneath else ""
+            return f"denied by {_numbered(self.denying)}{beneath}"
         if self.missing:
             return f"no rule allows to {' or to '.join(self.missing)}"
         return "the scopes of the token leave it out"
@@ -106,7 +109,7 @@ class Explanation:
 
 
 def _numbered(rules: tuple[int, ...]) -> str:
-    return f"{'rule' if len(rules) == 1 else 'rules'} {', '.join(map(str, rules))}"
+    return f"{'rule' if len(rules) == 1 else 'rules'} {', '.join(map(str, rules))} (the first is rule 0)"
 
 
 class Policy:
@@ -134,13 +137,19 @@ class Policy:
         return Access(identity, map(self._tree, sets), scopes=scopes, key=(self.revision, sets, scopes))
 
     def explain(self, identity: Identity, action: Action, xid: Xid) -> Explanation:
-        """Whether ``identity`` may do that, and why. Writing takes reading, too."""
-        needed = action | Action.READ if action in WRITES else action
-        allowing, denying, found = [], [], NOTHING
+        """Whether ``identity`` may do that, and why. Writing takes reading, too, and some of it of all beneath."""
+        whole = scope_of(action, xid)
+        needed = action | Action.READ if action in WRITES or whole is not None else action
+        allowing, denying, found, refused = [], [], NOTHING, NOTHING
         for number in self.rules_about(identity):
-            allow, deny, below, _ = map(Action, Decisions([RuleTree([self.rules[number]])]).decide(xid.parts))
-            # Reading something is reading what it is in, and reading in a collection is listing it.
-            allow |= below & Action.READ
+            decisions = Decisions([RuleTree([self.rules[number]])])
+            allow, deny, below, denied = map(Action, decisions.decide((whole or xid).parts))
+            refused |= deny & needed
+            if whole is not None:
+                deny |= denied
+            else:
+                # Reading something is reading what it is in, and reading in a collection is listing it.
+                allow |= below & Action.READ
             if action is Action.LIST and allow & Action.READ:
                 allow |= Action.LIST
             if allow & needed:
@@ -155,6 +164,7 @@ class Policy:
             missing=tuple(words(needed & ~found)),
             narrowed=not self.access(identity).may(action, xid)
             and self.access(replace(identity, scopes=None)).may(action, xid),
+            beneath=bool(denying) and not refused,
         )
 
     @property

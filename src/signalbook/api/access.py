@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.routing import Route
 
-from signalbook.access.base import ACTIONS, AUTHENTICATED, Action, CredentialsNeeded, Forbidden, Identity
+from signalbook.access.base import ACTIONS, AUTHENTICATED, Action, CredentialsNeeded, Identity
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
 from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
 from signalbook.api.kernel.caching import check_conditions, entity_tag
@@ -108,8 +108,7 @@ class AccessAPI:
 
 
 def _require_administrator(request: HTTPRequest) -> None:
-    if not request.access.may(Action.ADMINISTER, ROOT):
-        raise Forbidden(Action.ADMINISTER, ROOT)
+    request.access.require(Action.ADMINISTER, ROOT)
 
 
 def _response(policy: Policy, status: int = 200) -> Response:

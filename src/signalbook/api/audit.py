@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from signalbook.access.audit import DONE, REFUSED, read_entries, shown
-from signalbook.access.base import Action, Forbidden
+from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
@@ -38,8 +38,7 @@ class AuditAPI:
 
     async def _list(self, request: HTTPRequest) -> Response:
         """Entries, the newest first, page by page."""
-        if not request.access.may(Action.ADMINISTER, ROOT):
-            raise Forbidden(Action.ADMINISTER, ROOT)
+        request.access.require(Action.ADMINISTER, ROOT)
         limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
         wanted = _query(request)
         found = await self._kernel.workers.read(partial(read_entries, self._kernel.engine.store, wanted, limit + 1))

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.routing import Route
 
 from signalbook import __version__, metrics
-from signalbook.access.base import Action, Forbidden
+from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
@@ -40,8 +40,7 @@ class MetricsAPI:
         return PathEndpoint({"GET": self._get}, self._kernel, subject=PATH).routes(PATH)
 
     async def _get(self, request: HTTPRequest) -> Response:
-        if not request.scope["access"].may(Action.READ, _XID):
-            raise Forbidden(Action.READ, _XID)
+        request.access.require(Action.READ, _XID)
         metrics.HTTP.flush()
         state = await self._kernel.workers.read(lambda: list(registry_state(self._kernel.engine.store)))
         media_type, body = metrics.exposition(request.headers.get("accept", ""), state)

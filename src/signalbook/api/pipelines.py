@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.routing import Route
 
-from signalbook.access.base import Action, Forbidden
+from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
@@ -140,8 +140,7 @@ def _name(request: HTTPRequest) -> str:
         name = check_id(request.params["name"])
     except XidError:
         raise RegistryError("not_found", subject=request.path) from None
-    if not _may_see(request, name):
-        raise Forbidden(Action.REPORT, _xid(name))
+    request.access.require(Action.REPORT, _xid(name))
     return name
 
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from signalbook import values
 from signalbook.access.authentication import METADATA
-from signalbook.access.base import Action, Forbidden
+from signalbook.access.base import Action
 from signalbook.access.control import PolicyRefused
 from signalbook.access.tokens import InvalidToken, TokenRequest, TooManyTokens, create, describe, read_request
 from signalbook.api.kernel.errors import NO_STORE, Conflict
@@ -122,8 +122,7 @@ def _remove(session: Session, *, id: str) -> bool:
 
 def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:
     """Who has a narrowed token makes none that may do more. Raises ``Forbidden``, ``InvalidToken``."""
-    if not request.access.may(Action.ADMINISTER, ROOT):
-        raise Forbidden(Action.ADMINISTER, ROOT)
+    request.access.require(Action.ADMINISTER, ROOT)
     own = request.access.identity.scopes
     if own is not None and (wanted.scopes is None or not own.issuperset(wanted.scopes)):
         listed = ", ".join(sorted(own))

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.access.base import Action, Forbidden
+from signalbook.access.base import Action
 from signalbook.api.kernel.admission import allowed_methods
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
 from signalbook.api.kernel.requests import HTTPRequest, raw_path
@@ -118,11 +118,12 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
             return self._read(view, request)
 
     def _read(self, view: View, request: RegistryRequest) -> Response:
+        if request.path.name or not request.path.target.parts:
+            # That the server is there is known: "not found" would read like a wrong URL.
+            view.access.require(Action.READ, ROOT)
         if request.path.name == "export":
             return tree_response(view, request, view.export_options(request.options(view, request.path.target)))
         if request.path.name:
-            if not view.access.readable(ROOT):
-                raise Forbidden(Action.READ, ROOT)
             return limited(json_response(_named(view, request)), request)
         if request.document_type(view) is not None:
             if request.query.supported(view.capabilities).collections:
@@ -197,8 +198,7 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         request = await self._in_full(request)
         if request.includes:
             # Nothing is fetched for somebody who may not change the model.
-            if not request.access.everything_below(Action.CONFIGURE, ROOT):
-                raise Forbidden(Action.CONFIGURE, ROOT)
+            request.access.require(Action.CONFIGURE, ROOT)
             async with self._fetching:
                 request = await self.kernel.workers.read(lambda: request.gather(Errand(self._fetched_from).load))
         return await super().prepare(request, large=large)

@@ -14,6 +14,9 @@ from signalbook.xid import ROOT, Kind, Xid
 
 _CONFIGURATION = frozenset({Entity.MODEL, Entity.MODELSOURCE, Entity.CAPABILITIES})
 _DONE = {apply.Action.CREATED: Action.CREATE, apply.Action.DELETED: Action.DELETE}
+_MOST_NAMED = 10
+_LONGEST_NAME = 64
+_HOLDERS = frozenset({Kind.GROUPS, Kind.GROUP, Kind.RESOURCES})
 _NAMED = (Entity.REGISTRY, Entity.GROUP, Entity.RESOURCE)
 
 
@@ -30,24 +33,21 @@ class WritePermission:
 
     def check_configuration(self) -> None:
         """Model and capabilities may be changed, and tried: what does not comply with a model is named, all of it."""
-        self._require_below(Action.CONFIGURE, ROOT)
+        self._access.require(Action.CONFIGURE, ROOT)
 
     def check_deletion(self, command: Command) -> None:
         """What the command names may be deleted, with all that is or may be beneath."""
         for xid in _deleted(command):
-            if xid.kind in (Kind.GROUPS, Kind.GROUP, Kind.RESOURCES):
-                self._require_below(Action.DELETE, xid)
-            elif not self._access.may(Action.DELETE, xid.resource):
-                raise Forbidden(Action.DELETE, xid.resource)
+            self._access.require(Action.DELETE, xid if xid.kind in _HOLDERS else xid.resource)
 
     def check_intent(self, intent: Intent) -> None:
         """Everything that the write names may be created or updated."""
         if self._access.unrestricted:
             return
-        for xid in _named(intent):
+        for xid, body in _named(intent):
             # Where it leads to is found out later; here it counts that one of them is allowed.
             if not self._access.may(Action.CREATE, xid):
-                self._require(Action.UPDATE, xid)
+                self._require(Action.UPDATE, xid, _attributes_of(xid, body, intent))
 
     def check_changes(self, intent: Intent, changes: Iterable[Change]) -> None:
         """What the write did was to create, or to update, what may be.
@@ -56,7 +56,7 @@ class WritePermission:
         """
         if self._access.unrestricted:
             return
-        named = frozenset(_named(intent))
+        named = {xid: _attributes_of(xid, body, intent) for xid, body in _named(intent)}
         created = set()
         for change in changes:
             if change.entity in _NAMED:
@@ -65,18 +65,14 @@ class WritePermission:
                     created.add(xid)
                     self._require(Action.CREATE, xid)
                 elif xid in named:
-                    self._require(Action.UPDATE, xid)
+                    self._require(Action.UPDATE, xid, named[xid])
         for resource in intent.resources():
             if resource.xid not in created:
                 self._require(Action.UPDATE, resource.xid)
 
-    def _require(self, action: Action, xid: Xid) -> None:
+    def _require(self, action: Action, xid: Xid, why: str = "") -> None:
         if not self._access.may(Action.READ if self._trial else action, xid):
-            raise Forbidden(action, xid)
-
-    def _require_below(self, action: Action, xid: Xid) -> None:
-        if not self._access.everything_below(action, xid):
-            raise Forbidden(action, xid)
+            raise Forbidden(action, xid, why)
 
 
 def _deleted(command: Command) -> Iterator[Xid]:
@@ -88,14 +84,27 @@ def _deleted(command: Command) -> Iterator[Xid]:
         yield from (target / name for name in command.body)
 
 
-def _named(intent: Intent) -> Iterator[Xid]:
-    """What the write speaks of itself: what has but maps in it, of Groups or Resources, speaks of those alone."""
+def _named(intent: Intent) -> Iterator[tuple[Xid, JSONObject | None]]:
+    """What the write speaks of itself: what has but maps in it, of Groups or Resources, speaks of those alone.
+
+    Each with its attributes that it sends, if they are those of a Registry or Group.
+    """
     if _speaks(intent.body, intent.mode, intent.groups):
-        yield ROOT
+        yield ROOT, intent.body
     for group in intent.groups:
         if _speaks(group.body, group.mode, group.resources):
-            yield group.xid
-        yield from (resource.xid for resource in group.resources)
+            yield group.xid, group.body
+        yield from ((resource.xid, None) for resource in group.resources)
+
+
+def _attributes_of(xid: Xid, body: JSONObject | None, intent: Intent) -> str:
+    """Why a document of what is beneath ``xid`` updates it, too, and how it would not."""
+    beneath = intent.groups if xid == ROOT else any(group.resources for group in intent.groups if group.xid == xid)
+    if not body or not beneath:
+        return ""
+    names = [*body][:_MOST_NAMED]
+    listed = ", ".join(name[:_LONGEST_NAME] for name in names) + (", ..." if len(body) > len(names) else "")
+    return f"what is sent has attributes of it, leave these out: {listed}"
 
 
 def _speaks(body: JSONObject | None, mode: WriteMode, members: Collection[object]) -> bool:
