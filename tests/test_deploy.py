@@ -138,7 +138,7 @@ def test_what_composed_services_refer_to_is_declared() -> None:
         assert f"{name}=" in example
 
 
-@pytest.mark.parametrize("folder", ["compose", "kubernetes"])
+@pytest.mark.parametrize("folder", ["compose", "kubernetes", "systemd"])
 def test_the_policies_can_be_used(folder: str) -> None:
     policy = read_policy(read(DEPLOY / folder / "access.yaml"))
     assert policy.administrators
@@ -213,7 +213,17 @@ def test_the_unit_of_systemd(tmp_path: Path) -> None:
     starts = re.search(r"^ExecStart=(\S+) (.*)$", text, re.MULTILINE)
     assert starts is not None
     command_exists(starts[2].split())
-    setting_names(dict([re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE)[0]]))
+    variables = dict(re.findall(r"^Environment=(\w+)=(.*)$", text, re.MULTILINE))
+    setting_names(variables)
+    # Closed from the first request: there is no start without a policy.
+    assert variables["SIGNALBOOK_ACCESS_FILE"] == "/etc/signalbook/access.yaml"
+    run = text.partition("systemd-run ")[2].partition("[Unit]")[0].replace("\\\n#", "")
+    words = shlex.split(run)
+    command_exists(words[words.index(starts[1]) + 1 :])
+    # Dynamic users of one name are one user, as long as both units say so.
+    for name in ("DynamicUser", "User", "StateDirectory"):
+        (value,) = re.findall(rf"^{name}=(.*)$", text, re.MULTILINE)
+        assert f"--property={name}={value}" in words
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not there; its unit is checked by structure alone")

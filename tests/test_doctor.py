@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import base64
+import os
+import re
 import socket
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+import trustme
+from tests.serving import serving
 
 from signalbook import doctor
+from signalbook.access import tokens
+from signalbook.access.control import AccessControl
+from signalbook.access.decisions import UNRESTRICTED
+from signalbook.access.policy import read_policy
+from signalbook.access.tokens import TokenRequest
 from signalbook.doctor import Check, examine
 from signalbook.engine.engine import Engine
 from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
-from signalbook.settings import Settings
+from signalbook.server import check_settings
+from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.storage.inspection import DatabaseState, inspect
+from signalbook.values import now
 
 
 def checks(settings: Settings, subject: str) -> list[Check]:
@@ -54,10 +68,25 @@ def test_all_is_well(settings: Settings, tmp_path: Path) -> None:
     assert {"settings", "database", "clock", "access"} <= {check.subject for check in found}
 
 
-def test_a_setting_without_a_usable_value() -> None:
-    (check,) = examine(Settings(port=0))
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"port": 0}, "port"),
+        ({"oidc_issuers": ("https://i.example",)}, "oidc_issuers needs oidc_audience"),
+        ({"trusted_proxies": ("foo",)}, "trusted_proxies: 'foo'"),
+        ({"proxy_user_header": "x-user"}, "proxy_user_header needs trusted_proxies"),
+        ({"access": "closed"}, "access is"),
+        ({"domain_rules": "maybe"}, "domain_rules is one of"),
+        ({"audit_log": "/nowhere/a.log"}, "audit_log /nowhere/a.log: there is no folder /nowhere"),
+    ],
+)
+def test_a_setting_that_no_server_starts_with(given: dict[str, Any], words: str) -> None:
+    """What serve checks before it starts, and nothing else."""
+    (check,) = examine(Settings(**given))
     assert (check.subject, check.state) == ("settings", "error")
-    assert "port" in check.found
+    assert words in check.found
+    with pytest.raises(SettingError, match=re.escape(words)):
+        check_settings(Settings(**given))
 
 
 def test_nothing_is_made(tmp_path: Path) -> None:
@@ -138,9 +167,58 @@ def test_a_key_file_that_is_none(settings: Settings, tmp_path: Path) -> None:
         assert (check.state, words in check.found) == ("error", True)
 
 
+def test_a_key_file_of_somebody_else(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mounted secret of the host's user: it is not well because nobody else reads it."""
+    key_file = tmp_path / "keys"
+    key_file.write_bytes(base64.b64encode(bytes(32)))
+    key_file.chmod(0o600)
+    monkeypatch.setattr("os.access", lambda path, _: Path(path) != key_file)
+    (check,) = [check for check in checks(Settings(db=settings.db, key_file=str(key_file)), "files") if check.advice]
+    assert (check.state, "may not read it" in check.found) == ("error", True)
+    assert check.advice.startswith(f"chown {os.geteuid()} {key_file}")
+
+
+@pytest.mark.parametrize(("days", "state"), [(-1, "error"), (3, "warning"), (300, "ok")])
+def test_the_server_s_certificate(settings: Settings, tmp_path: Path, days: int, state: str) -> None:
+    expires = datetime.now(UTC) + timedelta(days=days)
+    issued = trustme.CA().issue_cert("localhost", not_after=expires)
+    file = tmp_path / "server.pem"
+    file.write_bytes(issued.private_key_pem.bytes() + issued.cert_chain_pems[0].bytes())
+    file.chmod(0o600)
+    check = only(replace(settings, tls_cert=str(file)), "tls")
+    assert (check.state, f"{expires:%Y-%m-%d}" in check.found) == (state, True)
+
+
+def test_issuers_are_asked(settings: Settings) -> None:
+    with socket.socket() as dead:
+        dead.bind(("127.0.0.1", 0))
+        issuer = f"http://127.0.0.1:{dead.getsockname()[1]}"
+        check = only(replace(settings, oidc_issuers=(issuer,), oidc_audience=("me",)), "issuer")
+    assert (check.state, "does not give its keys" in check.found) == ("warning", True)
+
+
+def test_what_is_odd_about_the_policy(settings: Settings, tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(
+        "rules:\n- {who: ['subject:pat'], role: administrator}\n"
+        "- {who: [authenticated], deny: [read], on: [/schemagroup/secret-*]}\n"
+    )
+    file.chmod(0o600)
+    found = checks(replace(settings, access_file=str(file)), "policy")
+    assert [check.state for check in found] == ["warning"] * 2
+    assert found[0].found.startswith("/rules/1/on/0: /schemagroup/secret-* names nothing: schemagroup is no type")
+    assert "subject:pat administers" in found[1].found
+    with closing(open_store(settings.db)) as store, store.read() as transaction:
+        assert transaction.settings.get("access_file") is None
+    file.write_text("rules: 1")
+    assert only(replace(settings, access_file=str(file)), "access").state == "error"
+
+
 def test_access_is_said_where_it_matters(settings: Settings) -> None:
     assert only(settings, "access").state == "ok"
-    assert only(Settings(db=settings.db, host="0.0.0.0"), "access").state == "error"
+    for db in (settings.db, "sqlite:///not-there-yet.db"):
+        check = only(Settings(db=db, host="0.0.0.0"), "access")
+        assert (check.state, "access init" in check.advice) == ("error", True)
     assert only(Settings(db=settings.db, host="0.0.0.0", access="open"), "access").state == "warning"
 
 
@@ -181,6 +259,27 @@ def subscribe(engine: Engine, store: SubscriptionStore, sink: str, secret: str |
     with engine.writing() as session:
         wanted = Subscription(id="", protocol="NATS", sink=sink, protocolsettings=settings, credential=credential)
         store.create(session, wanted)
+
+
+def test_followed_registries_have_to_let_us_in(settings: Settings, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    closed = Settings(db=f"sqlite:///{tmp_path}/closed/signalbook.db")
+    with closing(open_store(closed.db)) as store:
+        Engine(store, settings=closed)
+        with store.write() as transaction:
+            policy = read_policy({"rules": [{"who": ["subject:pat"], "role": "administrator"}]})
+            AccessControl(store, closed).put(transaction, policy, by=UNRESTRICTED)
+            _, token = tokens.create(transaction.tokens, TokenRequest(subject="pat"), now())
+    with serving(tmp_path / "closed") as url:
+        for user, state, words in (
+            ("", "error", "before the host in its URL"),
+            (f"x:{token.replace('sbk', 'sbx')}@", "error", "does not let us in"),
+            ("${PEER_TOKEN}@", "ok", "lets us in"),
+        ):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("PEER_TOKEN", token)
+                check = only(replace(settings, follow=(url.replace("://", f"://{user}"),)), "registry")
+            assert (check.state, words in check.found) == (state, True), check
 
 
 def test_followed_registries_are_asked(settings: Settings) -> None:

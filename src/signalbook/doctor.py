@@ -5,21 +5,27 @@ Each check says what it found; none ends the others. Reachability of sinks and r
 
 from __future__ import annotations
 
-import ipaddress
+import os
 import shutil
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
 import httpcore
-import httpx
+from cryptography import x509
 
-from signalbook.access.control import AccessControl
+from signalbook.access.control import OPEN, AccessControl, read_policy_file
+from signalbook.access.oidc import IssuerError, fetch_keys
+from signalbook.access.policy import Policy
+from signalbook.access.review import warnings
+from signalbook.api.kernel.origins import is_loopback
+from signalbook.client import Unreachable
 from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import sink_policy
@@ -28,7 +34,8 @@ from signalbook.events.subscriptions.store import SubscriptionStore, keyring
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import Deadline, FetchError, connect, reachable
 from signalbook.replication.following import Peer, peers
-from signalbook.server import check_settings
+from signalbook.replication.opening import open_target
+from signalbook.server import ServerError, check_exposure, check_settings
 from signalbook.settings import CONFIG_FILE, Settings
 from signalbook.storage import open_store
 from signalbook.storage.inspection import DatabaseState, inspect
@@ -43,6 +50,7 @@ _SKEW: Final = 1.0
 _MUCH_SKEW: Final = 10.0
 """Seconds; leases of deliveries and replication last about so long."""
 _LITTLE_SPACE: Final = 1 << 30
+_SOON: Final = timedelta(days=14)
 _ASKED_AT_ONCE: Final = 16
 _MOST_SINKS: Final = 500
 _PORTS: Final = {
@@ -79,7 +87,10 @@ def examine(settings: Settings) -> Iterator[Check]:
     yield Check(subject="settings", state=OK, found="all settings have usable values")
     yield from _check_files(settings)
     yield from _check_keys(settings)
-    yield from _check_peers(settings)
+    yield from _check_certificate(settings)
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+        yield from threads.map(_check_issuer, settings.oidc_issuers)
+        yield from threads.map(lambda peer: _check_peer(peer, settings), peers(settings))
     if settings.from_folder:
         yield _check_folder(Path(settings.from_folder))
         return
@@ -88,6 +99,7 @@ def examine(settings: Settings) -> Iterator[Check]:
         yield _check_space(path)
         if not path.exists():
             yield Check(subject="database", state=OK, found=f"{path} is not there yet: the first start makes it")
+            yield _check_access(None, settings)
             return
     try:
         state = inspect(settings.db, timeout=min(settings.request_timeout, 10.0))
@@ -157,14 +169,27 @@ def _check_files(settings: Settings) -> Iterator[Check]:
     beside = [database, *(database.with_name(f"{database.name}-{end}") for end in ("wal", "shm"))] if database else []
     secret = [*beside, key_file, _path(settings.tls_key), Path(CONFIG_FILE)]
     decides = [_path(settings.access_file)]
-    for path in (path for path in secret if path is not None and path.exists()):
+    for path in (path for path in secret if path is not None and _is_there(path)):
         yield _check_mode(path, stat.S_IRWXG | stat.S_IRWXO, "others than its owner may read it", "600")
-    for path in (path for path in decides if path is not None and path.exists()):
+    for path in (path for path in decides if path is not None and _is_there(path)):
         yield _check_mode(path, stat.S_IWGRP | stat.S_IWOTH, "others than its owner may change it", "go-w")
 
 
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a folder that may not be searched
+        return False
+
+
 def _check_mode(path: Path, wrong: int, found: str, right: str) -> Check:
-    mode = stat.S_IMODE(path.stat().st_mode)
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if not os.access(path, os.R_OK):
+        belongs = f"{path} ({mode:03o}) is of user {status.st_uid}, and user {os.geteuid()} may not read it"
+        return Check(
+            subject="files", state=ERROR, found=belongs, advice=f"chown {os.geteuid()} {path}, or what is mounted there"
+        )
     if mode & wrong:
         return Check(
             subject="files", state=WARNING, found=f"{path} ({mode:03o}): {found}", advice=f"chmod {right} {path}"
@@ -176,7 +201,8 @@ def _check_keys(settings: Settings) -> Iterator[Check]:
     try:
         found = keyring(settings).keys()
     except SignalbookError as error:
-        yield Check(subject="keys", state=ERROR, found=str(error), advice="put the key file back, or correct key_file")
+        advice = "put the key file back, readable to the server's user, or correct key_file"
+        yield Check(subject="keys", state=ERROR, found=str(error), advice=advice)
         return
     if found:
         yield Check(subject="keys", state=OK, found="there is a key to encrypt secrets with")
@@ -195,24 +221,75 @@ def _check_registry(store: Store, settings: Settings) -> Iterator[Check]:
     if founded:
         # Capabilities would be put in force.
         engine = Engine(store, settings=replace(settings, capabilities=""))
+        yield from _check_policy(engine, settings)
         subscriptions = list(SubscriptionStore.of(engine, settings).all().values())
         yield from _check_sinks(subscriptions, sink_policy(settings))
 
 
-def _check_access(store: Store, settings: Settings) -> Check:
-    local = _is_loopback(settings.host)
+def _check_access(store: Store | None, settings: Settings) -> Check:
+    exposed = not is_loopback(settings.host)
     try:
-        control = AccessControl(store, settings)
-        configured = control.current() is not None
+        policy = _policy(store, settings)
+        check_exposure(settings, policy, exposed=exposed)
+    except ServerError as error:
+        found, advice = str(error).partition(". ")[0], "signalbook access init subject:NAME, or --host 127.0.0.1"
+        return Check(subject="access", state=ERROR, found=found, advice=advice)
     except SignalbookError as error:
         return Check(subject="access", state=ERROR, found=str(error), advice="mend the policy")
-    if configured and not control.open:
+    if policy is not None and settings.access != OPEN:
         return Check(subject="access", state=OK, found="a policy says who may do what")
     found = "everybody who reaches the port may do everything"
-    if local:
+    if not exposed:
         return Check(subject="access", state=OK, found=f"{found}: it listens on {settings.host} alone")
-    advice = "set a policy: signalbook access set FILE, or --access-file"
-    return Check(subject="access", state=WARNING if control.open else ERROR, found=found, advice=advice)
+    advice = "set a policy: signalbook access set FILE, or --access-file, and leave out access"
+    return Check(subject="access", state=WARNING, found=found, advice=advice)
+
+
+def _policy(store: Store | None, settings: Settings) -> Policy | None:
+    """The policy that is, or would be, in force."""
+    if settings.access_file:
+        # As the server does, but for storing it.
+        return read_policy_file(Path(settings.access_file))
+    return None if store is None else AccessControl(store, settings).current()
+
+
+def _check_policy(engine: Engine, settings: Settings) -> Iterator[Check]:
+    """What is odd about a policy that can be used."""
+    with suppress(SignalbookError):
+        policy = _policy(engine.store, settings)
+        with engine.reading() as view:
+            found = [] if policy is None else warnings(policy, view.model.document)
+        for warning in found:
+            yield Check(subject="policy", state=WARNING, found=warning, advice="correct the rule")
+
+
+def _check_certificate(settings: Settings) -> Iterator[Check]:
+    """That the server's own certificate, and those above it, are valid now."""
+    if not settings.tls_cert:
+        return
+    now, advice = datetime.now(UTC), "renew it: a running server takes the new files at SIGHUP"
+    for certificate in x509.load_pem_x509_certificates(Path(settings.tls_cert).read_bytes()):
+        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+        name = f"{certificate.subject.rfc4514_string() or 'a certificate'} in {settings.tls_cert}"
+        if not begins <= now <= ends:
+            found = f"{name} is valid from {begins:%Y-%m-%d %H:%M} to {ends:%Y-%m-%d %H:%M} UTC, not now"
+            yield Check(subject="tls", state=ERROR, found=found, advice=advice)
+        elif ends - now < _SOON:
+            found = f"{name} expires at {ends:%Y-%m-%d %H:%M} UTC"
+            yield Check(subject="tls", state=WARNING, found=found, advice=advice)
+        else:
+            yield Check(subject="tls", state=OK, found=f"{name} is valid until {ends:%Y-%m-%d}")
+
+
+def _check_issuer(url: str) -> Check:
+    try:
+        fetch_keys(url)
+    except IssuerError as error:
+        advice = (
+            "see that it runs, that this machine reaches it, and that oidc_issuers has its name: no token of its counts"
+        )
+        return Check(subject=f"issuer {url}", state=WARNING, found=f"it does not give its keys: {error}", advice=advice)
+    return Check(subject=f"issuer {url}", state=OK, found="it gives its keys")
 
 
 def _check_sinks(subscriptions: list[Subscription], policy: SinkPolicy) -> Iterator[Check]:
@@ -243,22 +320,18 @@ def _check_sink(subscription: Subscription, policy: SinkPolicy) -> Check:
     return Check(subject=subject, state=OK, found=f"its sink at {parts.hostname}:{port} accepts connections")
 
 
-def _check_peers(settings: Settings) -> Iterator[Check]:
-    for peer in peers(settings):
-        yield _check_peer(peer, settings.sink_timeout)
-
-
-def _check_peer(peer: Peer, timeout: float) -> Check:
+def _check_peer(peer: Peer, settings: Settings) -> Check:
+    """Let in as replication will be, with the credentials in the URL of the setting."""
     subject = f"registry {peer.shown}"
     try:
-        status = httpx.get(peer.url, timeout=timeout, follow_redirects=True).status_code
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        with open_target(peer.url, timeout=settings.sink_timeout):
+            return Check(subject=subject, state=OK, found="it answers, and lets us in")
+    except Unreachable as error:
         advice = "see that it runs, and that name server and firewall let this machine reach it"
-        return Check(subject=subject, state=WARNING, found=f"it does not answer: {error}", advice=advice)
-    # Credentials are not tried: they are nothing to send for a test.
-    if status >= 400 and status not in (401, 403):
-        return Check(subject=subject, state=WARNING, found=f"it answers {status}", advice="correct its URL")
-    return Check(subject=subject, state=OK, found="it answers")
+        return Check(subject=subject, state=WARNING, found=str(error), advice=advice)
+    except SignalbookError as error:
+        advice = "correct its URL, or the credentials in it"
+        return Check(subject=subject, state=ERROR, found=str(error), advice=advice)
 
 
 def _sqlite_file(settings: Settings) -> Path | None:
@@ -268,10 +341,3 @@ def _sqlite_file(settings: Settings) -> Path | None:
 
 def _path(name: str) -> Path | None:
     return Path(name) if name else None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -24,15 +24,16 @@ from uvicorn.supervisors import Multiprocess
 
 from signalbook import __version__, metrics, tracing
 from signalbook.access.audit import Audit, check_audit_settings
-from signalbook.access.authentication import Authenticator
-from signalbook.access.control import OPEN, AccessControl
+from signalbook.access.authentication import check_authentication
+from signalbook.access.control import OPEN, AccessControl, check_access_settings
 from signalbook.access.limits import check_limits
+from signalbook.access.policy import Policy
 from signalbook.api.app import create_app
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.api.kernel.origins import Origins, is_loopback
 from signalbook.api.kernel.tls import tls_context
 from signalbook.api.waiting import Waiting
-from signalbook.engine.engine import Engine, model_source
+from signalbook.engine.engine import Engine, check_choices, model_source
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.deliveries import Deliveries, sink_policy
@@ -254,9 +255,16 @@ def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:
 _CLOSED: Final = """\
 {host} can be reached from other machines, and nobody has said who may do what here. One of these will do:
   --host 127.0.0.1                     only this machine (the default)
-  signalbook access set FILE --db URL  a policy in the database; docs/access.md has examples
+  signalbook access init subject:NAME  a first policy: NAME administers, whoever is authenticated reads
+  signalbook access set FILE           a policy of your own in the database; docs/access.md has examples
   --access-file FILE                   a policy in a file
   --access open                        everybody who can reach the server may do everything"""
+
+
+def check_exposure(settings: Settings, policy: Policy | None, *, exposed: bool) -> None:
+    """Raise ``ServerError`` if it were ``exposed`` to other machines and nobody had said who may do what."""
+    if exposed and settings.access != OPEN and policy is None:
+        raise ServerError(_CLOSED.format(host=_host(settings)))
 
 
 def _prepare(settings: Settings, *, exposed: bool) -> str:
@@ -269,10 +277,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:
             SubscriptionStore.of(engine, settings).renew(session)
-        control = AccessControl(store, settings)
-        if exposed and not control.open and control.policy(store.generation()) is None:
-            raise ServerError(_CLOSED.format(host=_host(settings)))
-        Authenticator(store, settings)
+        check_exposure(settings, AccessControl(store, settings).current(), exposed=exposed)
         watch = _watch(engine, settings)
         if watch is not None:
             watch.load()
@@ -295,6 +300,9 @@ def check_settings(settings: Settings) -> None:
     Origins(settings)
     check_audit_settings(settings)
     check_limits(settings)
+    check_access_settings(settings)
+    check_authentication(settings)
+    check_choices(settings)
     tls_context(settings)
     sink_policy(settings)
     peers(settings)

@@ -201,7 +201,7 @@ def test_a_file_that_cannot_be_opened_anew_fails_nothing(tmp_path: Path, caplog:
         ({"audit": "yes"}, "audit is one of auto, on, off"),
         ({"audit_reads": "on"}, "audit_reads needs audit_log"),
         ({"audit_days": -1.0}, "audit_days"),
-        ({"audit_log": "/nowhere/audit.jsonl"}, "No such file"),
+        ({"audit_log": "/nowhere/audit.jsonl"}, "there is no folder /nowhere"),
     ],
 )
 def test_settings_that_cannot_be_used(store: Store, given: dict[str, object], message: str) -> None:

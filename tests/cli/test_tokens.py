@@ -18,7 +18,9 @@ from signalbook.storage import open_store
 
 @pytest.fixture
 def db(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'r.db'}"
+    url = f"sqlite:///{tmp_path / 'r.db'}"
+    open_store(url).close()
+    return url
 
 
 def who(db: str, token: str) -> Identity:
@@ -60,7 +62,9 @@ def test_as_json(cli: Cli, db: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("create", "ci", "--scope", "reads"), 1, "/scopes"),
+        (("create", "ci", "--scope", "reads"), 1, "/scopes: there is no action 'reads'"),
+        (("create", "subject:ci"), 1, "/subject: it is the name alone, 'ci'"),
+        (("create", "ci", "--group", "group:ops"), 1, "/groups/0: it is the name alone, 'ops'"),
         (("create", " "), 1, "/subject"),
         (("create", "ci", "--days", "-1"), 2, "--days"),
         (("create",), 2, "SUBJECT"),
@@ -73,8 +77,11 @@ def test_what_cannot_be(cli: Cli, db: str, arguments: tuple[str, ...], code: int
     assert (ran.code, says in ran.err, ran.out) == (code, True, "")
 
 
-def test_no_database_is_left_behind(cli: Cli, db: str, tmp_path: Path) -> None:
-    assert cli("token", "list", "--db", db).code == 1
+def test_no_database_is_left_behind(cli: Cli, tmp_path: Path) -> None:
+    db = f"sqlite:///{tmp_path / 'r.db'}"
+    for command in (("list",), ("create", "ann")):
+        refused = cli("token", *command, "--db", db)
+        assert (refused.code, "there is no registry at" in refused.err) == (1, True)
     assert cli("token", "list", "--db", db, "--server", "http://r.example").code == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -82,10 +89,11 @@ def test_no_database_is_left_behind(cli: Cli, db: str, tmp_path: Path) -> None:
 POLICY = '{"rules": [{"who": ["subject:root"], "role": "administrator"}, {"who": ["group:a"], "role": "reader"}]}'
 
 
-def test_by_a_server(cli: Cli, serve: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_a_server(
+    cli: Cli, serve: Callable[..., Server], db: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where the credentials of commands come from."""
     (tmp_path / "policy.json").write_text(POLICY)
-    db = f"sqlite:///{tmp_path / 'r.db'}"
     root = cli("token", "create", "root", "--db", db).out.strip()
     url = serve("--db", db, "--access-file", tmp_path / "policy.json").url
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))

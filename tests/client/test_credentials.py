@@ -163,13 +163,26 @@ def test_a_redirect_takes_them_nowhere(sites: tuple[Site, Site]) -> None:
     assert other.asked == []
 
 
-def test_what_to_do_without_credentials(sites: tuple[Site, Site]) -> None:
-    sites[0].answers["/"] = (401, {}, {"title": "Unauthorized", "detail": "the token has expired (exp)"})
-    with Client(sites[0].url) as client, pytest.raises(Refused) as error:
+@pytest.mark.parametrize(
+    ("challenge", "token", "advice", "login"),
+    [
+        ('Bearer resource_metadata="https://r.example/m"', None, "--token", True),
+        ("Bearer", None, "--token", False),
+        ('Bearer resource_metadata="https://r.example/m"', "", "before the host in its URL", False),
+    ],
+)
+def test_what_to_do_without_credentials(
+    sites: tuple[Site, Site], challenge: str, token: str | None, advice: str, login: bool
+) -> None:
+    """Only what works there: a login where there is an issuer, and the URL alone for what runs by itself."""
+    body = {"title": "Unauthorized", "detail": "the token has expired (exp)"}
+    sites[0].answers["/"] = (401, {"WWW-Authenticate": challenge}, body)
+    with Client(sites[0].url, token=token) as client, pytest.raises(Refused) as error:
         client.get("/")
     assert error.value.status == 401
     assert "expired (exp)" in str(error.value)
-    assert "signalbook login" in str(error.value)
+    assert advice in str(error.value)
+    assert ("signalbook login" in str(error.value)) is login
 
 
 def keep(url: str = URL, **more: Any) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import ssl
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.brokers.certificates import issue
 
 from signalbook.client import BadResponse, Client, NotFound, Refused, Unreachable
 
@@ -48,6 +53,34 @@ def test_attempts_end(script: Script) -> None:
 def test_no_server() -> None:
     with Client("http://127.0.0.1:9", attempts=2) as client, pytest.raises(Unreachable, match="is it running"):
         client.get()
+
+
+def test_a_server_that_speaks_no_tls(script: Script) -> None:
+    with Client(script.url.replace("http:", "https:"), attempts=1) as client, pytest.raises(Unreachable) as caught:
+        client.get()
+    assert "it speaks HTTP, not HTTPS" in str(caught.value)
+
+
+def test_a_certificate_of_an_unknown_authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named in the way that works."""
+    files = issue(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.both)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    url = f"https://localhost:{server.server_address[1]}"
+    try:
+        with Client(url, attempts=1) as client, pytest.raises(Unreachable, match=r"SSL_CERT_FILE=ca\.pem"):
+            client.get()
+        monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+        with Client(url, attempts=1) as client, pytest.raises(Refused, match="501"):
+            client.get()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 @pytest.mark.parametrize(

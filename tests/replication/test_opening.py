@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,14 @@ def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server
     sent: tuple[dict[str, Any], ...] = ({"params": {"authority": "urn:x"}}, {"headers": {"Schema-Authority": "urn:x"}})
     for more in sent:
         assert HTTP.post(hub.url + path, content=b"{}", **more).status_code == 403
+
+
+def test_a_source_that_wants_credentials(serve: Callable[..., Server], tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("rules:\n- {who: ['subject:pat'], role: administrator}\n")
+    closed = serve("--access-file", str(policy))
+    with pytest.raises(LinkError, match=r"does not let us in: (?s:.)*\$\{NAME\}@ before the host in its URL"):
+        open_source(closed.url, timeout=PATIENCE).__enter__()
 
 
 def test_a_source_is_known_by_the_url_it_was_reached_at(trio: list[Server], cable: Callable[[Server], Cable]) -> None:

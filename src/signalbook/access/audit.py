@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from typing import Final, TextIO
 
 from signalbook import values
@@ -365,3 +366,17 @@ def check_audit_settings(settings: Settings) -> None:
         raise SettingError(f"audit_days is 0 to {_CENTURY}, not {settings.audit_days}")
     if settings.audit_reads == "on" and not settings.audit_log:
         raise SettingError("audit_reads needs audit_log: reads are not stored, only written there")
+    if settings.audit_log not in ("", _STDOUT):
+        _check_log(Path(settings.audit_log))
+
+
+def _check_log(path: Path) -> None:
+    """Nothing is written for that: a check leaves no file behind."""
+    if path.exists():
+        problem = "" if path.is_file() and os.access(path, os.W_OK) else "it is no file that can be written"
+    elif not path.parent.is_dir():
+        problem = f"there is no folder {path.parent}"
+    else:
+        problem = "" if os.access(path.parent, os.W_OK | os.X_OK) else f"no file can be made in {path.parent}"
+    if problem:
+        raise SettingError(f"audit_log {path}: {problem}")

@@ -92,6 +92,13 @@ class _KnownJWT:
         return self.token.issuer.keys is self.token.keys and now < self.until and time.time() < self.token.expires
 
 
+def check_authentication(settings: Settings) -> None:
+    """Raise ``SettingError`` for a setting of identities that has no usable value."""
+    TokenVerifier(settings)
+    _proxy_headers(settings)
+    _networks(settings)
+
+
 class Authenticator:
     """Who requests are from. One for a server process, safe for threads. Raises ``SettingError``.
 
@@ -102,8 +109,7 @@ class Authenticator:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self.verifier = TokenVerifier(settings)
-        self._user = _header_name(settings.proxy_user_header, "proxy_user_header")
-        self._groups = _header_name(settings.proxy_groups_header, "proxy_groups_header")
+        self._user, self._groups = _proxy_headers(settings)
         self._proxies = _networks(settings)
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
@@ -330,6 +336,14 @@ def _name(value: bytes) -> str:
     if not name.isprintable() or len(name) > _MAX_NAME:
         raise Unauthenticated("the proxy names a user or group that is no printable UTF-8 text")
     return name
+
+
+def _proxy_headers(settings: Settings) -> tuple[bytes, bytes]:
+    """Those in which a trusted proxy names the user and the groups; empty for none."""
+    return (
+        _header_name(settings.proxy_user_header, "proxy_user_header"),
+        _header_name(settings.proxy_groups_header, "proxy_groups_header"),
+    )
 
 
 def _header_name(text: str, setting: str) -> bytes:

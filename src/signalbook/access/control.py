@@ -42,6 +42,20 @@ class PolicyRefused(SignalbookError):
     """A policy that is sound and still not taken; the message says why and what to do."""
 
 
+def check_access_settings(settings: Settings) -> None:
+    """Raise ``SettingError`` for a value of ``access`` that it cannot have."""
+    if settings.access not in ("", OPEN):
+        raise SettingError(f'access is "{OPEN}" or empty, not {settings.access!r}')
+    if settings.access and settings.access_file:
+        raise SettingError(f"access is {OPEN}, and access_file a policy: leave out one of them")
+
+
+def read_policy_file(path: Path) -> Policy:
+    """The policy in a file. Raises ``DocumentError``, ``InvalidPolicy``."""
+    document, _ = read_document(path, max_bytes=MAX_BYTES, max_depth=MAX_DEPTH, unique=True)
+    return read_policy(document)
+
+
 class AccessControl:
     """Which policy is in force. One per process, safe between threads.
 
@@ -51,10 +65,7 @@ class AccessControl:
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
-        if settings.access not in ("", OPEN):
-            raise SettingError(f'access is "{OPEN}" or empty, not {settings.access!r}')
-        if settings.access and settings.access_file:
-            raise SettingError(f"access is {OPEN}, and access_file a policy: leave out one of them")
+        check_access_settings(settings)
         self._open = settings.access == OPEN
         self._store = store
         self._lock = threading.Lock()
@@ -229,11 +240,10 @@ class _PolicyFile:
         """Read the file. Raises ``DocumentError``, ``InvalidPolicy``."""
         # Before reading: what is written meanwhile makes another mark, and is read at the next look.
         self._mark = self._marked()
-        document, _ = read_document(self.path, max_bytes=MAX_BYTES, max_depth=MAX_DEPTH, unique=True)
+        policy = read_policy_file(self.path)
         if self._marked() != self._mark:
             raise DocumentError(f"{self.path}: it is being written")
-        policy = read_policy(document)
-        self._keep(document)
+        self._keep(policy.document)
         return policy
 
     def _keep(self, document: JSON) -> None:

@@ -160,9 +160,7 @@ class Issuer:
     def _ask(self) -> None:
         self._asked = time.monotonic()
         try:
-            with _http() as http:
-                address = discover(http, self.url).get("jwks_uri")
-                found = KeySet(fetch(http, address, "its jwks_uri"))
+            found = fetch_keys(self.url)
         except IssuerError as error:
             if str(error) != self._problem:
                 _LOG.warning("issuer %s: %s", self.url, error)
@@ -172,6 +170,13 @@ class Issuer:
         # The same object as long as nothing changed: what was checked with it holds.
         if self.keys is None or self.keys.document != found.document:
             self.keys = found
+
+
+def fetch_keys(issuer: str) -> KeySet:
+    """The keys that an issuer has now. Raises ``IssuerError``."""
+    with _http() as http:
+        address = discover(http, issuer).get("jwks_uri")
+        return KeySet(fetch(http, address, "its jwks_uri"))
 
 
 def _http() -> httpx.Client:

@@ -174,6 +174,10 @@ class Policy:
         denied = {who for rule in self.rules if rule.deny & Action.ADMINISTER for who in rule.who}
         return frozenset() if denied & {ANYONE, AUTHENTICATED} else frozenset(allowed - denied - {ANYONE})
 
+    def names(self, principal: str) -> bool:
+        """Whether some rule is about ``principal``, such as ``group:payments``, by that name."""
+        return principal in self._about
+
     def rules_about(self, identity: Identity) -> list[int]:
         """The numbers of the rules about an identity."""
         return sorted({number for about in self._sets_about(identity) for number in self._sets[about]})

@@ -41,6 +41,9 @@ TOKEN: Final = re.compile(
     rf"{PREFIX}_([a-z0-9]{{{_ID_LENGTH}}})_([A-Za-z0-9]{{{_RANDOM_LENGTH + _CHECKSUM_LENGTH}}})", re.ASCII
 )
 _NOBODY: Final = hashlib.sha256(b"").hexdigest()
+_SHOWN: Final = 40
+_MOST_SHOWN: Final = 5
+_KINDS: Final = ("subject:", "group:", "token:")
 _MEMBERS: Final = frozenset({"subject", "groups", "scopes", "expires", "note"})
 
 
@@ -82,10 +85,18 @@ def read_request(document: JSON, now: datetime) -> TokenRequest:
     scopes = document.get("scopes")
     if not _is_text(document.get("subject")):
         faults.append(_fault("/subject", "value", f"it is a text of 1 to {MAX_TEXT} printable characters"))
+    else:
+        faults += _as_in_rules("/subject", document["subject"])
     if not _are_texts(groups):
         faults.append(_fault("/groups", "value", f"they are a list of at most {MAX_GROUPS} texts"))
-    if scopes is not None and not (isinstance(scopes, list) and scopes and set(map(str, scopes)) <= ACTIONS.keys()):
-        faults.append(_fault("/scopes", "value", f"they are some of {', '.join(ACTIONS)}"))
+    else:
+        for number, group in enumerate(groups):
+            faults += _as_in_rules(f"/groups/{number}", group)
+    if scopes is not None and not (isinstance(scopes, list) and scopes):
+        faults.append(_fault("/scopes", "type", f"they are a list of some of {', '.join(ACTIONS)}"))
+    elif wrong := [str(scope) for scope in scopes or () if str(scope) not in ACTIONS]:
+        shown = ", ".join(repr(scope[:_SHOWN]) for scope in wrong[:_MOST_SHOWN])
+        faults.append(_fault("/scopes", "value", f"there is no action {shown}: they are some of {', '.join(ACTIONS)}"))
     if document.get("note", "") != "" and not _is_text(document["note"]):
         faults.append(_fault("/note", "value", f"it is a text of at most {MAX_TEXT} printable characters"))
     expires = _expiry(document, now, faults.append)
@@ -183,6 +194,14 @@ def _is_text(value: JSON) -> bool:
 
 def _are_texts(found: JSON) -> bool:
     return isinstance(found, list) and len(found) <= MAX_GROUPS and all(_is_text(member) for member in found)
+
+
+def _as_in_rules(path: str, name: str) -> list[Finding]:
+    """A fault if somebody is named as rules name him: the token's name would match none of them."""
+    if not name.startswith(_KINDS):
+        return []
+    bare = name.partition(":")[2]
+    return [_fault(path, "value", f"it is the name alone, {bare!r}: rules say {name!r} of who is called so")]
 
 
 def _fault(path: str, rule: str, message: str) -> Finding:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
@@ -14,12 +15,13 @@ from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import CommandGroup, plain, print_json, say
-from signalbook.cli.registry import DbOption, ServerOption, here, open_client, open_engine, read_xid
+from signalbook.cli.registry import DbOption, ServerOption, here, open_client, open_engine, read_xid, where
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
 
 if TYPE_CHECKING:
     from signalbook.access.policy import Policy
+    from signalbook.client import Client
     from signalbook.engine.engine import Engine
 
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
@@ -28,6 +30,9 @@ PolicyArgument = Annotated[
 ]
 
 app: Final = CommandGroup(help="The access policy: who may do what.", no_args_is_help=True)
+
+
+_ReadModel = Callable[[], JSONObject | None]
 
 
 class _Access(Protocol):
@@ -58,14 +63,14 @@ def init(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="WHO") from None
     rules = [{"who": who, "role": "administrator"}, {"who": ["authenticated"], "role": "reader"}]
-    with _open(server, db, create=True) as access:
-        _show_put(access.put({"rules": rules}, new=True), json)
+    with _open(server, db, create=True) as (access, _):
+        _show_put(access.put({"rules": rules}, new=True), where(server, db), json)
 
 
 @app.command("show")
 def show(server: ServerOption = None, db: DbOption = None) -> None:
     """Print the policy as JSON, as it was written."""
-    with _open(server, db) as access:
+    with _open(server, db) as (access, _):
         print_json(access.policy())
 
 
@@ -77,20 +82,34 @@ def set_(file: PolicyArgument, server: ServerOption = None, db: DbOption = None,
     for whoever may write to the database, also where nobody else may.
     """
     policy = _read(file)
-    with _open(server, db, create=True) as access:
-        _show_put(access.put(policy), json)
+    with _open(server, db) as (access, model):
+        # Before the policy, which may keep whoever puts the first one from reading.
+        known = model()
+        put = access.put(policy)
+    _show_put(put, where(server, db), json)
+    _warn(put, known)
 
 
 @app.command("check")
-def check(file: PolicyArgument) -> None:
-    """Say what is wrong with the policy in FILE, and ask no registry: for policies in git."""
+def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None) -> None:
+    """Say what is wrong with the policy in FILE, and what is odd about it: for policies in git.
+
+    What patterns name is looked up in the model of the registry that --server or --db names. Without them no registry
+    is asked: it is the model that the setting model names.
+    """
     from signalbook.access.control import check_lockout
     from signalbook.access.decisions import UNRESTRICTED
     from signalbook.access.policy import read_policy
+    from signalbook.engine.engine import model_source
 
     policy = read_policy(_read(file))
     check_lockout(policy, UNRESTRICTED)
     say(f"{file}: a policy of {len(policy.rules)} rules")
+    if server is None and db is None:
+        _warn(policy.document, model_source(settings.load(environ=os.environ).model))
+        return
+    with _open(server, db) as (_, model):
+        _warn(policy.document, model())
 
 
 @app.command("explain")
@@ -110,7 +129,7 @@ def explain(
     """
     from signalbook.access.policy import principals
 
-    with _open(server, db) as access:
+    with _open(server, db) as (access, _):
         found = access.explain(principals(who), what, str(read_xid(xid, "XID")))
     if json:
         print_json(found)
@@ -203,16 +222,31 @@ class _LocalAccess:
 
 
 @contextmanager
-def _open(server: str | None, db: str | None, *, create: bool = False) -> Iterator[_Access]:
+def _open(server: str | None, db: str | None, *, create: bool = False) -> Iterator[tuple[_Access, _ReadModel]]:
+    """The policy of the registry that the options name, and what reads its model, None if one may not read that."""
     if server is not None and db is not None:
         raise typer.BadParameter("give one of --server and --db, not both")
     if server is not None:
         with open_client(server) as client:
-            yield client.access
+            yield client.access, partial(_remote_model, client)
         return
     given = settings.load({"db": db}, environ=os.environ)
     with open_engine(given, create=create) as engine:
-        yield _LocalAccess(engine, given)
+        yield _LocalAccess(engine, given), partial(_local_model, engine)
+
+
+def _remote_model(client: Client) -> JSONObject | None:
+    from signalbook.client import Refused
+
+    try:
+        return client.model()
+    except Refused:
+        return None
+
+
+def _local_model(engine: Engine) -> JSONObject | None:
+    with engine.reading() as view:
+        return view.model.document
 
 
 def _read(file: Path) -> JSON:
@@ -223,11 +257,20 @@ def _read(file: Path) -> JSON:
     return read_document(file, unique=True)[0]
 
 
-def _show_put(policy: JSONObject, json: bool) -> None:
+def _show_put(policy: JSONObject, place: str, json: bool) -> None:
     if json:
         print_json(policy)
     else:
-        say(f"a policy of {len(policy['rules'])} rules is in force")
+        say(f"a policy of {len(policy['rules'])} rules is in force in {plain(place)}")
+
+
+def _warn(policy: JSON, model: JSONObject | None) -> None:
+    """Say what is odd about a policy that can be used."""
+    from signalbook.access.policy import read_policy
+    from signalbook.access.review import warnings
+
+    for warning in warnings(read_policy(policy), model):
+        say(f"warning: {plain(warning)}", style="yellow")
 
 
 def _rule(rule: JSONObject) -> str:

@@ -29,6 +29,16 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that
 _SQLITE_FILE: Final = "sqlite:///"
 
 
+def where(server: str | None, db: str | None) -> str:
+    """The registry that the options name, to show: the URL of the server, or the database."""
+    from signalbook.uris import without_user
+
+    if server is not None:
+        return without_user(server)
+    url = settings.load({"db": db}, environ=os.environ).db
+    return str(Path(_file(url)).absolute()) if url.startswith(_SQLITE_FILE) else without_user(url).partition("?")[0]
+
+
 @contextmanager
 def open_registry(server: str | None, db: str | None, *, create: bool) -> Iterator[Registry]:
     """The registry that the options name, by default that of the setting ``db``.
@@ -85,9 +95,17 @@ def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
 
 def require_database(url: str) -> None:
     """Raise ``SignalbookError`` for a file that is not there: a misspelt name must not leave a new database behind."""
-    name = url.removeprefix(_SQLITE_FILE).partition("?")[0]
+    name = _file(url)
     if url.startswith(_SQLITE_FILE) and not Path(name).exists():
-        raise SignalbookError(f"there is no registry at {name}: import something first, or name one: --server or --db")
+        raise SignalbookError(
+            f"there is no registry at {name}: name one by --server or --db, or make one by signalbook serve, import or "
+            "access init"
+        )
+
+
+def _file(url: str) -> str:
+    """The file of an SQLite database."""
+    return url.removeprefix(_SQLITE_FILE).partition("?")[0]
 
 
 def read_xid(text: str, option: str, other: str = "") -> Xid:

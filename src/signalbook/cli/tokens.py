@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import typer
@@ -13,11 +14,12 @@ from typer import Argument, Option
 
 from signalbook import settings, values
 from signalbook.cli.console import CommandGroup, plain, print_json, say
-from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine
+from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine, where
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, format_timestamp
 
 if TYPE_CHECKING:
+    from signalbook.client import Client
     from signalbook.engine.engine import Engine
 
 _DAYS: Final = 90
@@ -26,6 +28,9 @@ _MAX_DAYS: Final = 36_525
 JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 app: Final = CommandGroup(help="API tokens: secrets with which programs prove who they are.", no_args_is_help=True)
+
+
+_ReadPolicy = Callable[[], JSONObject | None]
 
 
 class _Tokens(Protocol):
@@ -63,19 +68,22 @@ def create(
     """
     expires = format_timestamp(values.now() + timedelta(days=days)) if days else None
     wanted: JSONObject = {"subject": subject, "groups": group or [], "expires": expires, "note": note}
-    with _open(server, db, create=True) as tokens:
+    with _open(server, db) as (tokens, policy):
         made = tokens.add(wanted | ({"scopes": scope} if scope else {}))
+        odd = _odd(policy(), made)
     if json:
         print_json(made)
-        return
-    typer.echo(made["token"])
-    say(f"API token {made['id']} of {plain(subject)}; {_ends(made)}. It is not shown again.")
+    else:
+        typer.echo(made["token"])
+        say(f"API token {made['id']} of {plain(subject)} in {where(server, db)}; {_ends(made)}. It is not shown again.")
+    for warning in odd:
+        say(f"warning: {plain(warning)}", style="yellow")
 
 
 @app.command("list")
 def list_(server: ServerOption = None, db: DbOption = None, json: JsonOption = False) -> None:
     """Show all API tokens, a line each: id, subject, groups, scopes, expiry, last use, note. Secrets are not stored."""
-    with _open(server, db, create=False) as tokens:
+    with _open(server, db) as (tokens, _):
         if json:
             print_json(list(tokens))
             return
@@ -93,7 +101,7 @@ def revoke(
     db: DbOption = None,
 ) -> None:
     """Make an API token worthless, at once and on all servers."""
-    with _open(server, db, create=False) as tokens:
+    with _open(server, db) as (tokens, _):
         tokens.delete(id)
 
 
@@ -103,16 +111,42 @@ def _ends(token: JSONObject) -> str:
     return f"{'expired' if token['expired'] else 'expires'} {token['expires']}"
 
 
+def _odd(policy: JSONObject | None, made: JSONObject) -> list[str]:
+    """What is odd about a token under a policy."""
+    from signalbook.access.policy import read_policy
+    from signalbook.access.review import token_warnings
+
+    return [] if policy is None else token_warnings(read_policy(policy), made["subject"], made["groups"])
+
+
 @contextmanager
-def _open(server: str | None, db: str | None, *, create: bool) -> Iterator[_Tokens]:
+def _open(server: str | None, db: str | None) -> Iterator[tuple[_Tokens, _ReadPolicy]]:
+    """The tokens of the registry that the options name, and what reads its policy, None if there is none."""
     if server is not None and db is not None:
         raise typer.BadParameter("give one of --server and --db, not both")
     if server is not None:
         with open_client(server) as client:
-            yield client.tokens
+            yield client.tokens, partial(_remote_policy, client)
         return
-    with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:
-        yield _StoredTokens(engine)
+    given = settings.load({"db": db}, environ=os.environ)
+    with open_engine(given, create=False) as engine:
+        yield _StoredTokens(engine), partial(_local_policy, engine, given)
+
+
+def _remote_policy(client: Client) -> JSONObject | None:
+    # A token that was made is shown, whatever becomes of this.
+    with suppress(SignalbookError):
+        return client.access.policy()
+    return None
+
+
+def _local_policy(engine: Engine, given: settings.Settings) -> JSONObject | None:
+    from signalbook.access.control import AccessControl
+
+    with suppress(SignalbookError):
+        found = AccessControl(engine.store, given).current()
+        return None if found is None else found.document
+    return None
 
 
 class _StoredTokens:

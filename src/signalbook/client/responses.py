@@ -18,9 +18,10 @@ _MAX_DEPTH: Final = 128
 _PREFIX: Final = "xregistry-"
 
 
-_WITHOUT_CREDENTIALS: Final = (
-    "Send an API token or a JWT (--token, SIGNALBOOK_TOKEN, or ${NAME}@ in the URL), or run signalbook login URL"
-)
+_SEND: Final = "Send an API token or a JWT: --token, SIGNALBOOK_TOKEN, or ${NAME}@ before the host in the URL"
+_IN_THE_URL: Final = "Send an API token or a JWT: ${NAME}@ before the host in its URL, with the token in that variable"
+_METADATA: Final = "resource_metadata"
+"""A challenge has it where an issuer makes tokens for the registry (RFC 9728)."""
 
 
 class ClientError(SignalbookError):
@@ -53,10 +54,15 @@ class Refused(ClientError):
 
 
 class NotAuthenticated(Refused):
-    """The server needs credentials, or does not take those that were sent (401)."""
+    """The server needs credentials, or does not take those that were sent (401).
+
+    ``advice`` says how to send others, by the ways there are.
+    """
+
+    advice = ""
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\n{_WITHOUT_CREDENTIALS}"
+        return f"{super().__str__()}\n{self.advice or _SEND}"
 
 
 class NotFound(Refused):
@@ -87,8 +93,11 @@ def document(response: httpx.Response) -> Document:
     )
 
 
-def checked(response: httpx.Response) -> httpx.Response:
-    """``response`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``."""
+def checked(response: httpx.Response, *, by_url: bool = False) -> httpx.Response:
+    """``response`` if it is a success. Raises ``Refused``, ``NotFound``, ``BadResponse``.
+
+    ``by_url`` is whether credentials can be in the URL alone, as of programs that work by themselves.
+    """
     status = response.status_code
     # 303 says where a document is that the registry does not keep (R157).
     if response.is_success or status == HTTPStatus.SEE_OTHER:
@@ -101,7 +110,11 @@ def checked(response: httpx.Response) -> httpx.Response:
         body = parse_json(response.content, max_depth=_MAX_DEPTH)
     except JSONError:
         body = {}
-    raise _ERRORS.get(status, Refused)(status, body if isinstance(body, dict) else {})
+    error = _ERRORS.get(status, Refused)(status, body if isinstance(body, dict) else {})
+    if isinstance(error, NotAuthenticated):
+        login = _METADATA in response.headers.get("www-authenticate", "")
+        error.advice = _IN_THE_URL if by_url else f"{_SEND}; or run signalbook login URL" if login else _SEND
+    raise error
 
 
 _ERRORS: Final[Mapping[int, type[Refused]]] = {
@@ -133,12 +146,27 @@ def _json(response: httpx.Response, problem: str) -> JSON:
         raise BadResponse(f"{response.url}: {problem}: it answers without JSON ({error})") from None
 
 
+_ADVICE: Final = "is it running, and is the URL right?"
+_TLS_ADVICE: Final = {
+    "unable to get local issuer certificate": "name the CA that vouches for it: SSL_CERT_FILE=ca.pem",
+    "self-signed certificate": "name the CA that vouches for it, or the certificate itself: SSL_CERT_FILE=ca.pem",
+    "certificate has expired": "its certificate has to be renewed; is this machine's clock right?",
+    "Hostname mismatch": "its certificate is for another name: use that one in the URL",
+    "IP address mismatch": "its certificate is for another name: use that one in the URL",
+    "CERTIFICATE_VERIFY_FAILED": "its certificate is not to be trusted; that of a CA of your own: SSL_CERT_FILE=ca.pem",
+    "WRONG_VERSION_NUMBER": "it speaks HTTP, not HTTPS: use http:// in the URL, or give it a certificate (--tls-cert)",
+    "RECORD_LAYER_FAILURE": "it speaks HTTP, not HTTPS: use http:// in the URL, or give it a certificate (--tls-cert)",
+}
+"""What to do, by what OpenSSL says."""
+
+
 def unreachable(base_url: str, error: httpx.HTTPError) -> str:
     """The error for people about a failed connection."""
     if isinstance(error, httpx.TimeoutException):
         return f"the server at {base_url} did not answer in time"
     reason = str(error) or type(error).__name__
-    return f"cannot reach the server at {base_url} ({reason}): is it running, and is the URL right?"
+    advice = next((words for mark, words in _TLS_ADVICE.items() if mark in reason), _ADVICE)
+    return f"cannot reach the server at {base_url} ({reason}): {advice}"
 
 
 def retry_after(response: httpx.Response, otherwise: float) -> float:

@@ -156,6 +156,7 @@ class Transport:
         if not is_address(base_url):
             raise ClientError(f"{base_url!r} is no URL of a registry: it starts with http:// or https://")
         self.base_url = without_user(base_url).rstrip("/")
+        self._by_url = token == ""
         self._max_bytes = max_bytes
         self._attempts = attempts
         self._cache = ResponseCache()
@@ -221,7 +222,7 @@ class Transport:
             with self._http.stream("GET", target, **more) as response:
                 if not response.is_success:
                     response.read()
-                yield checked(response)
+                yield checked(response, by_url=self._by_url)
         except httpx.HTTPError as error:
             if endless and isinstance(error, httpx.ReadTimeout):
                 raise
@@ -261,11 +262,11 @@ class Transport:
             return pause
         if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             return retry_after(response, pause)
-        return checked(response)
+        return checked(response, by_url=self._by_url)
 
     def _exchange(self, request: httpx.Request) -> httpx.Response:
         try:
-            return checked(self._receive(request))
+            return checked(self._receive(request), by_url=self._by_url)
         except httpx.HTTPError as error:
             raise Unreachable(unreachable(self.base_url, error)) from None
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 from signalbook.client import Client
 from signalbook.client.registry import ReadableRegistry
 from signalbook.client.remote import MAX_BYTES, RemoteRegistry
+from signalbook.client.responses import BadResponse, Refused
 from signalbook.errors import SignalbookError
 from signalbook.replication.cncf.messagecatalog import FirstMessageCatalog, MessageCatalog
-from signalbook.replication.cncf.registry import CncfApi, CncfCopy, CncfSource, Requests, offers
+from signalbook.replication.cncf.registry import CncfApi, CncfCopy, CncfSource, Requests
 from signalbook.replication.cncf.schemaregistry import SchemaRegistry
 from signalbook.replication.copying import Copy
 from signalbook.replication.link import Link, RegistryDialect, Scope, within
@@ -20,10 +22,11 @@ from signalbook.replication.local import LocalRegistry
 from signalbook.replication.replicating import Copying
 from signalbook.replication.report import CopyReport
 from signalbook.uris import without_user
-from signalbook.values import JSONObject
+from signalbook.values import JSON, JSONObject
 
 HEADER: Final = "Replicated-From"
 """Which registry the content of a request comes from: a target may refuse such requests (D-12)."""
+_NOT_LET_IN: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 CopyTarget = RemoteRegistry | LocalRegistry | CncfApi
 """What can be copied to."""
 
@@ -112,13 +115,28 @@ def link(
 
 def _spoken(url: str, timeout: float, token: str | None) -> RegistryDialect:
     """The dialect of what is at ``url``: each has something that no other has."""
+    refused: list[Refused] = []
+
+    def offered(path: str) -> JSON:
+        try:
+            return requests.json(path)
+        except BadResponse:
+            return None
+        except Refused as error:
+            if error.status in _NOT_LET_IN:
+                refused.append(error)
+            return None
+
     with closing(Requests(url, timeout=timeout, headers={}, token=token)) as requests:
-        if isinstance(offers(requests, "model"), dict):
+        if isinstance(offered("model"), dict):
             return RegistryDialect.XREGISTRY
-        if isinstance(offers(requests, "schemagroups"), list):
+        if isinstance(offered("schemagroups"), list):
             return RegistryDialect.SCHEMAREGISTRY
-        if isinstance(offers(requests, "messagecatalog"), list):
+        if isinstance(offered("messagecatalog"), list):
             return RegistryDialect.MESSAGECATALOG_0_1 if requests.features() else RegistryDialect.MESSAGECATALOG
+    # Others may refuse what they do not know, so that it counts only where nothing was found.
+    if refused:
+        raise LinkError(f"{without_user(url)} does not let us in: {refused[0]}")
     raise LinkError(
         f"{without_user(url)} is no known registry: it has neither the xRegistry API nor that of a CNCF draft"
     )

@@ -167,14 +167,6 @@ def route(*path: str) -> str:
     return "".join(f"/{quote(part, safe=_SEGMENT)}" for part in path)
 
 
-def offers(requests: Requests, *path: str) -> JSON:
-    """What is at a path, None if nothing usable is. Raises ``Unreachable``."""
-    try:
-        return requests.json(*path)
-    except (BadResponse, Refused):
-        return None
-
-
 def _usable(text: str) -> bool:
     try:
         check_id(entity_id(text))
