@@ -22,6 +22,7 @@ from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
 from signalbook.api.feed import Feed
+from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
 from signalbook.api.kernel.requests import HTTPRequest, base_url
@@ -72,6 +73,7 @@ def create_app(
     deliveries: Deliveries | None = None,
     following: Following | None = None,
     audit: Audit | None = None,
+    aside: Aside | None = None,
 ) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
@@ -87,7 +89,7 @@ def create_app(
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
     audit = audit or Audit(engine.store, settings)
-    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit)
+    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit, aside=aside)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
