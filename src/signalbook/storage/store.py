@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
 from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable, Store
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable, Store
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityStatements, SqlEntityReader
 from signalbook.storage.outbox import OutboxStatements, SqlOutboxReader, SqlOutboxWriter
@@ -94,6 +94,7 @@ def _migrate(dialect: Dialect, revision: str) -> None:
         connection.commit()
 
 
+_QUIET_SECONDS: Final = 60.0
 _KEPT: Final = 8
 """Idle connections kept for the next request."""
 
@@ -203,6 +204,7 @@ class SqlStore:
         self.where = dialect.where
         self._timeout = timeout
         self._away_since = 0.0
+        self._full_until = 0.0
         """On the monotonic clock; 0 while the database is there."""
         self._statements = _statements(dialect)
         self._writing = threading.Lock()
@@ -316,6 +318,10 @@ class SqlStore:
         if isinstance(explained, StorageUnavailable) and not self._away_since:
             self._away_since = time.monotonic()
             _LOG.error("the database is away: %s", explained)
+        # Each write says so: one line a minute is enough on a disk that may be full itself.
+        if isinstance(explained, StorageFull) and time.monotonic() > self._full_until:
+            self._full_until = time.monotonic() + _QUIET_SECONDS
+            _LOG.error("a write failed: %s", explained)
         return explained
 
     def _commit(self, connection: DriverConnection) -> None:
