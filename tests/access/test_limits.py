@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from signalbook.access import limits
+from signalbook.access.base import ANONYMOUS, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.limits import Caller, Limits, LoginGuard, TokenBucket, TooManyRequests, network
 from signalbook.settings import SettingError, Settings
 

@@ -10,7 +10,8 @@ import pytest
 from tests.api.conftest import MODEL
 
 from signalbook.storage import open_store
-from signalbook.storage.base import ReadTransaction, StorageBusy, StorageError, Store, WriteTransaction
+from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -147,7 +148,7 @@ def test_an_answer_beyond_the_bound(small: Client, path: str) -> None:
     assert (answer.status_code, answer.json()["type"].rsplit("#")[1]) == (406, "too_large")
 
 
-class Failing:
+class Failing(Store):
     """A store whose transactions fail as told."""
 
     def __init__(self, store: Store, error: Exception) -> None:

@@ -19,12 +19,13 @@ from logging.handlers import WatchedFileHandler
 from typing import Final, TextIO
 
 from signalbook import values
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Identity, RequestOrigin
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store
+from signalbook.storage.audit import AuditEntry, AuditQuery
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
@@ -110,6 +111,14 @@ def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid
         )
         for action, xids in by_action.items()
     ]
+
+
+def tell(found: Sequence[AuditEntry], settings: Settings) -> None:
+    """Write the lines of committed entries where no ``Audit`` is at work. Raises ``SettingError``."""
+    if found and settings.audit_log:
+        lines = AuditLog(settings.audit_log)
+        lines.write(found)
+        lines.close()
 
 
 def shown(entry: AuditEntry) -> JSONObject:

@@ -17,11 +17,12 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from signalbook.access import tokens
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity, Unauthenticated
 from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import StorageError, StorageUnavailable, Store, StoredToken
+from signalbook.storage.base import StorageError, StorageUnavailable
+from signalbook.storage.store import Store
+from signalbook.storage.tokens import StoredToken
 
 _LOG: Final = logging.getLogger("signalbook.access")
 _KNOWN: Final = 10_000

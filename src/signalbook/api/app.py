@@ -13,9 +13,9 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.access.actions import Action
 from signalbook.access.audit import Audit
-from signalbook.access.errors import Unauthenticated
+from signalbook.access.base import Action, Unauthenticated
+from signalbook.access.control import AccessControl
 from signalbook.access.limits import TooManyRequests
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
@@ -66,6 +66,7 @@ def create_app(
     close: Callable[[], None],
     source: Callable[[], JSONObject] | None = None,
     head: Head | None = None,
+    control: AccessControl | None = None,
     subscriptions: SubscriptionStore | None = None,
     deliveries: Deliveries | None = None,
     following: Following | None = None,
@@ -73,16 +74,19 @@ def create_app(
 ) -> Starlette:
     """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
-    ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes.
+    ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes,
+    ``control`` has the policy in force.
     ``subscriptions`` are stored there, and ``deliveries``, which somebody else has to start, delivers to them.
     ``following``, which is started elsewhere too, copies from other registries, and ``audit`` keeps what was refused.
     """
     head = head or Head(engine.position)
     subscriptions = subscriptions or SubscriptionStore.of(engine, settings)
-    deliveries = deliveries or Deliveries(engine, subscriptions, head, settings)
+    control = control or AccessControl(engine.store, settings)
+    deliveries = deliveries or Deliveries(engine, control, subscriptions, head, settings)
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
-    kernel = Kernel.over(engine, settings, direct=direct, audit=audit or Audit(engine.store, settings))
+    audit = audit or Audit(engine.store, settings)
+    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from signalbook import tracing, values
-from signalbook.access import actions as access_actions
 from signalbook.access import audit
+from signalbook.access import base as access_actions
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
 from signalbook.engine.config import capabilities
@@ -49,7 +49,10 @@ from signalbook.errors import RegistryError, SignalbookError
 from signalbook.formats.compatibility import RULES
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
+from signalbook.storage.audit import AuditEntry
+from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.outbox import OutboxReader, Record
+from signalbook.storage.store import Store, WriteTransaction
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 

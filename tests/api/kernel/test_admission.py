@@ -11,7 +11,7 @@ from tests.api.conftest import ADMINISTRATOR, PROXIED, put_policy
 
 from signalbook.access.authentication import Authenticator
 from signalbook.api.kernel import admission
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

@@ -12,13 +12,20 @@ from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from signalbook.access.actions import EVERYTHING, Action
 from signalbook.access.audit import Audit, Refusal, records
 from signalbook.access.authentication import Authenticator
+from signalbook.access.base import (
+    ANONYMOUS,
+    EVERYTHING,
+    Action,
+    CredentialsNeeded,
+    Forbidden,
+    Identity,
+    RequestOrigin,
+    Unauthenticated,
+)
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
-from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
 from signalbook.access.limits import Caller, Limits, TooManyRequests
 from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness

@@ -19,13 +19,11 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.access.actions import NOTHING, Action
 from signalbook.access.audit import Audit
 from signalbook.access.authentication import Authenticator
+from signalbook.access.base import ANONYMOUS, NOTHING, Action, CredentialsNeeded, Forbidden, Unauthenticated
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
-from signalbook.access.identity import ANONYMOUS
 from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.caching import (
@@ -87,12 +85,12 @@ class Kernel:
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
-    def over(cls, engine: Engine, settings: Settings, *, direct: bool, audit: Audit) -> Kernel:
+    def over(cls, engine: Engine, settings: Settings, *, direct: bool, control: AccessControl, audit: Audit) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
-        control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
+        authenticator = Authenticator(engine.store, settings)
         generation = engine.store.generation if direct else None
         exposed = not is_loopback(settings.host)
         admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
