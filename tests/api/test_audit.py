@@ -10,7 +10,7 @@ import pytest
 from tests.api.conftest import bearer
 
 from signalbook.access import limits
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

@@ -24,9 +24,10 @@ from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import RETRYING, DeliveryState, StorageError, StoredConsent
+from signalbook.storage.base import StorageError
 from signalbook.storage.schema import REVISION, TABLES
 from signalbook.storage.store import MIGRATIONS
+from signalbook.storage.subscriptions import RETRYING, DeliveryState, StoredConsent
 from signalbook.values import JSON
 from signalbook.xid import ROOT
 

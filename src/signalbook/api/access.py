@@ -51,6 +51,7 @@ class AccessAPI:
     async def _replace(self, request: HTTPRequest) -> Response:
         """Put another policy in force."""
         _require_administrator(request)
+        self._control.check_closed()
         body = await request.body(MAX_BYTES)
         # A large policy takes a second to read: nobody shall wait for it.
         policy = await self._kernel.workers.read(
@@ -61,7 +62,7 @@ class AccessAPI:
     def _put(self, session: Session, *, request: HTTPRequest, policy: Policy) -> Response:
         before = self._control.stored(session.transaction)
         # It came while there was no policy yet, and while it waited another one became the first.
-        if before is not None and request.access.unrestricted and not self._control.open:
+        if before is not None and request.access.unrestricted:
             raise CredentialsNeeded
         self._control.put(session.transaction, policy, by=request.access)
         # What it raises undoes the write.
