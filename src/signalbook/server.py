@@ -143,7 +143,12 @@ def answer_aside(number: int) -> None:
         store.close()
 
     app = create_app(Engine(store, settings=settings), settings, direct=_direct(settings), close=close, audit=audit)
-    asyncio.run(serve(app, connection))
+
+    async def answering() -> None:
+        async with app.router.lifespan_context(app):
+            await serve(app.find, connection)
+
+    asyncio.run(answering())
 
 
 def _direct(settings: Settings) -> bool:

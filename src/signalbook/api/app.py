@@ -73,7 +73,7 @@ def create_app(
     following: Following | None = None,
     audit: Audit | None = None,
     aside: Aside | None = None,
-) -> Starlette:
+) -> Application:
     """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
     ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes,
@@ -211,9 +211,9 @@ class Application(Starlette):
                     message["head"] += lines
             await send(message)
 
-        await self._find(scope)(scope, receive, complete)
+        await self.find(scope)(scope, receive, complete)
 
-    def _find(self, scope: Scope) -> ASGIApp:
+    def find(self, scope: Scope) -> ASGIApp:
         """What answers a request."""
         if self._settings.copies == "refuse" and scope["method"] not in READS and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")

@@ -18,8 +18,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import IO, Final
 
-from starlette.applications import Starlette
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signalbook.api.kernel.commits import Workers
 from signalbook.settings import Settings
@@ -30,7 +29,7 @@ _STOP_SECONDS: Final = 10.0
 _PART: Final = 1 << 16
 _TOLD: Final = frozenset(
     {"type", "http_version", "method", "scheme", "path", "raw_path", "root_path", "query_string", "headers"}
-    | {"client", "server", "certificate"}
+    | {"client", "server", "certificate", "base_url"}
 )
 """What is told of a request. Who makes it is found out anew."""
 
@@ -128,24 +127,26 @@ class LargeAnswer:
             await send({"type": "http.response.body", "body": b""})
 
 
-async def serve(app: Starlette, connection: Connection) -> None:
-    """In the process beside: answer one request after the other with ``app`` until the connection is closed."""
-    async with app.router.lifespan_context(app):
-        while True:
-            try:
-                scope = connection.recv()
-            except EOFError:
-                return
-            with os.fdopen(recv_handle(connection), "rb") as file:
-                file.seek(0)
-                body = file.read()
-            with tempfile.TemporaryFile(prefix="signalbook-", buffering=0) as answer:
-                start = await _answered(app, scope, body, answer)
-                connection.send((start["status"], start["headers"]))
-                send_handle(connection, answer.fileno(), os.getppid())
+async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> None:
+    """In the process beside: answer one request after the other by what ``find`` has for it, to the connection's end.
+
+    What all responses have in common is added where the request came in.
+    """
+    while True:
+        try:
+            scope = connection.recv()
+        except EOFError:
+            return
+        with os.fdopen(recv_handle(connection), "rb") as file:
+            file.seek(0)
+            body = file.read()
+        with tempfile.TemporaryFile(prefix="signalbook-", buffering=0) as answer:
+            start = await _answered(find(scope), scope, body, answer)
+            connection.send((start["status"], start["headers"]))
+            send_handle(connection, answer.fileno(), os.getppid())
 
 
-async def _answered(app: Starlette, scope: Scope, body: bytes, answer: IO[bytes]) -> Message:
+async def _answered(app: ASGIApp, scope: Scope, body: bytes, answer: IO[bytes]) -> Message:
     """Write the body of the answer to a file. Returns the message that begins it."""
     messages = [{"type": "http.request", "body": body}]
     begun: list[Message] = []
@@ -161,6 +162,5 @@ async def _answered(app: Starlette, scope: Scope, body: bytes, answer: IO[bytes]
         else:
             answer.write(message.get("body", b""))
 
-    # What goes around the routes is done where the request came in.
-    await app.router(scope, receive, send)
+    await app(scope, receive, send)
     return begun[0]
