@@ -359,6 +359,14 @@ class Reader(Protocol):
         """What ``keep_numbers`` kept of these Resources, whatever the case of their ids."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUsage:
+    """How many Versions a Group has in it, and how many bytes their documents have, each for itself."""
+
+    versions: int
+    bytes: int
+
+
 class Writer(Reader, Protocol):
     """Entities and their documents, with the transaction's own writes."""
 
@@ -389,6 +397,15 @@ class Writer(Reader, Protocol):
 
     def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
         """Keep the last numbers of Resources that are deleted, unless higher ones are kept of them already."""
+
+    def growth(self) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
+        """The Groups that got or lost something in the part of the transaction under way: what, and what they have now.
+
+        The numbers are kept, and not counted here.
+        """
+
+    def recount(self) -> None:
+        """Count what Groups have anew, should the numbers that are kept be wrong."""
 
 
 class OutboxReader(Protocol):

@@ -29,6 +29,7 @@ from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.origins import READS
+from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.metrics import REFUSED, api_of
 from signalbook.settings import Settings
 from signalbook.xid import Xid
@@ -118,7 +119,7 @@ class Admission:
         """A turn to read what takes its time, if there are any. Raises ``TooManyRequests``."""
         return await self._limits.turn(self._caller(scope)) if self._limits.hold(scope["access"]) else None
 
-    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> None:
+    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests | QuotaExceeded, scope: Scope) -> None:
         """Count and record that a request was refused."""
         xid = ""
         match error:
@@ -126,6 +127,8 @@ class Admission:
                 reason, action, status, xid = "policy", error.action.word, HTTPStatus.FORBIDDEN, str(error.xid)
             case TooManyRequests():
                 reason, action, status = error.limit, _LIMITED, HTTPStatus.TOO_MANY_REQUESTS
+            case QuotaExceeded():
+                reason, action, status, xid = "quota", _LIMITED, HTTPStatus.BAD_REQUEST, error.subject
             case Unauthenticated():
                 reason, action, status = "credentials", _LOGIN, HTTPStatus.UNAUTHORIZED
         REFUSED.labels(reason).inc()
