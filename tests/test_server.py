@@ -28,7 +28,8 @@ from signalbook.events.subscriptions.subscription import Credential, Subscriptio
 from signalbook.server import ServerError, build, run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Record, StorageError
+from signalbook.storage.base import StorageError
+from signalbook.storage.outbox import Record
 from signalbook.xid import ROOT
 
 PROGRAM = """

@@ -16,7 +16,7 @@ from signalbook.access.authentication import Authenticator, Usage
 from signalbook.access.base import ANONYMOUS, Identity, Unauthenticated
 from signalbook.access.tokens import TokenRequest
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 PROXY: dict[str, Any] = {
     "trusted_proxies": ("10.0.0.0/8", "::1"),

@@ -17,7 +17,8 @@ from signalbook.access.decisions import UNRESTRICTED
 from signalbook.access.policy import read_policy
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditQuery, Store
+from signalbook.storage.audit import AuditQuery
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 

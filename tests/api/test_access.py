@@ -9,7 +9,7 @@ from tests.api.conftest import bearer
 
 from signalbook.access import tokens
 from signalbook.access.tokens import TokenRequest
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import now
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from tests.api.conftest import bearer
 from tests.test_metrics import samples
 
 from signalbook.access import limits
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -204,7 +204,7 @@ def test_quotas_hold_in_every_api(store: Store, serve: Serve, pat: dict[str, str
     client.put("/schemagroups/g/schemas/one/versions/1$details", schema, headers=pat)
     client.put("/schemagroups/g/schemas/one/versions/2$details", schema, headers=pat)
     assert client.put(f"{catalog}/g", {"specversion": "0.1", "format": "CloudEvents"}, headers=pat).is_success
-    events = [{"id": id, "definition": {"attributes": {"type": {"value": id}}}} for id in ("a", "b", "c")]
+    events = [{"id": each, "definition": {"attributes": {"type": {"value": each}}}} for each in "abc"]
     posted = [client.send("POST", f"{catalog}/g/messagedefinitions", json=each, headers=pat) for each in events]
     assert [answer.status_code for answer in posted[:2]] == [200, 200]
     whole = {"schemagroups": {"g": {"schemas": {"two": schema}}, "new": {}}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from signalbook.access.base import ACTIONS
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from .conftest import ADMINISTRATOR, PROXIED, Serve, put_policy
 

@@ -25,9 +25,11 @@ from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import RETRYING, DeliveryState, GroupUsage, Row, StorageError, Store, StoredConsent
+from signalbook.storage.base import Row, StorageError
 from signalbook.storage.schema import REVISION, TABLES
-from signalbook.storage.store import MIGRATIONS
+from signalbook.storage.store import MIGRATIONS, Store
+from signalbook.storage.subscriptions import RETRYING, DeliveryState, StoredConsent
+from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSON
 from signalbook.xid import ROOT, Xid
 

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from signalbook.storage.base import DuplicateId, GroupUsage, Row, Store
+from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.store import Store
+from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 

@@ -23,7 +23,9 @@ from signalbook.access.base import Action, Identity, RequestOrigin
 from signalbook.access.decisions import Access
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store
+from signalbook.storage.audit import AuditEntry, AuditQuery
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
@@ -147,6 +149,8 @@ class Audit:
         self._settings = settings
         self._days = timedelta(days=settings.audit_days)
         self._lines = AuditLog(settings.audit_log) if settings.audit_log else None
+        self.reads = self._lines is not None and settings.audit_reads == "on"
+        """Whether lines tell of reads."""
         self._lock = threading.Lock()
         self._pending: dict[Refusal, _Gathered] = {}
         self._budget = TokenBucket(rate=_RATE, burst=_BURST)
@@ -178,11 +182,6 @@ class Audit:
             self._gather(refusal, 1, (xid,) if xid else ())
         if not self._due.is_set():
             self._due.set()
-
-    @property
-    def reads(self) -> bool:
-        """Whether lines tell of reads."""
-        return self._lines is not None and self._settings.audit_reads == "on"
 
     def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""

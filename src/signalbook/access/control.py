@@ -18,15 +18,10 @@ from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_po
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import (
-    AuditEntry,
-    KeyValueStore,
-    ReadTransaction,
-    SettingsReader,
-    StorageError,
-    Store,
-    WriteTransaction,
-)
+from signalbook.storage.audit import AuditEntry
+from signalbook.storage.base import StorageError
+from signalbook.storage.settings import SettingsReader
+from signalbook.storage.store import KeyValueStore, ReadTransaction, Store, WriteTransaction
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 

@@ -9,7 +9,8 @@ from typing import Final
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.storage.base import Hit, Part, Reader, Record, Row, Selection
+from signalbook.storage.base import Hit, Part, Reader, Row, Selection
+from signalbook.storage.outbox import Record
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 

@@ -15,7 +15,7 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
-from signalbook.storage.base import AuditQuery
+from signalbook.storage.audit import AuditQuery
 from signalbook.values import parse_timestamp
 from signalbook.xid import ROOT
 

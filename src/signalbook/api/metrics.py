@@ -16,7 +16,9 @@ from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
-from signalbook.storage.base import ACTIVE, DELIVERY_STATES, StorageError, Store
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import ACTIVE, DELIVERY_STATES
 from signalbook.xid import Xid
 
 PATH: Final = "/metrics"

@@ -21,7 +21,7 @@ from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
 from signalbook.pipeline_reports import InvalidReport, PipelineReports, TooManyPipelines, read_report
-from signalbook.storage.base import ReportingPipeline, StoredReport
+from signalbook.storage.reports import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid, XidError, check_id
 

@@ -20,7 +20,7 @@ from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
-from signalbook.storage.base import StoredToken
+from signalbook.storage.tokens import StoredToken
 from signalbook.values import Finding
 from signalbook.xid import ROOT
 

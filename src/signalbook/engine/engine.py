@@ -49,7 +49,10 @@ from signalbook.errors import RegistryError, SignalbookError
 from signalbook.formats.compatibility import RULES
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
+from signalbook.storage.audit import AuditEntry
+from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.outbox import OutboxReader, Record
+from signalbook.storage.store import Store, WriteTransaction
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 

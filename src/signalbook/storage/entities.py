@@ -232,7 +232,7 @@ def _behind(*, skip: int) -> ColumnElement[bool]:
     return tuple_(*_ORDER[skip:]) > tuple_(*(bindparam(name) for name in _BEHIND[skip:]))
 
 
-class SqlEntityReader:
+class EntityReader:
     """``base.Reader`` in one open transaction."""
 
     def __init__(self, transaction: SqlTransaction, sql: EntityStatements) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from signalbook.storage.base import DuplicateId, GroupUsage, Row
-from signalbook.storage.entities import EntityStatements, SqlEntityReader, deleted_counter
+from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.entities import EntityReader, EntityStatements, deleted_counter
 from signalbook.storage.schema import dump, fold, load, position, stored_xid
 from signalbook.storage.transaction import BYTES, VERSIONS, Pending, SqlWriting, add_counts
 from signalbook.xid import ROOT, Kind, Xid
@@ -19,9 +19,16 @@ _KEYS: Final = 10_000
 _GROUP: Final = 2
 _VERSION: Final = 6
 """Parts of their xids."""
-_NOTHING: Final = GroupUsage(versions=0, bytes=0)
 _REMEMBERED: Final = 2_000
 """Rows: some for each write of a batch. What meets more of them at once hardly meets them again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUsage:
+    """How many Versions a Group has in it, and how many bytes their documents have, each for itself."""
+
+    versions: int
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -33,8 +40,11 @@ class _Gone:
     groups: dict[Xid, int] = field(default_factory=dict)
 
 
-class SqlEntityWriter(SqlEntityReader):
-    """``base.Writer`` in one open write transaction."""
+_NOTHING: Final = GroupUsage(versions=0, bytes=0)
+
+
+class EntityWriter(EntityReader):
+    """Entities and their documents, with the transaction's own writes."""
 
     def __init__(self, transaction: SqlWriting, sql: EntityStatements) -> None:
         super().__init__(transaction, sql)
@@ -135,7 +145,7 @@ class SqlEntityWriter(SqlEntityReader):
         return found | super().documents([name for name in digests if name not in found])
 
     def reserve(self, count: int) -> Sequence[int]:
-        """``count`` fresh storage keys."""
+        """``count`` fresh storage keys, so that a tree can be inserted level by level."""
         if self._last_key is None:
             self._last_key = int(self._writing.rows(self._sql.last_key, {})[0][0])
         # Nobody else writes meanwhile: the counter in the database is raised once, at the commit.
@@ -144,7 +154,11 @@ class SqlEntityWriter(SqlEntityReader):
         return range(first, first + count)
 
     def insert(self, rows: Sequence[Row]) -> None:
-        """Add rows. After ``DuplicateId`` some of them may be there: the transaction can only be rolled back."""
+        """Add rows (parents first). A sibling with the same id in any case raises ``DuplicateId``.
+
+        After that, as after every error of the database, the transaction can only be rolled back: further calls and
+        the commit raise ``StorageError``.
+        """
         part = self._writing.pending
         part.touched = True
         if self._fit_in(rows):
@@ -192,7 +206,10 @@ class SqlEntityWriter(SqlEntityReader):
         return error
 
     def update(self, rows: Sequence[Row]) -> None:
-        """Replace what may change of the rows with these keys: all but key, parent and xid."""
+        """Replace the rows with these keys; ``key``, ``parent`` and ``xid`` of a row never change.
+
+        Raises ``StorageError`` if one of them is not stored.
+        """
         documents = {row.document for row in rows if row.document}
         part = self._writing.pending
         part.touched = True
@@ -219,7 +236,7 @@ class SqlEntityWriter(SqlEntityReader):
         add_counts(self._writing.pending.usage.setdefault(Xid(xid.parts[:_GROUP]), {}), gained, sign)
 
     def delete(self, keys: Collection[int]) -> None:
-        """Remove these rows and all beneath them."""
+        """Remove these rows and all beneath them; documents that no row names at the commit go with it."""
         if not keys:
             return
         part = self._writing.pending
@@ -283,18 +300,24 @@ class SqlEntityWriter(SqlEntityReader):
                 add_counts(part.members.setdefault(parent, {}), gained, -1)
 
     def put_documents(self, documents: Mapping[str, bytes]) -> None:
-        """Keep documents by digest."""
+        """Keep documents by digest (``values.digest``); one that is there already stays.
+
+        In any order with the rows that name them: what no row names at the commit is not kept.
+        """
         self._writing.check()
         self._writing.pending.documents.update(documents)
 
     def keep_numbers(self, numbers: Mapping[Xid, int]) -> None:
-        """Keep numbers as counters."""
+        """Keep the last numbers of Resources that are deleted, unless higher ones are kept of them already."""
         self._writing.check()
         kept = [{"name": deleted_counter(xid), "value": number} for xid, number in numbers.items()]
         self._writing.run_many(self._sql.keep_numbers, kept)
 
     def growth(self) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
-        """What Groups gained in this part of the transaction, and have now."""
+        """The Groups that got or lost something in the part of the transaction under way: what, and what they have now.
+
+        The numbers are kept, and not counted here.
+        """
         part = self._writing.pending.usage
         gained = self._sized(part)
         before = [layer.usage for layer in self._writing.layers[:-1]]
@@ -343,7 +366,7 @@ class SqlEntityWriter(SqlEntityReader):
         )
 
     def recount(self) -> None:
-        """Count what Groups have anew."""
+        """Count what Groups have anew, should the numbers that are kept be wrong."""
         self._writing.flush()
         self._writing.run(self._sql.drop_all_usage, {})
         self._writing.run(self._sql.recount, {})

@@ -12,7 +12,7 @@ from signalbook.engine.write.commands import Command, Method
 from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.xid import Xid
 
 

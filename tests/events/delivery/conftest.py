@@ -24,7 +24,8 @@ from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import Settings
-from signalbook.storage.base import DeliveryState, Store
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import DeliveryState
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 

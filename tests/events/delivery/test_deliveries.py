@@ -14,7 +14,7 @@ from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from .conftest import Place
 

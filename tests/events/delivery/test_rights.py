@@ -19,7 +19,8 @@ from signalbook.access.policy import read_policy
 from signalbook.events.delivery.rights import PolicyRights
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
-from signalbook.storage.base import Record, Store
+from signalbook.storage.outbox import Record
+from signalbook.storage.store import Store
 
 from ..hooks import Hook, Says
 from .conftest import Place

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from signalbook.engine.write.workingcopies import WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import Reader, Writer
+from signalbook.storage.writing import EntityWriter
 from signalbook.xid import Xid
 
 _Claim: TypeAlias = tuple[Xid, int, str, int, str]
@@ -19,7 +19,7 @@ class QuotaExceeded(RegistryError):
     """A write that gives a Group more than it may have."""
 
 
-def check_quotas(tree: WorkingTree, writer: Writer, settings: Settings) -> None:
+def check_quotas(tree: WorkingTree, writer: EntityWriter, settings: Settings) -> None:
     """Raise ``QuotaExceeded`` if what was written gave a Group more of anything, and it has more than it may now.
 
     The numbers are those that the store keeps: none is counted here. A Group that had more already may lose some, and
@@ -32,7 +32,7 @@ def check_quotas(tree: WorkingTree, writer: Writer, settings: Settings) -> None:
             raise QuotaExceeded("bad_request", subject=str(group), error_detail=detail)
 
 
-def _claims(tree: WorkingTree, writer: Writer, settings: Settings) -> Iterator[_Claim]:
+def _claims(tree: WorkingTree, writer: EntityWriter, settings: Settings) -> Iterator[_Claim]:
     if most := settings.max_group_resources:
         for group, count in _resources(tree, writer).items():
             yield group, count, "Resources", most, "max_group_resources"
@@ -44,7 +44,7 @@ def _claims(tree: WorkingTree, writer: Writer, settings: Settings) -> Iterator[_
                 yield group, has.bytes, "bytes of documents", most, "max_group_bytes"
 
 
-def _resources(tree: WorkingTree, reader: Reader) -> dict[Xid, int]:
+def _resources(tree: WorkingTree, reader: EntityWriter) -> dict[Xid, int]:
     """How many Resources of all types the Groups have that got new ones."""
     grown = {xid.owner for xid, copy in tree.resources.items() if copy.before is None}
     groups = {row.key: xid for xid, row in reader.get_many(grown).items()}

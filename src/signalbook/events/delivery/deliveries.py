@@ -22,7 +22,8 @@ from signalbook.events.subscriptions.masking import masked_sink
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore, StoredConsent
+from signalbook.storage.store import KeyValueStore
+from signalbook.storage.subscriptions import StoredConsent
 from signalbook.values import JSONObject
 
 _CONSENT_SECRET: Final = "delivery/consents"  # noqa: S105 - the name of a value

@@ -11,7 +11,8 @@ from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.policy import Policy
 from signalbook.access.restricted import is_delivered, is_shown
-from signalbook.storage.base import Record, Store
+from signalbook.storage.outbox import Record
+from signalbook.storage.store import Store
 
 
 class DeliveryRights(Protocol):

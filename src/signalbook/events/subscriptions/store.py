@@ -34,7 +34,7 @@ from signalbook.events.subscriptions.subscription import (
     secret_binding,
 )
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
+from signalbook.storage.subscriptions import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
 from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json
 from signalbook.xid import ROOT
 
