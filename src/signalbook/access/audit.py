@@ -151,6 +151,8 @@ class Audit:
         self._settings = settings
         self._days = timedelta(days=settings.audit_days)
         self._lines = AuditLog(settings.audit_log) if settings.audit_log else None
+        self.reads = self._lines is not None and settings.audit_reads == "on"
+        """Whether lines tell of reads."""
         self._lock = threading.Lock()
         self._pending: dict[Refusal, _Gathered] = {}
         self._budget = TokenBucket(rate=_RATE, burst=_BURST)
@@ -182,11 +184,6 @@ class Audit:
             self._gather(refusal, 1, (xid,) if xid else ())
         if not self._due.is_set():
             self._due.set()
-
-    @property
-    def reads(self) -> bool:
-        """Whether lines tell of reads."""
-        return self._lines is not None and self._settings.audit_reads == "on"
 
     def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""

@@ -105,6 +105,9 @@ class Authenticator:
         self._user = _header_name(settings.proxy_user_header, "proxy_user_header")
         self._groups = _header_name(settings.proxy_groups_header, "proxy_groups_header")
         self._proxies = _networks(settings)
+        named = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
+        self.headers = frozenset({b"authorization", *named})
+        """Those that tell who a request is from, and where."""
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
         self._trusts = lru_cache(maxsize=1024)(self._is_proxy)

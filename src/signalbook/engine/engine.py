@@ -42,7 +42,7 @@ from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.permission import WritePermission, done_by
-from signalbook.engine.write.quotas import check_quota
+from signalbook.engine.write.quotas import check_quotas
 from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import Context, Documents, IdClash, Stored, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
@@ -425,8 +425,8 @@ class Session:
         except DuplicateId as error:
             raise IdClash(error.xid) from None
         check_uris(tree, self._writer, root, self.access)
-        if self._settings.max_group_resources and not self._admin:
-            check_quota(tree, self._writer, self._settings.max_group_resources)
+        if not self._admin:
+            check_quotas(tree, self._writer, self._settings)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
