@@ -26,6 +26,8 @@ ANY: dict[str, Any] = {"attributes": {"*": {"type": "any"}}}
 NOTES: dict[str, Any] = {"notes": {"singular": "note", "hasdocument": False, **ANY}}
 MODEL: dict[str, Any] = {"groups": {"dirs": {"singular": "dir", "resources": NOTES, **ANY}}}
 LONG: dict[str, Any] = {"schema": {"type": "string", "description": "swordfish" * 9}, "format": "JsonSchema/draft-07"}
+CLOSED = "this registry is not open to everybody: send credentials"
+MISTYPED = "the API token is malformed or mistyped: its checksum does not hold"
 ELSEWHERE = "http://127.0.0.1:9/hook?key=swordfish"
 
 
@@ -133,8 +135,8 @@ def test_refusals_are_recorded_soon(client: Client, pat: dict[str, str], sam: di
     assert {(entry["who"], entry["action"], entry["error"], entry["count"]) for entry in refused} == {
         ("sam", "delete", "403 Forbidden", 3),
         ("sam", "audit", "403 Forbidden", 1),
-        ("anonymous", "login", "401 Unauthorized: this registry is not open to everybody: send credentials", 1),
-        ("anonymous", "login", "401 Unauthorized: the API token is malformed or mistyped: its checksum does not hold", 1),
+        ("anonymous", "login", f"401 Unauthorized: {CLOSED}", 1),
+        ("anonymous", "login", f"401 Unauthorized: {MISTYPED}", 1),
     }
     assert sorted(entry["api"] for entry in refused) == ["audit", "audit", "xregistry", "xregistry"]
     assert next(entry for entry in refused if entry["action"] == "delete")["xids"] == ["/dirs/d"]
