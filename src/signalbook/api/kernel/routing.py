@@ -44,6 +44,7 @@ from signalbook.api.kernel.responses import Response, Sendable, laid_out, option
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
+from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
@@ -166,6 +167,9 @@ class Endpoint(ABC):
             return
         except (Unauthenticated, Forbidden, TooManyRequests) as error:
             response = self._refused(error, scope)
+        except QuotaExceeded as error:
+            self.kernel.admission.refused(error, scope)
+            response = self.failed(error, scope)
         except Exception as error:
             response = self.failed(error, scope)
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
