@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from tests.faults.before import serve, source
 from tests.faults.load import say
-from tests.faults.run import Plan, run
+from tests.faults.run import UPGRADES, Plan, run
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "faults.json"
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 
 
 def main() -> int:
@@ -28,8 +30,8 @@ def main() -> int:
     parser.add_argument("--writers", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=0, help="end after so long, with whatever kills there were")
     parser.add_argument("--pause", type=float, default=0.4, help="mean seconds between two writes of a writer")
-    parser.add_argument("--keep", action="store_true", help="keep the folder with logs")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--upgrade", action="store_true", help="instead: servers of the version before are replaced")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     # What was started is ended, however this is.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -37,8 +39,13 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="sb-faults-"))
     folder.chmod(0o755)
     say(f"logs are in {folder}")
-    result = run(plan, folder)
-    given.out.write_text(json.dumps({"cores": os.cpu_count(), **result}, indent=2) + "\n")
+    if given.upgrade:
+        with source() as program:
+            result = run(replace(plan, kinds=UPGRADES), folder, serve(program))
+    else:
+        result = run(plan, folder)
+    out: Path = given.out or RESULTS / ("upgrade.json" if given.upgrade else "faults.json")
+    out.write_text(json.dumps({"cores": os.cpu_count(), **result}, indent=2) + "\n")
     say(json.dumps(result, indent=2))
     return 1 if result["violations"] else 0
 

@@ -10,16 +10,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
 import psycopg
 from tests.serving import BIN, kept_port
 
+Program = tuple[list[str], dict[str, str]]
+"""What is run, and what its environment has beside ours."""
+Launch = Callable[[], Program]
 PATIENCE = 120.0
 SERVERS = 3
+_PRESENT: Program = ([str(BIN / "signalbook"), "serve"], {})
 _HAPROXY = """
 global
   maxconn 2000
@@ -134,14 +139,13 @@ class Postgres:
 class Server:
     """``signalbook serve`` under a supervisor that starts it again whenever it ends."""
 
-    def __init__(self, number: int, port: int, command: Sequence[str], folder: Path, env: dict[str, str]) -> None:
+    def __init__(self, number: int, port: int, launch: Launch, folder: Path) -> None:
         self.number = number
         self.port = port
         self.ready_since = 0.0
         """On the monotonic clock; 0 while it is not known to be ready since it was started."""
-        self._command = command
+        self._launch = launch
         self._folder = folder
-        self._env = env
         self._stopping = False
         self._process: subprocess.Popen[bytes] | None = None
         self._started = threading.Event()
@@ -156,9 +160,15 @@ class Server:
 
     def _supervise(self) -> None:
         while not self._stopping:
+            command, environment = self._launch()
             with (self._folder / f"server{self.number}.log").open("ab") as log:
                 self._process = subprocess.Popen(
-                    self._command, cwd=self._folder, stdout=log, stderr=log, start_new_session=True, env=self._env
+                    command,
+                    cwd=self._folder,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={**os.environ, **environment},
                 )
             self._started.set()
             self._process.wait()
@@ -190,6 +200,12 @@ class Server:
                 for pid in _children(process.pid):
                     if b"spawn_main" in _command_line(pid):
                         os.kill(pid, signal.SIGKILL)
+
+    def replace(self) -> None:
+        """End it in order, so that it is started again."""
+        assert self._process is not None
+        self.ready_since = 0.0
+        self._process.terminate()
 
     def stop(self) -> None:
         """End it for good, in order."""
@@ -224,14 +240,14 @@ class Proxy:
 
 
 class Cluster:
-    """All of it. ``url`` is that of the balancer."""
+    """All of it. ``url`` is that of the balancer; servers that are started again run this version if ``upgraded``."""
 
-    def __init__(self, url: str, postgres: Postgres, proxy: Proxy, servers: list[Server], folder: Path) -> None:
+    def __init__(self, url: str, postgres: Postgres, proxy: Proxy, servers: list[Server], upgraded: set[int]) -> None:
         self.url = url
         self.postgres = postgres
         self.proxy = proxy
         self.servers = servers
-        self.folder = folder
+        self.upgraded = upgraded
 
     def ready(self, enough: Callable[[list[bool]], bool] = all, patience: float = PATIENCE) -> bool:
         """Wait until ``enough`` of the servers are ready, each asked past the balancer."""
@@ -243,18 +259,12 @@ class Cluster:
         return True
 
 
-Launch = Callable[[int], tuple[Sequence[str], dict[str, str]]]
-"""The program that server number so-and-so runs, and what its environment has beside ours."""
-
-
-def present(number: int) -> tuple[Sequence[str], dict[str, str]]:
-    """This version."""
-    return [str(BIN / "signalbook"), "serve"], {}
-
-
 @contextmanager
-def cluster(folder: Path, sink: str, launch: Launch = present, options: Sequence[str] = ()) -> Iterator[Cluster]:
-    """Everything started and ready, until the end of the block. Events may go to ``sink`` (HOST:PORT)."""
+def cluster(folder: Path, sink: str, old: Program | None = None) -> Iterator[Cluster]:
+    """Everything started and ready, until the end of the block. Events may go to ``sink`` (HOST:PORT).
+
+    Servers run the program ``old``, if there is one, until they are ``upgraded``.
+    """
     balancer = shutil.which("haproxy") or "/usr/sbin/haproxy"
     if not Path(balancer).exists():
         raise SystemExit("the load balancer is missing: apt-get install haproxy")
@@ -269,19 +279,23 @@ def cluster(folder: Path, sink: str, launch: Launch = present, options: Sequence
         opened.callback(proxy.stop)
         lines = "\n".join(f"  server s{n} 127.0.0.1:{port} check" for n, port in enumerate(places))
         (folder / "haproxy.cfg").write_text(_HAPROXY.format(port=front, servers=lines))
-        servers = []
-        for number, (port, link) in enumerate(zip(places, links, strict=True)):
-            program, env = launch(number)
-            db = f"postgresql://postgres@127.0.0.1:{link}/registry"
-            command = [*program, "--port", str(port), "--db", db, "--base-url", f"http://127.0.0.1:{front}"]
-            command += ["--allow-sinks", sink, "--sink-folder", str(folder / "sinks"), *options]
-            servers.append(Server(number, port, command, folder, {**os.environ, **env}))
+        servers: list[Server] = []
+        upgraded: set[int] = set()
+
+        def launch(number: int) -> Program:
+            program, environment = _PRESENT if old is None or number in upgraded else old
+            db = f"postgresql://postgres@127.0.0.1:{links[number]}/registry"
+            command = [*program, "--port", str(places[number]), "--db", db, "--base-url", f"http://127.0.0.1:{front}"]
+            return [*command, "--allow-sinks", sink, "--sink-folder", str(folder / "sinks")], environment
+
+        for number, port in enumerate(places):
+            servers.append(Server(number, port, partial(launch, number), folder))
             opened.callback(servers[-1].stop)
         with (folder / "haproxy.log").open("ab") as log:
             before = subprocess.Popen([balancer, "-db", "-f", str(folder / "haproxy.cfg")], stdout=log, stderr=log)
         opened.callback(before.wait, 30)
         opened.callback(before.terminate)
-        made = Cluster(f"http://127.0.0.1:{front}", postgres, proxy, servers, folder)
+        made = Cluster(f"http://127.0.0.1:{front}", postgres, proxy, servers, upgraded)
         if not made.ready():
             raise SystemExit(f"the servers do not get ready: see {folder}")
         yield made

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 from tests.faults import checks
-from tests.faults.cluster import PATIENCE, SERVERS, Cluster, Launch, cluster, present
+from tests.faults.cluster import PATIENCE, SERVERS, Cluster, Program, cluster
 from tests.faults.listening import FeedReader, StreamReader, hook, in_file
 from tests.faults.load import SHARED, Client, Ledger, Reader, Writer, say
 
@@ -32,6 +32,9 @@ _SHARES = {
 }
 """Kills of each kind in a hundred."""
 _NETWORK = ("delay", "stall", "reset", "hole")
+UPGRADES = tuple(f"upgrade of server {number}" for number in range(SERVERS))
+_MIXED_SECONDS = 20
+"""For which servers of both versions are at work, after each upgrade."""
 _KILLED = {"two servers": 2, "all servers": 3}
 
 
@@ -102,10 +105,10 @@ class Prober(threading.Thread):
                             self._ledger.violation(f"/health/live of server {server.number}: {answered}, {took:.1f} s")
 
 
-def run(plan: Plan, folder: Path, launch: Launch = present, options: Sequence[str] = ()) -> dict[str, Any]:
-    """Do it all; the figures, with what was violated."""
+def run(plan: Plan, folder: Path, old: Program | None = None) -> dict[str, Any]:
+    """Do it all; the figures, with what was violated. Servers run the program ``old``, if there is one, until they are upgraded."""
     ledger = Ledger()
-    with hook() as sink, cluster(folder, sink.place, launch, options) as made:
+    with hook() as sink, cluster(folder, sink.place, old) as made:
         before = _prepare(made.url, ledger, plan, sink.place)
         feed, stream = FeedReader(made.url, ledger), StreamReader(made.url, ledger)
         writers = [Writer(number, made.url, ledger, plan.seed, plan.pause) for number in range(plan.writers)]
@@ -226,6 +229,14 @@ def _wait(enough: Callable[[], bool], patience: float) -> bool:
 def _fault(kind: str, made: Cluster, rng: random.Random) -> Fault:
     if kind in _NETWORK:
         return _disturb(kind, made, rng)
+    if kind in UPGRADES:
+        began = time.monotonic()
+        number = UPGRADES.index(kind)
+        made.upgraded.add(number)
+        made.servers[number].replace()
+        assert made.ready(), "the servers do not get ready"
+        time.sleep(_MIXED_SECONDS)
+        return Fault(kind=kind, began=began, ended=began, kills=0)
     if kind in ("postgres", "backend"):
         began = time.monotonic()
         if kind == "backend":
