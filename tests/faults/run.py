@@ -106,7 +106,7 @@ class Prober(threading.Thread):
 
 
 def run(plan: Plan, folder: Path, old: Program | None = None) -> dict[str, Any]:
-    """Do it all; the figures, with what was violated. Servers run the program ``old``, if there is one, until they are upgraded."""
+    """Do it all; the figures, with what was violated. Servers run the ``old`` program until they are upgraded."""
     ledger = Ledger()
     with hook() as sink, cluster(folder, sink.place, old) as made:
         before = _prepare(made.url, ledger, plan, sink.place)
