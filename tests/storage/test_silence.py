@@ -128,7 +128,7 @@ def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store) -> N
 
 
 def test_what_is_idle_for_long_loses_its_turn(store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Postgres, "begin_write", Postgres.begin_write.replace("60s", "300ms"))
+    monkeypatch.setattr(Postgres, "begin_write", Postgres.begin_write.replace("300s", "300ms"))
     with pytest.raises(StorageUnavailable):
         touch(store, "first", then=lambda: touch(other, "second"))
     assert (epoch(other, "first"), epoch(other, "second")) == (0, 1)

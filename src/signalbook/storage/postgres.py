@@ -42,8 +42,8 @@ _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one databas
 _CONNECT_SECONDS: Final = 5
 # A machine that vanished while writing must not keep its turn for the two hours TCP takes by default.
 _SESSION: Final = "; ".join(f"SET tcp_{name.removeprefix('tcp_')} = {value}" for name, value in KEEPALIVE.items())
-# What such a machine, and what nothing is heard of in another way, may take at most from all who wait for their turn.
-_IDLE: Final = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+# The same for one that nothing is heard of in another way. A large import thinks for a minute between two statements.
+_IDLE: Final = "SET LOCAL idle_in_transaction_session_timeout = '300s'"
 _SECRETS: Final = ("password", "sslpassword")
 _BUSY: Final = ("55P03", "57014")
 _BAD_PARAMETER: Final = "22"
