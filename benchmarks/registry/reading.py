@@ -23,7 +23,7 @@ from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
