@@ -43,7 +43,7 @@ frontend registry
 backend servers
   balance roundrobin
   option httpchk GET /health/ready
-  default-server inter 500ms fall 1 rise 1 on-marked-down shutdown-sessions
+  default-server inter 500ms fall 1 rise 1
 {servers}
 """
 

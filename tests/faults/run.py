@@ -53,7 +53,7 @@ class Plan:
     pause: float = 0.4
 
     def faults(self) -> list[str]:
-        """Kinds of faults in their order: the kills, and a fault of the network for each four of them."""
+        """Kinds of faults in their order: the kills, and a fault of the network for each five of them."""
         if self.kinds:
             return list(self.kinds)
         rng = random.Random(self.seed)
@@ -63,7 +63,7 @@ class Plan:
             kind = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
             kinds.append(kind)
             left -= _KILLED.get(kind, 1)
-        kinds += [_NETWORK[number % len(_NETWORK)] for number in range(max(4, self.kills // 4))]
+        kinds += [_NETWORK[number % len(_NETWORK)] for number in range(max(4, self.kills // 5))]
         rng.shuffle(kinds)
         return kinds
 
@@ -234,8 +234,9 @@ def _fault(kind: str, made: Cluster, rng: random.Random) -> Fault:
         number = UPGRADES.index(kind)
         made.upgraded.add(number)
         made.servers[number].replace()
-        assert made.ready(), "the servers do not get ready"
         time.sleep(_MIXED_SECONDS)
+        if not made.ready():
+            raise SystemExit("the upgraded server does not get ready")
         return Fault(kind=kind, began=began, ended=began, kills=0)
     if kind in ("postgres", "backend"):
         began = time.monotonic()
