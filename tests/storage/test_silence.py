@@ -13,8 +13,9 @@ from tests.faults.cluster import Proxy
 from tests.serving import kept_port
 
 from signalbook.storage import open_store, silence
-from signalbook.storage.base import StorageUnavailable, Store
+from signalbook.storage.base import StorageUnavailable
 from signalbook.storage.postgres import Postgres
+from signalbook.storage.store import Store
 
 PATIENCE = 60
 
