@@ -39,7 +39,7 @@ from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect,
 from signalbook.storage.silence import KEEPALIVE, Connection
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
-_CONNECT_SECONDS: Final = 5
+_CONNECT_SECONDS: Final = 10
 # A machine that vanished while writing must not keep its turn for the two hours TCP takes by default.
 _SESSION: Final = "; ".join(f"SET tcp_{name.removeprefix('tcp_')} = {value}" for name, value in KEEPALIVE.items())
 # The same for one that nothing is heard of in another way. A large import thinks for a minute between two statements.

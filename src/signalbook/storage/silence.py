@@ -25,7 +25,7 @@ KEEPALIVE: Final = {
     "tcp_user_timeout": 10_000,
 }
 """What libpq is told, in seconds and milliseconds; the server is told the same of its end."""
-_SILENT_SECONDS: Final = 3.0
+_SILENT_SECONDS: Final = 5.0
 """Without a byte of the answer, until somebody asks."""
 _ON_ITS_WAY_SECONDS: Final = 1.0
 """For an answer that was sent, to arrive."""
