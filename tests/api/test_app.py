@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import pytest
 from tests.api.conftest import MODEL
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull
 from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 
 if TYPE_CHECKING:
@@ -184,7 +185,9 @@ class Failing(Store):
     ("error", "status", "code", "told"),
     [
         (StorageBusy("another writer held the database"), 503, "server_busy", "another writer"),
-        (StorageError("the disk is full; free some space there"), 500, "server_error", "the disk is full"),
+        (StorageError("the file is damaged; restore it"), 500, "server_error", "the file is damaged"),
+        (StorageFull("the disk is full; free some space there"), 503, "server_busy", "the disk is full"),
+        (OSError(errno.ENOSPC, "secret"), 503, "server_busy", "temporary files"),
         (ZeroDivisionError("secret"), 500, "server_error", ""),
     ],
 )
@@ -217,11 +220,37 @@ def test_not_ready_while_the_store_fails(serve: Serve) -> None:
 
 def test_a_failed_write_leaves_nothing(serve: Serve) -> None:
     """R22."""
-    store = Failing(open_store("sqlite://"), StorageError("the disk is full"))
+    store = Failing(open_store("sqlite://"), StorageFull("the disk is full"))
     client = serve(store, model="default")
     store.fail()
-    assert client.put("/schemagroups/g", {}).status_code == 500
+    assert client.put("/schemagroups/g", {}).status_code == 503
     store.error = StorageError("")
     store._error = None
     assert client.get("/schemagroups/g").status_code == 404
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/events/", 200),
+        ("/health/live/", 200),
+        ("/compat/schemaregistry/v0.2/schemagroups", 200),
+        ("/compat/schemaregistry/v0.2/subscriptions/", 200),
+    ],
+)
+def test_every_api_has_its_path(store: Store, serve: Serve, path: str, status: int) -> None:
+    assert serve(store, model="default").get(path).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/compat/schemaregistry/v0.2/subscriptions/a/b", "api_not_found"),
+        ("/compat/none", "not_found"),
+        ("/events/none", "not_found"),
+        ("/health", "not_found"),
+    ],
+)
+def test_what_no_path_fits_belongs_to_the_api_around_it(client: Client, path: str, code: str) -> None:
+    client.refused("GET", path, code)
