@@ -19,6 +19,7 @@ from typing import Any
 import kubernetes_validate
 import promql_parser
 import pytest
+import trustme
 import yaml
 from typer.main import get_command
 
@@ -231,6 +232,33 @@ def test_the_unit_of_systemd(tmp_path: Path) -> None:
     unit.write_text(text.replace(starts[1], "/bin/true"))
     done = subprocess.run([program, "verify", unit], capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
     assert (done.returncode, done.stderr) == (0, "")
+
+
+PROXY = DEPLOY / "proxy"
+
+
+def test_proxies_do_not_pass_on_who_clients_say_they_are() -> None:
+    """Of both what may name a user is replaced or removed, whatever its value."""
+    places = (PROXY / "nginx.conf").read_text().split("location ")
+    ways = [place for place in places if f"proxy_pass http://127.0.0.1:{Settings.port};" in place]
+    assert len(ways) == 2
+    for name in ("X-Forwarded-User", "X-Forwarded-Groups", "X-Forwarded-For"):
+        assert all(f"proxy_set_header {name} " in way for way in ways)
+        assert re.search(rf"http-request (del|set)-header {name}\b", (PROXY / "haproxy.cfg").read_text())
+
+
+def test_haproxy_takes_its_configuration(tmp_path: Path) -> None:
+    program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+    if program is None:
+        pytest.skip("haproxy is not there")
+    certificate = tmp_path / "registry.pem"
+    issued = trustme.CA().issue_cert("registry.example.com")
+    certificate.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
+    text = (PROXY / "haproxy.cfg").read_text().replace("/etc/haproxy/registry.pem", str(certificate))
+    (tmp_path / "haproxy.cfg").write_text(text)
+    done = subprocess.run([program, "-c", "-f", tmp_path / "haproxy.cfg"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[WARNING]" not in done.stderr, done.stderr
 
 
 def queries() -> Iterator[tuple[str, str]]:

@@ -339,4 +339,9 @@ def describe(title: str, detail: str, faults: Sequence[Finding]) -> str:
     lines = [f"{len(faults)} things are wrong:" if several else title]
     if detail and detail not in said:
         lines.append(detail)
-    return "\n".join([*lines, *(f"  {fault}" for fault in faults if several or fault.message != title)])
+    shown = (fault for fault in faults if several or not _says(title, fault))
+    return "\n".join([*lines, *(f"  {fault}" for fault in shown)])
+
+
+def _says(title: str, fault: Finding) -> bool:
+    return fault.message == title or f"{fault.path or '/'}: {fault.message}" in title

@@ -112,6 +112,9 @@ def test_by_a_server(
     refused = cli("token", "list", "--server", url)
     assert (refused.code, "--token" in refused.err) == (1, True)
     monkeypatch.setenv("SIGNALBOOK_TOKEN", root)
+    wrong = cli("token", "create", "ci", "--scope", "fly", "--server", url)
+    assert (wrong.code, wrong.err.count("there is no action 'fly'")) == (1, 1), wrong.err
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", root)
     made = cli("token", "create", "ci", "--group", "a", "--server", url)
     token = made.out.strip()
     assert (made.code, tokens.split(token) is not None) == (0, True), made.err
