@@ -238,12 +238,12 @@ def test_another_rule_compares_everything() -> None:
 
 
 def test_a_long_line_is_walked_once() -> None:
-    links = {str(i): str(max(i - 1, 0)) for i in range(20_000)}
+    links = {str(i): str(max(i - 1, 0)) for i in range(4_000)}
     draft = resource(links, rule="full_transitive", stored=" ".join(links))
     assert pairs(draft, "full_transitive") == {}
-    newest = draft.versions["19999"]
+    newest = draft.versions["3999"]
     newest.before = replace(newest.before, document="x") if newest.before else None
-    assert len(pairs(draft, "full_transitive")["19999"].split()) == 19_999
+    assert len(pairs(draft, "full_transitive")["3999"].split()) == 3_999
 
 
 @pytest.fixture
