@@ -7,6 +7,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -38,6 +39,10 @@ settings.load_profile("signalbook")
 # time than they save.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
+# Where no bytecode is written, each of the hundreds of programs that are started compiles all that it imports, and each
+# process of the tests rewrites all assertions.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A shell lets what it runs in the background ignore interrupts, and so all that the tests start, of which some are to
 # be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
