@@ -361,7 +361,7 @@ def refusing(refused: Callable[[httpx.Request], bool]) -> httpx.MockTransport:
     ],
 )
 def test_what_cannot_be_put_back(path: str, told: str, tmp_path: Path) -> None:
-    """It is told and nothing is raised: the results have to land. What there was before is in a file."""
+    """It is reported and nothing is raised: the results have to land. What there was before is in a file."""
     before = tmp_path / "before.json"
     transport = refusing(
         lambda request: (

@@ -287,7 +287,7 @@ def test_rules(comparing: Registry, old: JSON, new: JSON, rules: str) -> None:
         comparing.delete(F1)
 
 
-def test_every_difference_is_told(comparing: Registry) -> None:
+def test_every_difference_is_reported(comparing: Registry) -> None:
     """G-28, R258: path, rule, and what is there on both sides; the offending Versions by id."""
     versions(comparing, PLAIN, rule="Backward")
     body = {**DEMANDING, "fields": [{"name": "a", "type": "string"}, *DEMANDING["fields"][1:]]}
