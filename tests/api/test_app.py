@@ -225,3 +225,29 @@ def test_a_failed_write_leaves_nothing(serve: Serve) -> None:
     store._error = None
     assert client.get("/schemagroups/g").status_code == 404
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/events/", 200),
+        ("/health/live/", 200),
+        ("/compat/schemaregistry/v0.2/schemagroups", 200),
+        ("/compat/schemaregistry/v0.2/subscriptions/", 200),
+    ],
+)
+def test_every_api_has_its_path(store: Store, serve: Serve, path: str, status: int) -> None:
+    assert serve(store, model="default").get(path).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/compat/schemaregistry/v0.2/subscriptions/a/b", "api_not_found"),
+        ("/compat/none", "not_found"),
+        ("/events/none", "not_found"),
+        ("/health", "not_found"),
+    ],
+)
+def test_what_no_path_fits_belongs_to_the_api_around_it(client: Client, path: str, code: str) -> None:
+    client.refused("GET", path, code)

@@ -60,7 +60,7 @@ Done = tuple[Action, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Requests alike that were refused. ``error`` is a status and its phrase, never what was sent."""
+    """Requests alike that were refused. ``error`` is a status, its phrase and why, never what was sent."""
 
     who: Identity | None
     origin: RequestOrigin
@@ -92,8 +92,10 @@ def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry
         return transaction.audit.entries(query, limit)
 
 
-def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid: str) -> list[AuditEntry]:
-    """What one request did, an entry for each action."""
+def entries(
+    access: Access, done: Iterable[Done], *, at: datetime, correlationid: str, about: str = ""
+) -> list[AuditEntry]:
+    """What one request did, an entry for each action; ``about`` says more of it than the xids do."""
     by_action: dict[str, dict[str, None]] = {}
     for action, xid in done:
         by_action.setdefault(action.word, {})[xid] = None
@@ -107,7 +109,7 @@ def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid
             outcome=DONE,
             xids=tuple(xids)[:MOST_XIDS],
             correlationid=correlationid,
-            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0)),
+            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0), about=about),
         )
         for action, xids in by_action.items()
     ]
@@ -149,6 +151,8 @@ class Audit:
         self._settings = settings
         self._days = timedelta(days=settings.audit_days)
         self._lines = AuditLog(settings.audit_log) if settings.audit_log else None
+        self.reads = self._lines is not None and settings.audit_reads == "on"
+        """Whether lines tell of reads."""
         self._lock = threading.Lock()
         self._pending: dict[Refusal, _Gathered] = {}
         self._budget = TokenBucket(rate=_RATE, burst=_BURST)
@@ -180,11 +184,6 @@ class Audit:
             self._gather(refusal, 1, (xid,) if xid else ())
         if not self._due.is_set():
             self._due.set()
-
-    @property
-    def reads(self) -> bool:
-        """Whether lines tell of reads."""
-        return self._lines is not None and self._settings.audit_reads == "on"
 
     def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""

@@ -105,6 +105,9 @@ class Authenticator:
         self._user = _header_name(settings.proxy_user_header, "proxy_user_header")
         self._groups = _header_name(settings.proxy_groups_header, "proxy_groups_header")
         self._proxies = _networks(settings)
+        named = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
+        self.headers = frozenset({b"authorization", *named})
+        """Those that tell who a request is from, and where."""
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
         self._trusts = lru_cache(maxsize=1024)(self._is_proxy)
@@ -210,11 +213,11 @@ class Authenticator:
         with self._store.read() as transaction:
             stored = transaction.tokens.get(parts[0])
         if not tokens.holds(stored, parts[1]):
-            raise Unauthenticated(_UNKNOWN)
+            raise Unauthenticated(_UNKNOWN, token=parts[0])
         assert stored is not None
         expires = _expires(stored)
         if time.time() >= expires:
-            raise Unauthenticated("the API token has expired")
+            raise Unauthenticated("the API token has expired", token=parts[0])
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
 
     def forwarded(self, scope: Mapping[str, Any]) -> str:

@@ -161,6 +161,14 @@ def describe(stored: StoredToken) -> JSONObject:
     }
 
 
+def summary(stored: StoredToken) -> str:
+    """Whom a token is for, and what it may do, in a line of the audit."""
+    groups = f", groups {', '.join(stored.groups)}" if stored.groups else ""
+    scopes = "" if stored.scopes is None else f", only {', '.join(stored.scopes)}"
+    ends = "never expires" if stored.expires is None else f"expires {format_timestamp(stored.expires)}"
+    return f"for {stored.subject}{groups}{scopes}, {ends}"
+
+
 def _expiry(document: JSONObject, now: datetime, fault: Callable[[Finding], None]) -> datetime | None:
     if "expires" not in document:
         return now + timedelta(days=DEFAULT_DAYS)

@@ -95,7 +95,7 @@ class Feed:
         query, kernel = _query(request), self._kernel
 
         async def admit() -> Access:
-            access = await kernel.admission.admit(request.scope)
+            access = await kernel.admission.access(request.scope)
             if not access.somewhere(Action.READ):
                 raise Forbidden(Action.READ, ROOT)
             return access

@@ -13,7 +13,15 @@ from signalbook import values
 from signalbook.access.authentication import METADATA
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.control import PolicyRefused
-from signalbook.access.tokens import InvalidToken, TokenRequest, TooManyTokens, create, describe, read_request
+from signalbook.access.tokens import (
+    InvalidToken,
+    TokenRequest,
+    TooManyTokens,
+    create,
+    describe,
+    read_request,
+    summary,
+)
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Response, json_response
@@ -109,15 +117,16 @@ class TokensAPI:
 
 def _add(session: Session, *, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
     stored, text = create(session.transaction.tokens, wanted, now)
-    session.record(Action.ADMINISTER, f"{PATH}/{stored.id}")
+    session.record(Action.ADMINISTER, f"{PATH}/{stored.id}", about=f"made {summary(stored)}")
     return stored, text
 
 
 def _remove(session: Session, *, id: str) -> bool:
-    removed = session.transaction.tokens.remove(id)
-    if removed:
-        session.record(Action.ADMINISTER, f"{PATH}/{id}")
-    return removed
+    stored = session.transaction.tokens.get(id)
+    if stored is None:
+        return False
+    session.record(Action.ADMINISTER, f"{PATH}/{id}", about=f"revoked, {summary(stored)}")
+    return session.transaction.tokens.remove(id)
 
 
 def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:
