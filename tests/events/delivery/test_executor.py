@@ -73,7 +73,7 @@ WANTED = Subscription(id="s", protocol="FILE", sink="file:a")
 
 
 class RecordingSink:
-    """A sink that raises what it is told to, and remembers what it got."""
+    """A sink that raises what a test says, and remembers what it got."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
