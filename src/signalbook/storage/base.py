@@ -77,8 +77,7 @@ class StorageBusy(StorageError):
     """Another writer held the store for longer than the request may wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One entity: the Registry, a Group, a Resource (with its meta) or a Version.
 
     ``attributes`` are the client-settable ones beyond the columns here. Of a Resource, ``epoch``, ``createdat``,
@@ -95,7 +94,7 @@ class Row:
     epoch: int
     createdat: datetime
     modifiedat: datetime
-    attributes: JSONObject = field(default_factory=dict)
+    attributes: JSONObject = msgspec.field(default_factory=dict)
     # Resource only
     defaultversionid: str | None = None
     defaultversionsticky: bool = False
@@ -117,6 +116,10 @@ class Hit(Protocol):
     """The folded id."""
 
     @property
+    def xref(self) -> Xid | None:
+        """What a Resource refers to, be it there or not."""
+
+    @property
     def row(self) -> Row | None:
         """The entity's own row; None if rows were not wanted."""
 
@@ -128,8 +131,8 @@ class Hit(Protocol):
     def default(self) -> Row | None:
         """The default Version of what a Resource shows."""
 
-    def attributes(self, part: Part) -> JSONObject:
-        """The attributes of a row alone, at a tenth of the cost; empty without one. ``part`` is own or default."""
+    def attribute(self, part: Part, name: str) -> JSON:
+        """One attribute of a row, at a hundredth of its cost; None without it. ``part`` is own or default."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
