@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, settings
 from tests.others import OTHERS, OURS, own_parameters, purpose, require_own_test, skip_without
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
 from signalbook.storage.schema import TABLES
+from signalbook.storage.store import Store
 
 pytest_plugins = ["tests.brokers.fixtures"]
 

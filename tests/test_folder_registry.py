@@ -20,7 +20,7 @@ from signalbook.errors import RegistryError
 from signalbook.folder_registry import FolderWatch
 from signalbook.model import builtin
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 

@@ -24,7 +24,8 @@ import pytest
 from tests.serving import kept_port
 
 from signalbook.storage import open_store
-from signalbook.storage.base import ReadTransaction, Row
+from signalbook.storage.base import Row
+from signalbook.storage.store import ReadTransaction
 from signalbook.values import digest
 from signalbook.xid import Xid
 

@@ -16,8 +16,8 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
+from signalbook.access.base import ANONYMOUS
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import ANONYMOUS
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.filters import parse_filter
@@ -26,7 +26,7 @@ from signalbook.engine.read.view import View, ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 

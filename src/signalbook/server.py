@@ -87,7 +87,8 @@ def build(settings: Settings) -> Starlette:
             retention.start()
             opened.callback(retention.stop)
         head, subscriptions = Head(engine.position), SubscriptionStore.of(engine, settings)
-        deliveries = Deliveries(engine, subscriptions, head, settings)
+        control = AccessControl(store, settings)
+        deliveries = Deliveries(engine, control, subscriptions, head, settings)
         deliveries.start()
         opened.callback(deliveries.stop)
         following = Following(engine, settings)
@@ -105,6 +106,7 @@ def build(settings: Settings) -> Starlette:
         close=close,
         source=source,
         head=head,
+        control=control,
         subscriptions=subscriptions,
         deliveries=deliveries,
         following=following,

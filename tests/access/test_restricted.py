@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from signalbook.access.base import ANONYMOUS
 from signalbook.access.decisions import Access
-from signalbook.access.identity import ANONYMOUS
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
 from signalbook.engine.read.filters import parse_filter
@@ -17,6 +17,7 @@ from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import Settings
 from signalbook.storage import base
 from signalbook.storage.schema import load
+from signalbook.storage.store import Store
 from signalbook.xid import ROOT, Xid
 
 GROUPS = 300
@@ -27,7 +28,7 @@ def access(*patterns: str) -> Access:
 
 
 @pytest.fixture
-def engine(store: base.Store) -> Engine:
+def engine(store: Store) -> Engine:
     engine = Engine(store, settings=Settings())
     groups = {f"g{number:03}": {"description": "x" * 100} for number in range(GROUPS)}
     with engine.writing() as session:

@@ -10,7 +10,8 @@ import pytest
 from tests.api.conftest import MODEL
 
 from signalbook.storage import open_store
-from signalbook.storage.base import ReadTransaction, StorageBusy, StorageError, Store, WriteTransaction
+from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -147,7 +148,7 @@ def test_an_answer_beyond_the_bound(small: Client, path: str) -> None:
     assert (answer.status_code, answer.json()["type"].rsplit("#")[1]) == (406, "too_large")
 
 
-class Failing:
+class Failing(Store):
     """A store whose transactions fail as told."""
 
     def __init__(self, store: Store, error: Exception) -> None:
@@ -224,3 +225,29 @@ def test_a_failed_write_leaves_nothing(serve: Serve) -> None:
     store._error = None
     assert client.get("/schemagroups/g").status_code == 404
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/events/", 200),
+        ("/health/live/", 200),
+        ("/compat/schemaregistry/v0.2/schemagroups", 200),
+        ("/compat/schemaregistry/v0.2/subscriptions/", 200),
+    ],
+)
+def test_every_api_has_its_path(store: Store, serve: Serve, path: str, status: int) -> None:
+    assert serve(store, model="default").get(path).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/compat/schemaregistry/v0.2/subscriptions/a/b", "api_not_found"),
+        ("/compat/none", "not_found"),
+        ("/events/none", "not_found"),
+        ("/health", "not_found"),
+    ],
+)
+def test_what_no_path_fits_belongs_to_the_api_around_it(client: Client, path: str, code: str) -> None:
+    client.refused("GET", path, code)

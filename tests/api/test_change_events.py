@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 
 from .conftest import MODEL, Client, Serve

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from .conftest import ADMINISTRATOR, MODEL, PROXIED, Serve, put_policy
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from signalbook.access.actions import ACTIONS
-from signalbook.storage.base import Store
+from signalbook.access.base import ACTIONS
+from signalbook.storage.store import Store
 
 from .conftest import ADMINISTRATOR, PROXIED, Serve, put_policy
 

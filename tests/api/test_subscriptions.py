@@ -15,7 +15,7 @@ import yaml
 from signalbook.events import filters
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.subscriptions.documents import OLD_TYPE
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from .conftest import ADMINISTRATOR, PROXIED, put_policy
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.api.conftest import Client, Serve
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 DRAFT = "/compat/schemaregistry/schemagroups"
 POLICY: dict[str, Any] = {

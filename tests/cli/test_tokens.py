@@ -11,8 +11,7 @@ from tests.cli.conftest import Cli, Server
 
 from signalbook.access import tokens
 from signalbook.access.authentication import Authenticator, Credentials
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity, Unauthenticated
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 
@@ -103,10 +102,16 @@ def test_by_a_server(cli: Cli, serve: Callable[..., Server], tmp_path: Path, mon
     (tmp_path / "token").write_text(token)
     assert cli("--token", f"file:{tmp_path / 'token'}", "get", "/schemagroups", "--server", url).code == 0
     assert cli("--token", f"file:{tmp_path / 'token'}", "token", "list", "--server", url).code == 1
+    for given, code in ((f"file:{tmp_path / 'token'}", 0), ("${ROOT}", 1)):
+        monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
+        assert cli("get", "/schemagroups", "--server", url, "--token", given).code == code
+        monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
+        assert cli("conform", url, "--token", given, "--only", "R137").code == code
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
     monkeypatch.setenv("MINE", token)
     named = url.replace("http://", "http://${MINE}@")
     assert cli("get", "/schemagroups", "--server", named).code == 0
+    assert cli("conform", named, "--only", "R137").code == 0
     assert cli("replicate", named, f"sqlite:///{tmp_path / 'copy.db'}").code == 0
     assert cli("replicate", url, f"sqlite:///{tmp_path / 'copy.db'}").code == 1
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "${ROOT}")

@@ -13,7 +13,7 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSON
 from signalbook.xid import ROOT, Xid
 

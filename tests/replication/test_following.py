@@ -17,7 +17,7 @@ from signalbook.replication.replicating import Replication
 from signalbook.server import run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import KeyValueStore
+from signalbook.storage.store import KeyValueStore
 
 from .servers import HTTP, PATIENCE, Server, version, wait_until
 

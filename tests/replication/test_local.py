@@ -22,7 +22,7 @@ from signalbook.replication.replicating import Replication, StateInMemory
 from signalbook.replication.report import CopyReport
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import now
 from signalbook.xid import ROOT, Xid
 

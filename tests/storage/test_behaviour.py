@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from signalbook.storage import open_store
-from signalbook.storage.base import DuplicateId, Row, StorageError, Store, WriteTransaction
+from signalbook.storage.base import DuplicateId, Row, StorageError
+from signalbook.storage.store import Store, WriteTransaction
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 

@@ -14,7 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Row, StorageBusy, Store
+from signalbook.storage.base import Row, StorageBusy
+from signalbook.storage.store import Store
 from signalbook.values import now
 from signalbook.xid import ROOT, Xid
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.storage.test_behaviour import GROUP, plant, plant_things
 
-from signalbook.storage.base import Condition, Row, Selection, Store
+from signalbook.storage.base import Condition, Row, Selection
+from signalbook.storage.store import Store
 from signalbook.xid import ROOT, Xid
 
 THING = GROUP / "things"

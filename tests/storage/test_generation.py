@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageError, Store, WriteTransaction
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store, WriteTransaction
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -11,8 +11,9 @@ from psycopg import errors
 from sqlalchemy import make_url
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable, Store
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
 from signalbook.storage.postgres import Postgres
+from signalbook.storage.store import Store
 
 SECRET = "correct-horse"
 TERMINATE = """
@@ -93,7 +94,7 @@ def test_a_password_is_never_told(url: str) -> None:
 
 def test_the_place_is_told_without_the_password(postgres_database: str) -> None:
     store = open_store(postgres_database.replace("postgres@", f"postgres:{SECRET}@"))
-    assert repr(store) == f"SqlStore({postgres_database.replace('postgres@', 'postgres:***@')})"
+    assert repr(store) == f"Store({postgres_database.replace('postgres@', 'postgres:***@')})"
     store.close()
 
 

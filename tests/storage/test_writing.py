@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from tests.storage.test_behaviour import GROUP, STAMP, plant, plant_things, plant_version
 
 from signalbook.storage import open_store
-from signalbook.storage.base import DuplicateId, ReadTransaction, Row, StorageError, Store, WriteTransaction
+from signalbook.storage.base import DuplicateId, Row, StorageError
 from signalbook.storage.dialect import DriverConnection
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.store import SqlStore
+from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 from signalbook.values import digest
 from signalbook.xid import ROOT
 
@@ -177,7 +177,7 @@ def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path, ex
     """Each part reads one place, unless all were read together; savepoints are for parts that need them."""
     open_store(f"sqlite:///{tmp_path / 's.db'}").close()
     dialect = Watched(tmp_path / "s.db")
-    with closing(SqlStore(dialect, timeout=1)) as store:
+    with closing(Store(dialect, timeout=1)) as store:
         with store.write() as writer:
             (root,) = plant(writer, None, [ROOT])
             (group,) = plant(writer, root, [GROUP])

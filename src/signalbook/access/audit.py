@@ -19,12 +19,13 @@ from logging.handlers import WatchedFileHandler
 from typing import Final, TextIO
 
 from signalbook import values
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Identity, RequestOrigin
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store
+from signalbook.storage.audit import AuditEntry, AuditQuery
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
@@ -112,6 +113,14 @@ def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid
     ]
 
 
+def tell(found: Sequence[AuditEntry], settings: Settings) -> None:
+    """Write the lines of committed entries where no ``Audit`` is at work. Raises ``SettingError``."""
+    if found and settings.audit_log:
+        lines = AuditLog(settings.audit_log)
+        lines.write(found)
+        lines.close()
+
+
 def shown(entry: AuditEntry) -> JSONObject:
     """An entry as JSON; without its number as long as it has none."""
     number = {"number": entry.number} if entry.number else {}
@@ -140,6 +149,8 @@ class Audit:
         self._settings = settings
         self._days = timedelta(days=settings.audit_days)
         self._lines = AuditLog(settings.audit_log) if settings.audit_log else None
+        self.reads = self._lines is not None and settings.audit_reads == "on"
+        """Whether lines tell of reads."""
         self._lock = threading.Lock()
         self._pending: dict[Refusal, _Gathered] = {}
         self._budget = TokenBucket(rate=_RATE, burst=_BURST)
@@ -171,11 +182,6 @@ class Audit:
             self._gather(refusal, 1, (xid,) if xid else ())
         if not self._due.is_set():
             self._due.set()
-
-    @property
-    def reads(self) -> bool:
-        """Whether lines tell of reads."""
-        return self._lines is not None and self._settings.audit_reads == "on"
 
     def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""

@@ -17,11 +17,12 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from signalbook.access import tokens
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity, Unauthenticated
 from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import StorageError, StorageUnavailable, Store, StoredToken
+from signalbook.storage.base import StorageError, StorageUnavailable
+from signalbook.storage.store import Store
+from signalbook.storage.tokens import StoredToken
 
 _LOG: Final = logging.getLogger("signalbook.access")
 _KNOWN: Final = 10_000
@@ -104,6 +105,9 @@ class Authenticator:
         self._user = _header_name(settings.proxy_user_header, "proxy_user_header")
         self._groups = _header_name(settings.proxy_groups_header, "proxy_groups_header")
         self._proxies = _networks(settings)
+        named = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
+        self.headers = frozenset({b"authorization", *named})
+        """Those that tell who a request is from, and where."""
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
         self._trusts = lru_cache(maxsize=1024)(self._is_proxy)

@@ -1,16 +1,17 @@
-"""The store as one identity sees it: what may not be read is not there."""
+"""The store and its changes as one identity sees them: what may not be read is not there."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from signalbook.access.actions import Action
+from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.storage.base import Hit, Part, Reader, Row, Selection
+from signalbook.storage.outbox import Record
 from signalbook.values import JSON
-from signalbook.xid import Kind, Xid
+from signalbook.xid import ROOT, Kind, Xid
 
 _FEW = 100
 """Rows asked for at once where some of them may be hidden."""
@@ -262,3 +263,23 @@ class _Dangling:
 
     def attribute(self, part: Part, name: str) -> JSON:
         return None if part == "default" else self._hit.attribute(part, name)
+
+
+_OF_REGISTRY: Final = frozenset({"registry", "model", "modelsource", "capabilities"})
+
+
+def is_shown(record: Record, access: Access) -> bool:
+    """Whether ``access`` lets it be read what changed, be it there still or not."""
+    return access.reads_everything or access.readable(_changed(record))
+
+
+def is_delivered(record: Record, access: Access) -> bool:
+    """Whether ``access`` lets it be subscribed to, and read, what changed."""
+    xid = _changed(record)
+    return access.may(Action.SUBSCRIBE, xid) and access.readable(xid)
+
+
+def _changed(record: Record) -> Xid:
+    """What changed: model and capabilities are the Registry's."""
+    change = record.change
+    return ROOT if change["entity"] in _OF_REGISTRY else Xid(tuple(change["xid"][1:].split("/")))

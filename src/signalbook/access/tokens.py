@@ -20,10 +20,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from signalbook import values
-from signalbook.access.actions import ACTIONS
-from signalbook.access.identity import Identity
+from signalbook.access.base import ACTIONS, Identity
 from signalbook.errors import SignalbookError
-from signalbook.storage.base import StoredToken, TokenWriter
+from signalbook.storage.tokens import StoredToken, TokenWriter
 from signalbook.values import JSON, Finding, JSONObject, format_timestamp, parse_timestamp
 
 DEFAULT_DAYS: Final = 90

@@ -9,14 +9,13 @@ from urllib.parse import urlencode
 
 from starlette.routing import Route
 
-from signalbook.access.actions import Action
 from signalbook.access.audit import DONE, REFUSED, read_entries, shown
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
-from signalbook.storage.base import AuditQuery
+from signalbook.storage.audit import AuditQuery
 from signalbook.values import parse_timestamp
 from signalbook.xid import ROOT
 

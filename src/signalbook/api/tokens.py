@@ -10,17 +10,17 @@ from urllib.parse import urlencode
 from starlette.routing import Route
 
 from signalbook import values
-from signalbook.access.actions import Action
 from signalbook.access.authentication import METADATA
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
+from signalbook.access.control import PolicyRefused
 from signalbook.access.tokens import InvalidToken, TokenRequest, TooManyTokens, create, describe, read_request
-from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
-from signalbook.storage.base import StoredToken
+from signalbook.storage.tokens import StoredToken
 from signalbook.values import Finding
 from signalbook.xid import ROOT
 
@@ -61,6 +61,7 @@ class TokensAPI:
 
     async def _create(self, request: HTTPRequest) -> Response:
         """Make one. This response is the only place that has it."""
+        self._kernel.control.check_closed()
         body = json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
         now = values.now()
         wanted = read_request(body, now)
@@ -76,6 +77,7 @@ class TokensAPI:
         return json_response(describe(found), headers=(NO_STORE,))
 
     async def _revoke(self, request: HTTPRequest) -> Response:
+        self._kernel.control.check_closed()
         own = request.params["id"]
         if not await self._kernel.write(partial(_remove, id=own), request.access):
             raise RegistryError("not_found", subject=request.path)
@@ -133,6 +135,8 @@ def _explain(error: Exception, path: str) -> Exception:
     match error:
         case InvalidToken():
             return RegistryError("bad_request", subject=path, error_detail=str(error), faults=error.faults)
+        case PolicyRefused():
+            return Conflict(path, str(error))
         case TooManyTokens():
             return RegistryError("bad_request", subject=path, error_detail=str(error))
         case _:

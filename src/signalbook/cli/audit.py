@@ -84,7 +84,7 @@ def _open(server: str | None, db: str | None) -> Iterator[_Read]:
         return
     with open_engine(settings.load({"db": db}, environ=os.environ), create=False) as engine:
         from signalbook.access.audit import read_entries, shown
-        from signalbook.storage.base import AuditQuery
+        from signalbook.storage.audit import AuditQuery
 
         def read(wanted: dict[str, Any]) -> Iterator[JSONObject]:
             asked = dict(wanted)

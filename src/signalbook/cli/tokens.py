@@ -130,7 +130,7 @@ class _StoredTokens:
 
     def add(self, wanted: JSONObject) -> JSONObject:
         """Make one."""
-        from signalbook.access.actions import Action
+        from signalbook.access.base import Action
         from signalbook.access.tokens import create, describe, read_request
 
         now = values.now()
@@ -142,7 +142,7 @@ class _StoredTokens:
 
     def delete(self, id: str) -> None:
         """Revoke one."""
-        from signalbook.access.actions import Action
+        from signalbook.access.base import Action
 
         with self._engine.writing() as session:
             session.record(Action.ADMINISTER, f"/access/tokens/{id}")

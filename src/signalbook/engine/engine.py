@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from signalbook import tracing, values
-from signalbook.access import actions as access_actions
 from signalbook.access import audit
+from signalbook.access import base as access_actions
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
 from signalbook.engine.config import capabilities
@@ -42,14 +42,17 @@ from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.permission import WritePermission, done_by
-from signalbook.engine.write.quotas import check_quota
+from signalbook.engine.write.quotas import check_quotas
 from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import Context, Documents, IdClash, Stored, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
 from signalbook.formats.compatibility import RULES
 from signalbook.model import BUILTIN, builtin, compile_model
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, DuplicateId, OutboxReader, Record, Row, Store, WriteTransaction
+from signalbook.storage.audit import AuditEntry
+from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.outbox import OutboxReader, Record
+from signalbook.storage.store import Store, WriteTransaction
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
@@ -418,8 +421,8 @@ class Session:
         except DuplicateId as error:
             raise IdClash(error.xid) from None
         check_uris(tree, self._writer, root, self.access)
-        if self._settings.max_group_resources and not self._admin:
-            check_quota(tree, self._writer, self._settings.max_group_resources)
+        if not self._admin:
+            check_quotas(tree, self._writer, self._settings)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
         self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]

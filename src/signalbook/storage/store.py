@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -17,19 +17,20 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
-from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable, Store
+from signalbook.storage.audit import AuditReader, AuditStatements, AuditWriter
+from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection
-from signalbook.storage.entities import EntityStatements, SqlEntityReader
-from signalbook.storage.outbox import OutboxStatements, SqlOutboxReader, SqlOutboxWriter
-from signalbook.storage.reports import ReportStatements, SqlReportReader, SqlReportWriter
+from signalbook.storage.entities import EntityReader, EntityStatements
+from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
+from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
 from signalbook.storage.schema import REVISION
-from signalbook.storage.settings import SettingsStatements, SqlSettingsReader, SqlSettingsWriter
+from signalbook.storage.settings import SettingsReader, SettingsStatements, SettingsWriter
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.subscriptions import SqlSubscriptionReader, SqlSubscriptionWriter, SubscriptionStatements
-from signalbook.storage.tokens import SqlTokenReader, SqlTokenWriter, TokenStatements
+from signalbook.storage.subscriptions import SubscriptionReader, SubscriptionStatements, SubscriptionWriter
+from signalbook.storage.tokens import TokenReader, TokenStatements, TokenWriter
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
-from signalbook.storage.writing import SqlEntityWriter
+from signalbook.storage.writing import EntityWriter
+from signalbook.values import JSON
 
 _LOG: Final = logging.getLogger("signalbook.storage")
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -122,68 +123,80 @@ def _statements(dialect: Dialect) -> Statements:
     return _COMPILED[kind]
 
 
-class SqlReadTransaction:
-    """``base.ReadTransaction``."""
+class ReadTransaction:
+    """A consistent view of the store at one instant, that of its first call. For one thread at a time.
+
+    Every call of its parts may raise ``StorageError``.
+    """
 
     def __init__(self, transaction: SqlTransaction, sql: Statements) -> None:
-        self._reading, self._sql = transaction, sql
-        self.entities = SqlEntityReader(transaction, sql.entities)
-        self.outbox = SqlOutboxReader(transaction, sql.outbox)
-        self.settings = SqlSettingsReader(transaction, sql.settings)
+        self._transaction, self._sql = transaction, sql
+        self.entities = EntityReader(transaction, sql.entities)
+        self.outbox = OutboxReader(transaction, sql.outbox)
+        self.settings = SettingsReader(transaction, sql.settings)
 
     # Requests about the registry, by far the most, have nothing to do with these.
     @cached_property
-    def reports(self) -> SqlReportReader:
+    def reports(self) -> ReportReader:
         """Reports of pipelines."""
-        return SqlReportReader(self._reading, self._sql.reports)
+        return ReportReader(self._transaction, self._sql.reports)
 
     @cached_property
-    def subscriptions(self) -> SqlSubscriptionReader:
+    def subscriptions(self) -> SubscriptionReader:
         """Subscriptions and their deliveries."""
-        return SqlSubscriptionReader(self._reading, self._sql.subscriptions)
+        return SubscriptionReader(self._transaction, self._sql.subscriptions)
 
     @cached_property
-    def audit(self) -> SqlAuditReader:
+    def audit(self) -> AuditReader:
         """The audit."""
-        return SqlAuditReader(self._reading, self._sql.audit)
+        return AuditReader(self._transaction, self._sql.audit)
 
     @cached_property
-    def tokens(self) -> SqlTokenReader:
+    def tokens(self) -> TokenReader:
         """API tokens."""
-        return SqlTokenReader(self._reading, self._sql.tokens)
+        return TokenReader(self._transaction, self._sql.tokens)
 
 
-class SqlWriteTransaction:
-    """``base.WriteTransaction``."""
+class WriteTransaction(ReadTransaction):
+    """A read-write transaction: sees its own writes; all or nothing."""
+
+    _transaction: SqlWriting
+    entities: EntityWriter
+    outbox: OutboxWriter
+    settings: SettingsWriter
 
     def __init__(self, transaction: SqlWriting, sql: Statements) -> None:
         self._transaction, self._sql = transaction, sql
-        self.entities = SqlEntityWriter(transaction, sql.entities)
-        self.outbox = SqlOutboxWriter(transaction, sql.outbox)
-        self.settings = SqlSettingsWriter(transaction, sql.settings)
+        self.entities = EntityWriter(transaction, sql.entities)
+        self.outbox = OutboxWriter(transaction, sql.outbox)
+        self.settings = SettingsWriter(transaction, sql.settings)
 
     @cached_property
-    def reports(self) -> SqlReportWriter:
+    def reports(self) -> ReportWriter:
         """Reports of pipelines."""
-        return SqlReportWriter(self._transaction, self._sql.reports)
+        return ReportWriter(self._transaction, self._sql.reports)
 
     @cached_property
-    def subscriptions(self) -> SqlSubscriptionWriter:
+    def subscriptions(self) -> SubscriptionWriter:
         """Subscriptions and their deliveries."""
-        return SqlSubscriptionWriter(self._transaction, self._sql.subscriptions)
+        return SubscriptionWriter(self._transaction, self._sql.subscriptions)
 
     @cached_property
-    def audit(self) -> SqlAuditWriter:
+    def audit(self) -> AuditWriter:
         """The audit."""
-        return SqlAuditWriter(self._transaction, self._sql.audit)
+        return AuditWriter(self._transaction, self._sql.audit)
 
     @cached_property
-    def tokens(self) -> SqlTokenWriter:
+    def tokens(self) -> TokenWriter:
         """API tokens."""
-        return SqlTokenWriter(self._transaction, self._sql.tokens)
+        return TokenWriter(self._transaction, self._sql.tokens)
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """A part that may fail alone."""
+        """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
+
+        Parts follow one another, none is in another. Raises ``StorageError`` where the database gave up the whole
+        transaction; what the block still streams ends with it.
+        """
         return self._transaction.savepoint()
 
     def finish(self) -> None:
@@ -195,8 +208,8 @@ class SqlWriteTransaction:
             self.audit.finish()
 
 
-class SqlStore:
-    """``base.Store`` over a database whose schema is current. Safe for threads; not for use on both sides of a fork."""
+class Store:
+    """A database with the schema of this version in it. Safe for threads; not for use on both sides of a fork."""
 
     def __init__(self, dialect: Dialect, *, timeout: float) -> None:
         self._dialect = dialect
@@ -218,25 +231,28 @@ class SqlStore:
         )
 
     def __repr__(self) -> str:
-        return f"SqlStore({self._dialect.where})"
+        return f"Store({self._dialect.where})"
 
     @contextmanager
-    def read(self) -> Iterator[SqlReadTransaction]:
-        """A read transaction."""
+    def read(self) -> Iterator[ReadTransaction]:
+        """A read transaction; any number at once, beside the writer."""
         with self._transaction(self._dialect.begin_read) as connection:
             transaction = SqlTransaction(connection, self._dialect)
             try:
-                yield SqlReadTransaction(transaction, self._statements)
+                yield ReadTransaction(transaction, self._statements)
             finally:
                 transaction.end()
 
     @contextmanager
-    def write(self) -> Iterator[SqlWriteTransaction]:
-        """The write transaction."""
+    def write(self) -> Iterator[WriteTransaction]:
+        """The write transaction: commits at the end of the block, rolls back on any exception.
+
+        Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
+        """
         with self._turn(), self._transaction(self._dialect.begin_write) as connection:
             rows = self._statements.entities
             transaction = SqlWriting(connection, self._dialect, insert=rows.insert, update=rows.update)
-            writer = SqlWriteTransaction(transaction, self._statements)
+            writer = WriteTransaction(transaction, self._statements)
             try:
                 yield writer
                 writer.finish()
@@ -245,7 +261,12 @@ class SqlStore:
             self._commit(connection)
 
     def generation(self) -> Hashable:
-        """Another value once anything of the registry was committed."""
+        """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
+        so is what was read of the registry after it was returned.
+
+        Tokens that are made or revoked count, too; settings stored by key, reports, subscriptions and the audit leave
+        it as it is.
+        """
         self._check_open()
         try:
             return self._dialect.generation(self._statements.outbox.generation)
@@ -346,6 +367,24 @@ def _driver(pooled: PoolProxiedConnection) -> DriverConnection:
     return connection
 
 
+class KeyValueStore:
+    """The key-value store for who needs nothing else of it: each call is a transaction of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, name: str) -> JSON:
+        """The value stored under ``name``, None if there is none."""
+        with self._store.read() as transaction:
+            return transaction.settings.get(name)
+
+    def put(self, values: Mapping[str, JSON]) -> None:
+        """Store values by name, all or none of them; None removes one."""
+        with self._store.write() as transaction:
+            for name, value in values.items():
+                transaction.settings.put(name, value)
+
+
 def open_store(url: str, *, timeout: float = 60.0) -> Store:
     """Open the store at ``url``, creating or migrating its tables first where that is needed.
 
@@ -359,7 +398,7 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     except BaseException:
         dialect.close()
         raise
-    return SqlStore(dialect, timeout=timeout)
+    return Store(dialect, timeout=timeout)
 
 
 def find_dialect(url: str, timeout: float) -> Dialect:

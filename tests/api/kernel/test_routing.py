@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 PATHS = ("/events", "/health/live", "/health/ready", "/.well-known/xregistry")
 

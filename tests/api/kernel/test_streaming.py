@@ -12,7 +12,7 @@ import pytest
 from signalbook.api.kernel import streaming
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

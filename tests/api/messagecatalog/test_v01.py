@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from signalbook.engine.config import capabilities
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

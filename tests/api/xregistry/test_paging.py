@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.api.conftest import MODEL, Client, Serve
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 BASE = "http://r.example"
 NAMES = [f"n{number:02}" for number in range(25)]

@@ -15,7 +15,8 @@ from signalbook.engine.read.rendering import inlined
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
-from signalbook.storage.base import Reader, ReadTransaction
+from signalbook.storage.base import Reader
+from signalbook.storage.store import ReadTransaction
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -347,7 +348,7 @@ class TestCollectionsFlag:
         assert refused(filled, path, collections=True) == "bad_flag"
 
 
-class Counting:
+class Counting(ReadTransaction):
     """A transaction that counts what its entities are asked for."""
 
     def __init__(self, transaction: ReadTransaction) -> None:

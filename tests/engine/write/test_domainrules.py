@@ -12,7 +12,7 @@ from tests.engine.conftest import Registry
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import Finding, JSONObject, parse_json
 from signalbook.xid import ROOT
 

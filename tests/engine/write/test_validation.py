@@ -16,7 +16,8 @@ from signalbook.engine.write.validation import other_schemas, pending
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Row, Store
+from signalbook.storage.base import Row
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject, dump_json, now
 from signalbook.xid import Xid
 

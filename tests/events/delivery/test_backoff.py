@@ -9,7 +9,7 @@ import pytest
 
 from signalbook.events.delivery.backoff import Backoff, delivered, failed, resumed
 from signalbook.events.sinks.base import DeliveryError, NotYet
-from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
+from signalbook.storage.subscriptions import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RETRIES = Backoff(first=1.0, longest=60.0, give_up=3600.0, attempts=3)

@@ -14,7 +14,7 @@ from signalbook.events.subscriptions import documents
 from signalbook.events.subscriptions.documents import InvalidSubscription
 from signalbook.events.subscriptions.store import ShownSubscription
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
-from signalbook.storage.base import DeliveryState
+from signalbook.storage.subscriptions import DeliveryState
 from signalbook.values import Finding, dump_json
 
 ROOT = "http://r.example"

@@ -21,7 +21,8 @@ from signalbook.events.subscriptions.store import (
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError, with_known_secrets
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import ACTIVE, SUSPENDED, DeliveryState, Store, StoredSubscription
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import ACTIVE, SUSPENDED, DeliveryState, StoredSubscription
 from signalbook.xid import ROOT
 
 PLAIN = Credential(credentialtype="PLAIN", members={"identifier": "me"}, secrets={"secret": "correct horse"})

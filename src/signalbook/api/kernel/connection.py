@@ -10,7 +10,7 @@ import httptools
 from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity
 from signalbook.api.kernel.errors import error_response
 from signalbook.api.kernel.streaming import STOPPING
 from signalbook.api.kernel.tls import certificate_identity

@@ -14,7 +14,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
-from signalbook.access.errors import AuthenticationUnavailable, Forbidden, Unauthenticated
+from signalbook.access.base import AuthenticationUnavailable, Forbidden, Unauthenticated
 from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.engine.engine import HistoryPruned

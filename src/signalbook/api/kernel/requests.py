@@ -138,6 +138,9 @@ def base_url(scope: Scope, settings: Settings) -> str:
 
     A ``Host`` that is none is not repeated: it goes into URLs and headers.
     """
+    if "base_url" in scope:  # it was asked for before
+        known: str = scope["base_url"]
+        return known
     if settings.base_url:
         return settings.base_url.rstrip("/")
     return _url(scope.get("scheme", "http"), host(scope), scope.get("server"), scope.get("root_path", ""))

@@ -19,13 +19,11 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.access.actions import NOTHING, Action
 from signalbook.access.audit import Audit
 from signalbook.access.authentication import Authenticator
+from signalbook.access.base import ANONYMOUS, NOTHING, Action, CredentialsNeeded, Forbidden, Unauthenticated
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
-from signalbook.access.identity import ANONYMOUS
 from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.caching import (
@@ -45,6 +43,7 @@ from signalbook.api.kernel.responses import Response, Sendable, laid_out, option
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
+from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
@@ -87,13 +86,13 @@ class Kernel:
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
-    def over(cls, engine: Engine, settings: Settings, *, direct: bool, audit: Audit) -> Kernel:
+    def over(cls, engine: Engine, settings: Settings, *, direct: bool, control: AccessControl, audit: Audit) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
-        control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
-        generation = engine.generation if direct else None
+        authenticator = Authenticator(engine.store, settings)
+        generation = engine.store.generation if direct else None
         exposed = not is_loopback(settings.host)
         admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
         engine.listen(admission.forget)
@@ -145,27 +144,29 @@ class Endpoint(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
-            scope["access"] = UNRESTRICTED if self.public else await self.kernel.admission.admit(scope)
-            if not self.public:
-                self.kernel.admission.count(scope)
-                scope["admit_again"] = partial(self.kernel.admission.admit_again, scope)
+            if self.public:
+                scope["access"] = UNRESTRICTED
+            else:
+                await self.kernel.admission.admit(scope)
             response = await self.respond(scope, receive)
         except Disconnected:
             return
         except (Unauthenticated, Forbidden, TooManyRequests) as error:
             response = self._refused(error, scope)
+        except QuotaExceeded as error:
+            self.kernel.admission.refused(error, scope)
+            response = self.failed(error, scope)
         except Exception as error:
             response = self.failed(error, scope)
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
             self.kernel.admission.read(scope, response.status if isinstance(response, Response) else HTTPStatus.OK)
         if isinstance(response, Response):
-            response = await self._encoded(laid_out(response, scope["headers"]), scope)
+            response = laid_out(response, scope["headers"])
+            if name := coding(response, scope["headers"]):
+                response = await self._encoded(response, name)
         await response.send(scope, receive, send)
 
-    async def _encoded(self, response: Response, scope: Scope) -> Response:
-        name = coding(response, scope["headers"])
-        if not name:
-            return response
+    async def _encoded(self, response: Response, name: str) -> Response:
         if len(response.body) <= AT_ONCE or name in response.encodings:
             return compressed(response, name)
         try:
@@ -404,12 +405,12 @@ class EntityAPI(Endpoint, Generic[R]):
         try:
             made = await self.load(request)
             if isinstance(made, SpooledResponse):
-                made.when_sent(turn.end)
+                made.when_sent(turn.release)
                 lasting = True
             return made
         finally:
             if not lasting:
-                turn.end()
+                turn.release()
 
     def is_point_read(self, request: R) -> bool:  # noqa: ARG002  for those that override it
         """Whether a request reads no more than a few entities."""

@@ -29,7 +29,8 @@ from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, 
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
-from signalbook.storage.base import ReadTransaction, Row
+from signalbook.storage.base import Row
+from signalbook.storage.store import ReadTransaction
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
