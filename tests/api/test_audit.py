@@ -26,6 +26,8 @@ ANY: dict[str, Any] = {"attributes": {"*": {"type": "any"}}}
 NOTES: dict[str, Any] = {"notes": {"singular": "note", "hasdocument": False, **ANY}}
 MODEL: dict[str, Any] = {"groups": {"dirs": {"singular": "dir", "resources": NOTES, **ANY}}}
 LONG: dict[str, Any] = {"schema": {"type": "string", "description": "swordfish" * 9}, "format": "JsonSchema/draft-07"}
+CLOSED = "this registry is not open to everybody: send credentials"
+MISTYPED = "the API token is malformed or mistyped: its checksum does not hold"
 ELSEWHERE = "http://127.0.0.1:9/hook?key=swordfish"
 
 
@@ -112,6 +114,8 @@ def test_what_is_no_entity_is_recorded_without_its_secrets(client: Client, pat: 
     own = f"/access/tokens/{token.json()['id']}"
     client.send("DELETE", own, headers=pat)
     assert token.json()["token"] not in json.dumps(shown(client, pat))
+    ends = f"for sam, expires {token.json()['expires']}"
+    assert [entry["about"] for entry in shown(client, pat)[:2]] == [f"revoked, {ends}", f"made {ends}"]
     assert told(client, pat)[:6] == [
         *[("pat", "administer", [own])] * 2,
         ("pat", "administer", ["/access"]),
@@ -130,12 +134,33 @@ def test_refusals_are_recorded_soon(client: Client, pat: dict[str, str], sam: di
     refused = recorded(client, pat)
     assert {(entry["who"], entry["action"], entry["error"], entry["count"]) for entry in refused} == {
         ("sam", "delete", "403 Forbidden", 3),
-        ("sam", "administer", "403 Forbidden", 1),
-        ("anonymous", "login", "401 Unauthorized", 1),
+        ("sam", "audit", "403 Forbidden", 1),
+        ("anonymous", "login", f"401 Unauthorized: {CLOSED}", 1),
+        ("anonymous", "login", f"401 Unauthorized: {MISTYPED}", 1),
     }
     assert sorted(entry["api"] for entry in refused) == ["audit", "audit", "xregistry", "xregistry"]
     assert next(entry for entry in refused if entry["action"] == "delete")["xids"] == ["/dirs/d"]
     assert "swordfish" not in json.dumps(refused)
+
+
+def test_what_becomes_of_a_revoked_token_is_seen(client: Client, pat: dict[str, str]) -> None:
+    made = client.send("POST", "/access/tokens", json={"subject": "sam", "scopes": ["read"]}, headers=pat).json()
+    path, own = f"/access/tokens/{made['id']}", {"Authorization": f"Bearer {made['token']}"}
+    client.send("DELETE", path, headers=pat)
+    assert client.get("/", headers=own).status_code == 401
+    refused = recorded(client, pat)
+    assert [(entry["who"], entry["xids"]) for entry in refused] == [("anonymous", [path])]
+    assert "unknown or revoked" in refused[0]["error"]
+    assert made["token"] not in json.dumps(refused)
+
+
+def test_an_auditor_reads_the_audit_alone(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    """Who watches administrators need not be one of them."""
+    rules = [*POLICY["rules"], {"who": ["subject:sam"], "role": "auditor"}]
+    assert client.put("/access", {"rules": rules}, headers=pat).is_success
+    assert client.get("/audit", headers=sam).is_success
+    assert client.get("/access", headers=sam).status_code == 403
+    assert client.send("POST", "/access/tokens", json={"subject": "sam"}, headers=sam).status_code == 403
 
 
 def test_pages_and_filters(client: Client, pat: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from signalbook.storage.base import Row, StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import Row, StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
 from signalbook.storage.schema import dump
 from signalbook.xid import Xid
@@ -47,16 +47,20 @@ class SqlTransaction:
 
     def stream(self, sql: str, parameters: Parameters) -> Iterator[tuple[Any, ...]]:
         """The records of one query, a batch at a time in memory. Ends with the transaction."""
-        records = self._dialect.stream(self._connection, sql, parameters)
-        self._streams.append(records)
+        batches = self._dialect.stream(self._connection, sql, parameters)
+        self._streams.append(batches)
         while True:
             self.check()
             try:
-                yield next(records)
-            except StopIteration:
-                return
+                batch = next(batches, None)
             except self._dialect.errors as error:
                 raise self._failed(error) from None
+            if batch is None:
+                return
+            for record in batch:
+                if self._over:
+                    self.check()
+                yield record
 
     def run(self, sql: str, parameters: Parameters) -> int:
         """Run one statement that returns nothing; the number of rows it touched."""
@@ -98,7 +102,8 @@ class SqlTransaction:
         if not self._over:
             self._over = f"an earlier failure ended this transaction: {explained.shown}"
             # Others in this transaction may try again, too.
-            self._kind = type(explained) if isinstance(explained, StorageUnavailable | StorageBusy) else StorageError
+            again = isinstance(explained, StorageUnavailable | StorageBusy | StorageFull)
+            self._kind = type(explained) if again else StorageError
         return explained
 
 
