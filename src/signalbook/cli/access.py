@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
@@ -14,7 +12,7 @@ from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import CommandGroup, plain, print_json, say
-from signalbook.cli.registry import DbOption, ServerOption, here, open_client, open_engine, read_xid
+from signalbook.cli.registry import DbOption, JsonOption, ServerOption, here, open_client, open_part, read_xid
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from signalbook.access.policy import Policy
     from signalbook.engine.engine import Engine
 
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 PolicyArgument = Annotated[
     Path, Argument(metavar="FILE", help="A policy, JSON or YAML; - is standard input.", show_default=False)
 ]
@@ -202,17 +199,8 @@ class _LocalAccess:
         return found
 
 
-@contextmanager
-def _open(server: str | None, db: str | None, *, create: bool = False) -> Iterator[_Access]:
-    if server is not None and db is not None:
-        raise typer.BadParameter("give one of --server and --db, not both")
-    if server is not None:
-        with open_client(server) as client:
-            yield client.access
-        return
-    given = settings.load({"db": db}, environ=os.environ)
-    with open_engine(given, create=create) as engine:
-        yield _LocalAccess(engine, given)
+def _open(server: str | None, db: str | None, *, create: bool = False) -> AbstractContextManager[_Access]:
+    return open_part(server, db, remote=lambda client: client.access, local=_LocalAccess, create=create)
 
 
 def _read(file: Path) -> JSON:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 import typer
 from typer import Argument, Option
 
-from signalbook import settings, values
+from signalbook import values
 from signalbook.cli.console import CommandGroup, plain, print_json, say
-from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine
+from signalbook.cli.registry import DbOption, JsonOption, ServerOption, open_part
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, format_timestamp
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 _DAYS: Final = 90
 _MAX_DAYS: Final = 36_525
-
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 app: Final = CommandGroup(help="API tokens: secrets with which programs prove who they are.", no_args_is_help=True)
 
@@ -112,16 +109,14 @@ def _ends(token: JSONObject) -> str:
     return f"{'expired' if token['expired'] else 'expires'} {token['expires']}"
 
 
-@contextmanager
-def _open(server: str | None, db: str | None, *, create: bool) -> Iterator[_Tokens]:
-    if server is not None and db is not None:
-        raise typer.BadParameter("give one of --server and --db, not both")
-    if server is not None:
-        with open_client(server) as client:
-            yield client.tokens
-        return
-    with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:
-        yield _StoredTokens(engine)
+def _open(server: str | None, db: str | None, *, create: bool) -> AbstractContextManager[_Tokens]:
+    return open_part(
+        server,
+        db,
+        remote=lambda client: client.tokens,
+        local=lambda engine, _: _StoredTokens(engine),
+        create=create,
+    )
 
 
 class _StoredTokens:
