@@ -120,6 +120,11 @@ def create(writer: TokenWriter, wanted: TokenRequest, now: datetime) -> tuple[St
     return stored, f"{PREFIX}_{name}_{secret}"
 
 
+def is_id(text: str) -> bool:
+    """Whether a token could have this id."""
+    return len(text) == _ID_LENGTH and all(character in _ID for character in text)
+
+
 def split(text: str) -> tuple[str, str] | None:
     """The id and the secret of a token, None for what cannot be one."""
     match = TOKEN.fullmatch(text)

@@ -18,6 +18,7 @@ from signalbook.access.tokens import (
     TooManyTokens,
     create,
     describe,
+    is_id,
     read_request,
     summary,
 )
@@ -60,7 +61,7 @@ class TokensAPI:
     async def _list(self, request: HTTPRequest) -> Response:
         """All of them by id, or a page with a link to the next one."""
         limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _PAGE)
-        found = await self._kernel.workers.read(partial(self._page, request.query.get("cursor", ""), limit + 1))
+        found = await self._kernel.workers.read(partial(self._page, _cursor(request), limit + 1))
         headers = [NO_STORE]
         if len(found) > limit:
             headers.append(next_page(request.root + PATH, limit=limit, cursor=found[limit - 1].id))
@@ -78,15 +79,14 @@ class TokensAPI:
         return json_response({**describe(stored), "token": text}, status=201, headers=headers)
 
     async def _show(self, request: HTTPRequest) -> Response:
-        found = await self._kernel.workers.read(partial(self._get, request.params["id"]))
+        found = await self._kernel.workers.read(partial(self._get, _id(request)))
         if found is None:
             raise RegistryError("not_found", subject=request.path)
         return json_response(describe(found), headers=(NO_STORE,))
 
     async def _revoke(self, request: HTTPRequest) -> Response:
         self._kernel.control.check_closed()
-        own = request.params["id"]
-        if not await self._kernel.write(partial(_remove, id=own), request.access):
+        if not await self._kernel.write(partial(_remove, id=_id(request)), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
@@ -112,6 +112,20 @@ class TokensAPI:
     def _get(self, id: str) -> StoredToken | None:
         with self._kernel.engine.store.read() as transaction:
             return transaction.tokens.get(id)
+
+
+def _id(request: HTTPRequest) -> str:
+    named = request.params["id"]
+    if not is_id(named):
+        raise RegistryError("not_found", subject=request.path)
+    return named
+
+
+def _cursor(request: HTTPRequest) -> str:
+    cursor = request.query.get("cursor", "")
+    if cursor and not is_id(cursor):
+        raise request.wrong('"cursor" is not one that this server gave')
+    return cursor
 
 
 def _add(session: Session, *, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:

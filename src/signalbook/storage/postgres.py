@@ -34,7 +34,7 @@ from sqlalchemy.engine import Dialect as SqlDialect
 from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 from signalbook.storage.silence import KEEPALIVE, Connection
 
@@ -56,6 +56,7 @@ _WHILE_CONNECTING: Final = {
     "remaining connection slots": "53300",
 }
 """By what the server's refusal says; in another language it passes for one that lasts."""
+_FULL: Final = "53100"
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
     "28": "the server refuses the connection; check user, password and database",
@@ -63,7 +64,7 @@ _REMEDIES: Final = {
     _IDLED: "the server heard nothing of this transaction for too long, and ended it; try again",
     "42501": "this user may not do that; grant it the rights on the database and its schema",
     "25006": "it is read-only (a standby?); name the primary server",
-    "53100": "the server's disk is full; free some space there",
+    _FULL: "the server's disk is full; free some space there",
     "53300": "the server has no connection left; raise its max_connections",
     "57": "the server is shutting down or starting; try again",
     "XX": "the server found its data damaged; see its log, restore a backup",
@@ -188,8 +189,8 @@ class Postgres(Dialect):
         if state in _BUSY:
             return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")
-        away = state.startswith(_AWAY)
-        return (StorageUnavailable if away else StorageError)(remedy, where=self.where, cause=detail)
+        kind = StorageUnavailable if state.startswith(_AWAY) else StorageFull if state == _FULL else StorageError
+        return kind(remedy, where=self.where, cause=detail)
 
     def _without_secrets(self, text: str) -> str:
         for name in _SECRETS:

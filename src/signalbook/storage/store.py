@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
 from signalbook.storage.audit import AuditReader, AuditStatements, AuditWriter
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityReader, EntityStatements
 from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
@@ -95,6 +95,7 @@ def _migrate(dialect: Dialect, revision: str) -> None:
         connection.commit()
 
 
+_QUIET_SECONDS: Final = 60.0
 _KEPT: Final = 8
 """Idle connections kept for the next request."""
 _OUTAGES: Final = "outages"
@@ -221,6 +222,7 @@ class Store:
         self._timeout = timeout
         self._away_since = 0.0
         """On the monotonic clock; 0 while the database is there."""
+        self._full_until = 0.0
         self._away = ""
         self._outages = 0
         self._trying = threading.Lock()
@@ -369,6 +371,10 @@ class Store:
                 self._away_since = time.monotonic()
                 self._outages += 1
                 _LOG.error("the database is away: %s", explained)
+        # Each write says so: one line a minute is enough on a disk that may be full itself.
+        if isinstance(explained, StorageFull) and time.monotonic() > self._full_until:
+            self._full_until = time.monotonic() + _QUIET_SECONDS
+            _LOG.error("a write failed: %s", explained)
         return explained
 
     def _commit(self, connection: DriverConnection) -> None:

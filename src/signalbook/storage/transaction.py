@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from signalbook.storage.base import Row, StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import Row, StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
 from signalbook.storage.schema import dump
 from signalbook.xid import Xid
@@ -98,7 +98,8 @@ class SqlTransaction:
         if not self._over:
             self._over = f"an earlier failure ended this transaction: {explained.shown}"
             # Others in this transaction may try again, too.
-            self._kind = type(explained) if isinstance(explained, StorageUnavailable | StorageBusy) else StorageError
+            again = isinstance(explained, StorageUnavailable | StorageBusy | StorageFull)
+            self._kind = type(explained) if again else StorageError
         return explained
 
 
