@@ -92,6 +92,21 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
         assert len(httpx.get(f"{url}/schemagroups", timeout=PATIENCE).json()) == 10
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
+def test_a_server_process_begins_with_everything_imported(tmp_path: Path) -> None:
+    """To import it all takes most of the start: it is done once. At SIGHUP it is done anew, be it another version."""
+
+    def programs() -> set[bytes]:
+        found = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        return {Path(f"/proc/{pid}/cmdline").read_bytes() for pid in found}
+
+    with serving(f"sqlite:///{tmp_path / 'r.db'}") as (_, process):
+        own = {Path(f"/proc/{process.pid}/cmdline").read_bytes()}
+        assert programs() == own
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: len(found := programs()) == 1 and found != own, process)
+
+
 EVERYBODY = '{"rules": [{"who": ["subject:ann"], "role": "administrator"}]}'
 
 
