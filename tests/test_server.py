@@ -92,6 +92,20 @@ def test_a_server_starts_answers_and_stops(store_url: str, workers: int) -> None
         assert len(httpx.get(f"{url}/schemagroups", timeout=PATIENCE).json()) == 10
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
+def test_a_server_process_begins_with_everything_imported(tmp_path: Path) -> None:
+    """To import it all takes most of the start: it is done once. At SIGHUP it is done anew, be it another version."""
+
+    def programs() -> set[str]:
+        found = subprocess.run(["pgrep", "-a", "-P", str(process.pid)], capture_output=True, text=True).stdout
+        return {line.partition(" ")[2] for line in found.splitlines()}
+
+    with serving(f"sqlite:///{tmp_path / 'r.db'}") as (_, process):
+        assert not any("multiprocessing" in program for program in programs())
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: any("multiprocessing" in program for program in programs()), process)
+
+
 EVERYBODY = '{"rules": [{"who": ["subject:ann"], "role": "administrator"}]}'
 
 

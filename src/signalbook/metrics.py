@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from prometheus_client import (
     CollectorRegistry,
@@ -22,12 +22,13 @@ from prometheus_client import (
     Metric,
     ProcessCollector,
     multiprocess,
+    values,
 )
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable of the environment that names the shared folder. It counts when this module is first imported."""
+"""The variable of the environment that names the shared folder, for prometheus-client and for new programs."""
 REGISTRY: Final = CollectorRegistry()
 _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _WRITES: Final = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -44,18 +45,27 @@ class _Histogram(Histogram):
                 bucket.inc(count)
 
 
+_METRICS: Final[list[Any]] = []
+
+
 def _histogram(name: str, text: str, *labels: str, buckets: Sequence[float] = _SECONDS) -> _Histogram:
-    return _Histogram(f"signalbook_{name}", text, labels, buckets=buckets, registry=REGISTRY)
+    made = _Histogram(f"signalbook_{name}", text, labels, buckets=buckets, registry=REGISTRY)
+    _METRICS.append(made)
+    return made
 
 
 def _counter(name: str, text: str, *labels: str) -> Counter:
-    return Counter(f"signalbook_{name}", text, labels, registry=REGISTRY)
+    made = Counter(f"signalbook_{name}", text, labels, registry=REGISTRY)
+    _METRICS.append(made)
+    return made
 
 
 def _gauge(name: str, text: str, *labels: str, sum: bool = True) -> Gauge:
     """A state: the ``sum`` over server processes, or the value that one of them set last."""
     mode: Final = "livesum" if sum else "livemostrecent"
-    return Gauge(f"signalbook_{name}", text, labels, registry=REGISTRY, multiprocess_mode=mode)
+    made = Gauge(f"signalbook_{name}", text, labels, registry=REGISTRY, multiprocess_mode=mode)
+    _METRICS.append(made)
+    return made
 
 
 REQUESTS: Final = _histogram(
@@ -115,6 +125,20 @@ def api_of(path: str) -> str:
         return _APIS.get(first, "xregistry")
     second = rest.partition("/")[0]
     return second if second in _COMPAT else "xregistry"
+
+
+def share(folder: str) -> None:
+    """Count in ``folder`` from now on, as does every process that is forked off this one; what was counted is lost.
+
+    prometheus-client looks for such a folder when it is imported only, which a server does long before it has one.
+    """
+    for metric in _METRICS:
+        metric.clear()
+    os.environ[FOLDER] = folder
+    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+    for metric in _METRICS:
+        if not metric._labelnames:
+            metric._metric_init()
 
 
 class HttpCounts:

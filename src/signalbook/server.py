@@ -14,16 +14,18 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
 from uvicorn import Config
-from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors import Multiprocess, multiprocess
 
 from signalbook import __version__, metrics, tracing
 from signalbook.access.audit import Audit, check_audit_settings
@@ -61,6 +63,8 @@ _ACCEPTED: Final = 8
 """Connections that a server process accepts in one turn of its event loop."""
 _HANG_SECONDS: Final = 60
 """A server process that does nothing at all for so long is replaced. Starting on a busy machine takes some."""
+_LOOK_SECONDS: Final = 0.5
+"""Between two looks of a server process for the one that started it."""
 _ALLOCATIONS: Final = 10_000
 """Objects made between two looks for garbage: a write makes hundreds, and leaves none that has to be looked for."""
 _CENTURY: Final = 36_525
@@ -209,7 +213,8 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
     _announce(settings, registryid, exposed=exposed)
     # Its processes share their counts there, which begin anew with it.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
-        os.environ[metrics.FOLDER] = folder
+        metrics.share(folder)
+        _spare_what_stays()
         supervisor.run()
 
 
@@ -220,7 +225,23 @@ def _tls(settings: Settings, *_: object) -> ssl.SSLContext:
 
 
 class _Supervisor(Multiprocess):
-    """Starts the server processes, replaces one that dies, and all of them, one by one, at SIGHUP."""
+    """Starts the server processes, replaces one that dies, and all of them, one by one, at SIGHUP.
+
+    They are forked, so that each begins with everything imported. This process has no threads and no connections.
+    From the first SIGHUP on they are spawned: a new version may have been installed in place.
+    """
+
+    def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._spawned = multiprocess.get_subprocess  # type: ignore[attr-defined]
+        # uvicorn has no setting for it. Elsewhere the system's own libraries do not survive a fork.
+        if sys.platform == "linux":
+            multiprocess.get_subprocess = _forked  # type: ignore[assignment,attr-defined]
+
+    def handle_hup(self) -> None:
+        """Replace the server processes by some that read and import everything anew."""
+        multiprocess.get_subprocess = self._spawned  # type: ignore[attr-defined]
+        super().handle_hup()
 
     def join_all(self) -> None:
         """Wait for the server processes to end; kill what does not."""
@@ -230,6 +251,17 @@ class _Supervisor(Multiprocess):
             if process.process.is_alive():
                 process.kill()
                 process.join()
+
+
+def _forked(config: Config, target: Callable[..., None], sockets: list[socket.socket]) -> BaseProcess:
+    return multiprocessing.get_context("fork").Process(target=_begin, args=(config, target, sockets))
+
+
+def _begin(config: Config, target: Callable[..., None], sockets: list[socket.socket]) -> None:
+    for number in multiprocess.SIGNALS:  # else those that the supervisor waits for would be waited for here
+        signal.signal(number, signal.SIG_DFL)
+    config.configure_logging()
+    target(sockets=sockets)
 
 
 def _watch(engine: Engine, settings: Settings) -> FolderWatch | None:
@@ -269,7 +301,9 @@ def _end_with_supervisor() -> None:
     """Stop once the process that started this one is gone, be it killed: nobody could stop it, or take its port."""
     supervisor = multiprocessing.parent_process()
     if supervisor is not None:
-        supervisor.join()
+        # Its end of a pipe would tell at once, but processes that were forked later hold that too.
+        while os.getppid() == supervisor.pid:
+            time.sleep(_LOOK_SECONDS)
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -277,6 +311,7 @@ def _spare_what_stays() -> None:
     """Keep the garbage collector from what was loaded to stay: looking it all through stops every request for 60 ms."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(_ALLOCATIONS)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from typing import Any, ClassVar, Protocol
 
 from sqlalchemy import ClauseElement, ColumnElement, Select, Table, bindparam, literal_column, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect as SqlDialect
 from sqlalchemy.sql.selectable import FromClause
 
@@ -111,7 +110,6 @@ class Dialect(Protocol):
 
     def insert(self, table: Any) -> Any:
         """An INSERT that can say ON CONFLICT; both databases have it, in the same words, under their own names."""
-        return (sqlite if self.sql.name == "sqlite" else postgresql).insert(table)
 
     def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
         """An INSERT of rows for ``run_many``: parameters are columns ``names``, or all of them, by name."""

@@ -30,6 +30,7 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy import cast as sql_cast
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Dialect as SqlDialect
 from sqlalchemy.sql.selectable import FromClause
 
@@ -138,6 +139,10 @@ class Postgres(Dialect):
     def array(self, values: Collection[int] | Collection[str]) -> list[int] | list[str]:
         """A list, which psycopg sends as an array."""
         return cast("list[int] | list[str]", list(values))
+
+    def insert(self, table: Any) -> postgresql.Insert:
+        """PostgreSQL's own."""
+        return postgresql.insert(table)
 
     def insert_many(self, table: Table, names: Collection[str] = ()) -> Any:
         """From one JSON array: a parameter instead of one for each value, and one statement for all rows."""

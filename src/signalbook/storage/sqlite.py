@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 from sqlalchemy import URL, ColumnElement, LargeBinary, and_, bindparam, cast, func, literal_column, select
-from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Dialect as SqlDialect
 from sqlalchemy.sql.selectable import FromClause
 
@@ -65,7 +65,7 @@ class SQLite(Dialect):
         self._mark = self._generation = -1
         self._watch_lock = threading.Lock()
         self.where = str(path)
-        self.sql: SqlDialect = sqlite_dialect(paramstyle="named")
+        self.sql: SqlDialect = sqlite.dialect(paramstyle="named")
 
     @classmethod
     def at(cls, url: URL, *, timeout: float) -> SQLite:
@@ -139,6 +139,10 @@ class SQLite(Dialect):
         """``GLOB``, which takes its time, only for texts that have more bytes than characters."""
         beyond_ascii = func.length(cast(column, LargeBinary)) > func.length(column)
         return and_(beyond_ascii, column.bool_op("GLOB")(literal_column(f"'*[{FOLDING}]*'")))
+
+    def insert(self, table: Any) -> sqlite.Insert:
+        """SQLite's own."""
+        return sqlite.insert(table)
 
     def array(self, values: Collection[int] | Collection[str]) -> str:
         """A JSON array."""
