@@ -8,10 +8,15 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.api.conftest import bearer
+from tests.api.test_pipelines import report
 from tests.test_metrics import samples
 
 from signalbook.access import limits
+from signalbook.engine.engine import Engine
+from signalbook.engine.write.commands import Command, Method
+from signalbook.settings import Settings
 from signalbook.storage.store import Store
+from signalbook.xid import Xid
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -120,6 +125,28 @@ def test_what_is_no_entity_is_recorded_without_its_secrets(client: Client, pat: 
         *[("pat", "administer", [own])] * 2,
         ("pat", "administer", ["/access"]),
         *[("pat", "subscribe", [path])] * 3,
+    ]
+    assert "swordfish" not in json.dumps(shown(client, pat))
+
+
+def test_what_the_program_does_under_a_policy_is_recorded(
+    store: Store, serve: Serve, client: Client, pat: dict[str, str]
+) -> None:
+    """As by signalbook import --db, or by following another registry; and reports of pipelines."""
+
+    def write(name: str, **settings: Any) -> None:
+        with Engine(store, settings=Settings(**settings)).writing() as session:
+            target = Xid.parse(f"/dirs/{name}")
+            session.execute(Command(method=Method.PUT, target=target, body={"text": "swordfish"}))
+
+    write("a")
+    write("b", access="open")
+    write("c", audit="off")
+    sent = [client.send("POST", "/pipelines/p/reports", json=report("swordfish"), headers=pat) for _ in range(2)]
+    assert [answer.status_code for answer in sent] == [201, 200], sent[0].text
+    assert told(client, pat)[:2] == [
+        ("pat", "report", ["/pipelines/p/reports/1"]),
+        ("(signalbook)", "create", ["/dirs/a"]),
     ]
     assert "swordfish" not in json.dumps(shown(client, pat))
 

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from io import TextIOWrapper
@@ -80,10 +80,17 @@ def records(settings: Settings, access: Access) -> bool:
     return settings.audit == "on" or (settings.audit == "auto" and not access.unrestricted)
 
 
-def recorded(settings: Settings, access: Access, done: Iterable[Done]) -> list[Done]:
-    """What of ``done`` is recorded: who administers is, even where access is not configured yet."""
-    if records(settings, access):
-        return list(done)
+def recorded(
+    settings: Settings, access: Access, done: Iterable[Done], governed: Callable[[], bool] = lambda: False
+) -> list[Done]:
+    """What of ``done`` is recorded: who administers is, even where access is not configured yet.
+
+    ``governed`` says whether there is a policy: the program itself is not held to it, and recorded all the same.
+    """
+    done = list(done)
+    program = access.unrestricted and access.origin is None
+    if records(settings, access) or (done and program and settings.audit == "auto" and governed()):
+        return done
     return [each for each in done if each[0] is Action.ADMINISTER] if settings.audit != "off" else []
 
 

@@ -181,6 +181,12 @@ class AccessControl:
         return known if epoch == known[0] else (epoch, _stored(transaction.settings))
 
 
+def is_configured(transaction: ReadTransaction) -> bool:
+    """Whether there is a policy, or was one in a file."""
+    settings = transaction.settings
+    return bool(settings.config_epoch(CONFIG) or settings.get(_FILE_KEY))
+
+
 def check_lockout(policy: Policy, by: Access) -> None:
     """Raise ``PolicyRefused`` if nobody, or not ``by``, could change ``policy`` once it is in force."""
     if not policy.administrators:

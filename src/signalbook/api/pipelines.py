@@ -20,7 +20,7 @@ from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_re
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
-from signalbook.pipeline_reports import InvalidReport, PipelineReports, TooManyPipelines, read_report
+from signalbook.pipeline_reports import CheckedReport, InvalidReport, PipelineReports, TooManyPipelines, read_report
 from signalbook.storage.reports import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid, XidError, check_id
@@ -100,10 +100,17 @@ class PipelinesAPI:
         report = await self._kernel.workers.read(
             lambda: read_report(json_body(body, request.subject, max_depth=MAX_DEPTH))
         )
-        number, new = await self._kernel.write(lambda session: self._stored.add(session.transaction, name, report))
+        add = partial(self._store, name=name, report=report)
+        number, new = await self._kernel.write(add, request.access)
         location = f"{request.root}{PATH}/{name}/reports/{number}"
         headers = (NO_STORE, ("Location", location))
         return json_response({"pipeline": name, "number": number}, status=201 if new else 200, headers=headers)
+
+    def _store(self, session: Session, *, name: str, report: CheckedReport) -> tuple[int, bool]:
+        number, new = self._stored.add(session.transaction, name, report)
+        if new:
+            session.record(Action.REPORT, f"{PATH}/{name}/reports/{number}")
+        return number, new
 
     async def _delete(self, request: HTTPRequest) -> Response:
         """Delete a pipeline and all its reports."""

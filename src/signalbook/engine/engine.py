@@ -14,6 +14,7 @@ from typing import Final
 from signalbook import tracing, values
 from signalbook.access import audit
 from signalbook.access import base as access_actions
+from signalbook.access.control import OPEN, is_configured
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
 from signalbook.engine.config import capabilities
@@ -359,12 +360,16 @@ class Session:
         if changes:
             shown = [change.to_json() for change in changes]
             self.transaction.outbox.append(shown, time=self.now, correlationid=self.correlationid)
-        done = audit.recorded(self._settings, self.access, chain(done_by(changes), self._recorded))
+        done = audit.recorded(self._settings, self.access, chain(done_by(changes), self._recorded), self._is_governed)
         if done:
             self.audited = audit.entries(
                 self.access, done, at=self.now, correlationid=self.correlationid, about=self._about
             )
             self.transaction.audit.append(self.audited)
+
+    def _is_governed(self) -> bool:
+        """Whether there is a policy, which the program itself is not held to."""
+        return self._settings.access != OPEN and is_configured(self.transaction)
 
     def _write(self, command: Command) -> WriteResult:
         check_command(command, self.configuration.model)
