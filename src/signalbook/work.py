@@ -87,12 +87,15 @@ class Work:
             _WORK.reset(token)
 
     def work_out(self) -> None:
-        """Do what was left for later. Raises ``TooComplex``, ``OutOfTime``, and what the work raises."""
+        """Do what was left for later. Raises ``TooComplex``, ``OutOfTime``, and what is no ``RegistryError``."""
         token = _WORK.set(self)
         self._resumed = self._paused = time.perf_counter()
         try:
             for key, compute in self._later.items():
-                self._results[key] = compute()
+                try:
+                    self._results[key] = compute()
+                except RegistryError as error:  # for the turn to raise
+                    self._results[key] = error
         finally:
             self._took += time.perf_counter() - self._resumed
             self._resumed = None
@@ -112,7 +115,9 @@ class Work:
         if key not in self._results and key not in self._later:
             self._try(key, compute, size)
         if key in self._results:
-            found: T = self._results[key]
+            found: T | RegistryError = self._results[key]
+            if isinstance(found, RegistryError):
+                raise found
             return found
         if key not in self._later:
             self._later[key] = later
@@ -167,7 +172,7 @@ def spend(steps: int = 1) -> None:
 def worked_out(
     key: Hashable, compute: Callable[[], T], *, later: Callable[[], T] | None = None, size: int = 0
 ) -> T | None:
-    """What ``compute`` returns; None if it is left for later, when ``later`` or else ``compute`` is called.
+    """What ``compute`` returns or raises; None if it is left for later, when ``later`` or else ``compute`` is called.
 
     ``key`` is all that the result depends on, and ``size`` the bytes of the documents that are read for it.
     """

@@ -16,6 +16,7 @@ import jsonschema_rs
 
 from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compiled
 from signalbook.values import JSON, canonical_json
+from signalbook.work import spend
 
 # Keyword to what it says: a JSON value, a Term, a tuple of Terms, or Terms by name.
 Says = Mapping[str, Any]
@@ -221,6 +222,8 @@ def matches(pattern: str, text: str) -> bool:
 _UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})
 # Pairs looked at; beyond that none is the same.
 _MAX_STEPS: Final = 300_000
+# What a look at a pair is to the work of the request: both are made of their documents then.
+_WORK: Final = 50
 
 
 class Sameness:
@@ -238,6 +241,7 @@ class Sameness:
     def __call__(self, a: Term, b: Term) -> bool:
         """Whether ``a`` and ``b`` say the same; false if that is not plain to see."""
         self.steps += 1
+        spend(_WORK)
         if self.steps > _MAX_STEPS:
             return False
         a, b = target(a), target(b)
