@@ -53,6 +53,7 @@ def main() -> None:
 def measured(shape: Shape, size: int) -> dict[str, Any]:
     """CPU seconds of one size."""
     number = size * 1000 // len(shape.document(1000))
+    number = size * number // len(shape.document(number))  # larger numbers have more digits
     return costs(shape, shape.document(number - 1), shape.document(number))
 
 
