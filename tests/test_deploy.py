@@ -28,7 +28,7 @@ from signalbook.api.metrics import registry_state
 from signalbook.cli.app import app
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import RETRYING, DeliveryState
+from signalbook.storage.subscriptions import RETRYING, DeliveryState
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"

@@ -20,7 +20,7 @@ from signalbook.errors import RegistryError
 from signalbook.folder_registry import FolderWatch
 from signalbook.model import builtin
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -68,7 +68,7 @@ PUB = {"pub": {"subject": {"value": "a"}}}
 
 
 def test_documents_of_a_message_catalog_are_served(folder: ServedFolder) -> None:
-    """C-14: in JSON or YAML, whatever their shape; what is none of a catalog's is told."""
+    """C-14: in JSON or YAML, whatever their shape; what is none of a catalog's is reported."""
     folder.write("shop/group.json", GROUP)
     folder.write("shop/placed.yaml", "{id: placed, versions: [{version: 3, definition: {pub: {subject: {value: a}}}}]}")
     folder.write("package.json", {"name": "left-pad"})

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.applications import Starlette
 from tests.serving import kept_port
 
 from signalbook.engine.engine import Engine
@@ -27,7 +28,8 @@ from signalbook.events.subscriptions.subscription import Credential, Subscriptio
 from signalbook.server import ServerError, build, run
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Record, StorageError
+from signalbook.storage.base import StorageError
+from signalbook.storage.outbox import Record
 from signalbook.xid import ROOT
 
 PROGRAM = """
@@ -228,6 +230,22 @@ def test_history_ends_where_the_setting_says(store_url: str) -> None:
                 return reader.outbox.records()
 
         asyncio.run(until_forgotten())
+
+
+def test_a_broken_policy_file_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Requests and deliveries go by the same policy"""
+    file = tmp_path / "policy.yaml"
+    settings = Settings(db=f"sqlite:///{tmp_path / 'signalbook.db'}", access_file=str(file), model="empty")
+
+    async def start() -> None:
+        async with build(settings).router.lifespan_context(Starlette()):
+            pass
+
+    file.write_text("rules: []\n")
+    asyncio.run(start())
+    file.write_text("rules: 1\n")
+    asyncio.run(start())
+    assert caplog.text.count("the policy stays as it was") == 1
 
 
 def test_a_new_key_takes_over_at_the_start(tmp_path: Path) -> None:

@@ -25,8 +25,7 @@ from benchmarks.registry.bench import machine
 from benchmarks.registry.serving import Server, free_port, serving, wrk
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from signalbook.access.actions import Action
-from signalbook.access.identity import Identity
+from signalbook.access.base import Action, Identity
 from signalbook.access.policy import read_policy
 from signalbook.xid import Xid
 

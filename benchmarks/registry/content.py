@@ -11,7 +11,8 @@ from typing import Any, Final
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Row, WriteTransaction
+from signalbook.storage.base import Row
+from signalbook.storage.store import WriteTransaction
 from signalbook.values import digest, now
 from signalbook.xid import ROOT, Xid
 

@@ -31,9 +31,9 @@ from signalbook.replication.following import Peer, peers
 from signalbook.server import check_settings
 from signalbook.settings import CONFIG_FILE, Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
 from signalbook.storage.inspection import DatabaseState, inspect
 from signalbook.storage.schema import REVISION
+from signalbook.storage.store import Store
 from signalbook.xid import ROOT
 
 OK: Final = "ok"

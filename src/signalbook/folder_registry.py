@@ -24,7 +24,7 @@ from signalbook.engine.engine import Engine, Session
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.errors import RegistryError, SignalbookError
-from signalbook.storage.base import KeyValueStore
+from signalbook.storage.store import KeyValueStore
 from signalbook.values import JSONObject, fingerprint, format_timestamp
 from signalbook.xid import ROOT, Kind, Xid
 

@@ -13,7 +13,8 @@ from msgspec import Meta
 
 from signalbook.errors import SignalbookError
 from signalbook.formats.base import pointer
-from signalbook.storage.base import ReportingPipeline, Store, StoredReport, WriteTransaction
+from signalbook.storage.reports import ReportingPipeline, StoredReport
+from signalbook.storage.store import Store, WriteTransaction
 from signalbook.values import JSON, Finding, JSONObject, now, parse_timestamp
 
 LONGEST: Final = 512

@@ -16,12 +16,13 @@ import pytest
 
 from signalbook import values
 from signalbook.access import audit
-from signalbook.access.actions import Action
 from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, Refusal, entries, shown
+from signalbook.access.base import ANONYMOUS, Action, Identity, RequestOrigin
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, AuditQuery, StorageBusy, Store
+from signalbook.storage.audit import AuditEntry, AuditQuery
+from signalbook.storage.base import StorageBusy
+from signalbook.storage.store import Store
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 ANN = Identity(subject="ann", issuer="https://id.example", groups=frozenset({"secretgroup"}), token="t1")

@@ -13,11 +13,10 @@ import pytest
 from signalbook import values
 from signalbook.access import tokens
 from signalbook.access.authentication import Authenticator, Usage
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.base import ANONYMOUS, Identity, Unauthenticated
 from signalbook.access.tokens import TokenRequest
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 PROXY: dict[str, Any] = {
     "trusted_proxies": ("10.0.0.0/8", "::1"),

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from signalbook.access.audit import read_entries
+from signalbook.access.base import ANONYMOUS, Forbidden, Identity
 from signalbook.access.control import AccessControl, PolicyRefused
 from signalbook.access.decisions import UNRESTRICTED
-from signalbook.access.errors import Forbidden
-from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.policy import read_policy
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Store
+from signalbook.storage.audit import AuditQuery
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 
@@ -209,6 +211,29 @@ def test_a_server_that_starts_with_a_broken_file_goes_on_with_the_last_good_one(
         AccessControl(local, Settings(access_file=str(file.path.with_name("gone.yaml"))))
     other.write_text(good, encoding="utf-8")
     assert AccessControl(local, Settings(access_file=str(other))).policy(None) is not None
+
+
+def test_a_file_that_changed_is_recorded_once_whoever_reads_it(local: Store, file: PolicyFile, tmp_path: Path) -> None:
+    lines = tmp_path / "audit.jsonl"
+    settings = replace(file.settings, audit_log=str(lines))
+    here, there = AccessControl(local, settings), AccessControl(local, settings)
+    # A copy of it at another place is the same policy, and text that says the same, too.
+    copied = PolicyFile(tmp_path / "copy.yaml")
+    copied.write(file.path.read_text(encoding="utf-8") + "# as before\n")
+    AccessControl(local, copied.settings)
+    for text in ("rules:\n- {who: [anyone], role: reader, description: swordfish}\n", "rules: ["):
+        file.write(text)
+        for control in (here, there, here):
+            assert readable(control, local)
+    entries = read_entries(local, AuditQuery(), 10)
+    assert [(entry.who, entry.action, entry.xids, entry.details) for entry in entries] == [
+        ("(signalbook)", "administer", ("/access",), {"api": "access_file", "file": str(file.path)})
+    ] * 2
+    assert len(lines.read_text(encoding="utf-8").splitlines()) == 2
+    assert "swordfish" not in lines.read_text(encoding="utf-8")
+    file.write("rules: []\n")
+    AccessControl(local, replace(file.settings, audit="off"))
+    assert len(read_entries(local, AuditQuery(), 10)) == 2
 
 
 def test_a_policy_in_a_file_is_not_put(local: Store, file: PolicyFile) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from signalbook.access import limits
-from signalbook.access.decisions import Access
-from signalbook.access.identity import ANONYMOUS, Identity
-from signalbook.access.limits import Limits, LoginGuard, TokenBucket, TooManyRequests, network
+from signalbook.access.base import ANONYMOUS, Identity
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.limits import Caller, Limits, LoginGuard, TokenBucket, TooManyRequests, network
 from signalbook.settings import SettingError, Settings
 
 SETTINGS = Settings(limits="on", limit_requests=10, limit_writes=2, limit_reads=2, limit_logins=3)
@@ -29,10 +29,16 @@ def clock() -> Clock:
     return Clock()
 
 
+def caller(held: Limits, who: str) -> Caller:
+    found = held.caller(Access(Identity(subject=who), [], key="k"), "10.0.0.1")
+    assert found is not None
+    return found
+
+
 def admitted(held: Limits, who: str, *, write: bool = False, most: int = 1000) -> int:
     for count in range(most):
         try:
-            held.admit(who, write=write)
+            caller(held, who).admit(write=write)
         except TooManyRequests:
             return count
     return most
@@ -62,7 +68,7 @@ def test_writes_have_a_limit_beside(clock: Clock) -> None:
     assert admitted(held, "ann", write=True) == 20
     assert admitted(held, "ann") == 79  # the refused write was a request, too
     with pytest.raises(TooManyRequests, match="limit_requests") as error:
-        held.admit("ann", write=True)
+        caller(held, "ann").admit(write=True)
     assert error.value.retry_after == 1
 
 
@@ -74,8 +80,25 @@ def test_nothing_is_limited_by_0() -> None:
 def test_callers_are_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Limits(SETTINGS, clock=clock)
     for number in range(limits._CALLERS + 50):
-        held.admit(number, write=True)
-    assert len(held._asking) == len(held._writing) == limits._CALLERS
+        caller(held, str(number)).admit(write=True)
+    assert len(held._callers) == limits._CALLERS
+
+
+def test_they_hold_where_access_is_configured() -> None:
+    def held(choice: str, access: Access) -> bool:
+        return Limits(replace(SETTINGS, limits=choice)).caller(access, "10.0.0.1") is not None
+
+    known = Access(Identity(subject="ann"), [], key="k")
+    assert held("auto", known)
+    assert not held("auto", UNRESTRICTED)
+    assert held("on", UNRESTRICTED)
+    assert not held("off", known)
+
+
+def test_who_says_nothing_is_known_by_the_address() -> None:
+    held = Limits(SETTINGS)
+    here, there = (held.caller(UNRESTRICTED, address) for address in ("10.0.0.1", "10.0.0.2"))
+    assert here is held.caller(UNRESTRICTED, "::ffff:10.0.0.1") is not there
 
 
 def test_a_caller_is_an_identity_or_a_network() -> None:
@@ -84,13 +107,14 @@ def test_a_caller_is_an_identity_or_a_network() -> None:
     assert network("fe80::1%eth0") == "fe80::"
     assert network("unix:") == "unix:"
 
-    def caller(identity: Identity) -> object:
+    def known_as(identity: Identity) -> object:
         return Access(identity, [], key="k").caller
 
     ann = Identity(subject="ann", issuer="https://a")
-    assert caller(ann) == caller(replace(ann, groups=frozenset({"g"}))) != caller(replace(ann, issuer="https://b"))
-    assert caller(Identity(token="t", subject="ann")) == "t"
-    assert caller(ANONYMOUS) is None
+    other = replace(ann, issuer="https://b")
+    assert known_as(ann) == known_as(replace(ann, groups=frozenset({"g"}))) != known_as(other)
+    assert known_as(Identity(token="t", subject="ann")) == "t"
+    assert known_as(ANONYMOUS) is None
 
 
 def test_reads_of_one_caller_wait_for_one_another() -> None:
@@ -101,12 +125,12 @@ def test_reads_of_one_caller_wait_for_one_another() -> None:
 
         async def read(who: str) -> None:
             nonlocal running, highest
-            turn = await held.turn(who)
+            turn = await caller(held, who).turn()
             running += 1
             highest = max(highest, running)
             await release.wait()
             running -= 1
-            turn.end()
+            turn.release()
 
         reads = [asyncio.create_task(read("ann")) for _ in range(5)]
         await asyncio.sleep(0)
@@ -119,7 +143,6 @@ def test_reads_of_one_caller_wait_for_one_another() -> None:
         release.set()
         await asyncio.gather(*reads)
         assert highest == 3
-        assert not held._loading
 
     asyncio.run(scenario())
 
@@ -128,20 +151,17 @@ def test_a_read_that_waits_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(limits, "_WAIT_SECONDS", 0.01)
 
     async def scenario() -> None:
-        held = Limits(SETTINGS)
-        turns = [await held.turn("ann"), await held.turn("ann")]
+        ann = caller(Limits(SETTINGS), "ann")
+        turns = [await ann.turn(), await ann.turn()]
         with pytest.raises(TooManyRequests, match="limit_reads"):
-            await held.turn("ann")
-        waiting = asyncio.create_task(held.turn("ann"))
+            await ann.turn()
+        waiting = asyncio.create_task(ann.turn())
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        turns.pop().end()
-        turns.append(await held.turn("ann"))
-        for turn in turns:
-            turn.end()
-        assert not held._loading
+        turns.pop().release()
+        await ann.turn()
 
     asyncio.run(scenario())
 

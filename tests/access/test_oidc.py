@@ -18,11 +18,10 @@ from tests.access.issuer import AUDIENCE, EC_KEY, ED_KEY, RSA_KEY, FakeIssuer, f
 
 from signalbook.access import oidc
 from signalbook.access.authentication import Authenticator, Credentials
-from signalbook.access.errors import AuthenticationUnavailable, Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import AuthenticationUnavailable, Identity, Unauthenticated
 from signalbook.access.oidc import TokenVerifier
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 NOW = int(time.time())

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.access.actions import ACTIONS, ROLES, WHOLE, WRITES, Action
-from signalbook.access.identity import ANONYMOUS, Identity
+from signalbook.access.base import ACTIONS, ANONYMOUS, ROLES, WHOLE, WRITES, Action, Identity
 from signalbook.access.policy import MAX_FAULTS, Explanation, InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.values import JSON, JSONObject, dump_json
 from signalbook.xid import ROOT, Xid

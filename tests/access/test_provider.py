@@ -17,7 +17,7 @@ from tests.access.provider import AUDIENCE, Browser, Provider, provider
 from tests.serving import serving
 
 from signalbook.access import oidc
-from signalbook.access.errors import Unauthenticated
+from signalbook.access.base import Unauthenticated
 from signalbook.access.oidc import TokenVerifier
 from signalbook.settings import Settings
 

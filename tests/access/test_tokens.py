@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from signalbook.access import tokens
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity
 from signalbook.access.tokens import InvalidToken, TokenRequest, TooManyTokens
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSON
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -20,7 +20,7 @@ from signalbook.access.tokens import TokenRequest
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import now
 
 MODEL: dict[str, Any] = {

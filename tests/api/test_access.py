@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.api.conftest import bearer
 
-from signalbook.storage.base import Store
+from signalbook.access import tokens
+from signalbook.access.tokens import TokenRequest
+from signalbook.storage.store import Store
+from signalbook.values import now
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -167,6 +170,21 @@ def test_open_access_holds_to_no_policy(client: Client, store: Store, serve: Ser
     assert opened.get("/").status_code == 200
     assert opened.get("/access").json() == policy(READERS)
     assert client.get("/").status_code == 401
+
+
+def test_what_outlives_open_access_is_not_changed_by_who_need_not_prove_who_he_is(store: Store, serve: Serve) -> None:
+    opened = serve(store, model="default", access="open")
+    with store.write() as transaction:
+        stored, _ = tokens.create(transaction.tokens, TokenRequest(subject="pat"), now())
+    for method, path, body in (
+        ("PUT", "/access", policy(READERS)),
+        ("POST", "/access/tokens", {"subject": "pat"}),
+        ("DELETE", f"/access/tokens/{stored.id}", None),
+    ):
+        answer = opened.send(method, path, json=body)
+        assert (answer.status_code, "while access is open" in answer.text) == (409, True), answer.text
+    assert opened.get("/access").status_code == 404
+    assert [token["id"] for token in opened.get("/access/tokens").json()] == [stored.id]
 
 
 def test_a_policy_in_a_file_is_not_put(store: Store, serve: Serve, pat: dict[str, str], tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ import pytest
 from tests.api.conftest import MODEL
 
 from signalbook.storage import open_store
-from signalbook.storage.base import ReadTransaction, StorageBusy, StorageError, Store, WriteTransaction
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull
+from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -92,7 +94,7 @@ def test_a_compressed_body(client: Client) -> None:
 
 
 def test_a_large_body(client: Client) -> None:
-    """It is decoded beside other writes, and its faults are told like any other's."""
+    """It is decoded beside other writes, and its faults are reported like any other's."""
     notes = {f"n{n}": {"description": "x" * 1000} for n in range(300)}
     assert len(client.send("POST", "/dirs/d1/notes", json=notes).json()) == 300
     client.refused("PUT", "/dirs/d1", "parsing_data", content=b"[" + b"1," * 200_000)
@@ -147,8 +149,8 @@ def test_an_answer_beyond_the_bound(small: Client, path: str) -> None:
     assert (answer.status_code, answer.json()["type"].rsplit("#")[1]) == (406, "too_large")
 
 
-class Failing:
-    """A store whose transactions fail as told."""
+class Failing(Store):
+    """A store whose transactions fail as a test says."""
 
     def __init__(self, store: Store, error: Exception) -> None:
         self._store = store
@@ -183,12 +185,14 @@ class Failing:
     ("error", "status", "code", "told"),
     [
         (StorageBusy("another writer held the database"), 503, "server_busy", "another writer"),
-        (StorageError("the disk is full; free some space there"), 500, "server_error", "the disk is full"),
+        (StorageError("the file is damaged; restore it"), 500, "server_error", "the file is damaged"),
+        (StorageFull("the disk is full; free some space there"), 503, "server_busy", "the disk is full"),
+        (OSError(errno.ENOSPC, "secret"), 503, "server_busy", "temporary files"),
         (ZeroDivisionError("secret"), 500, "server_error", ""),
     ],
 )
 def test_a_store_that_fails(error: Exception, status: int, code: str, told: str, serve: Serve) -> None:
-    """What can be told is; an unexpected failure only leaves its number."""
+    """What may be shown is; an unexpected failure only leaves its number."""
     store = Failing(open_store("sqlite://"), error)
     client = serve(store, model="default")
     store.fail()
@@ -216,11 +220,37 @@ def test_not_ready_while_the_store_fails(serve: Serve) -> None:
 
 def test_a_failed_write_leaves_nothing(serve: Serve) -> None:
     """R22."""
-    store = Failing(open_store("sqlite://"), StorageError("the disk is full"))
+    store = Failing(open_store("sqlite://"), StorageFull("the disk is full"))
     client = serve(store, model="default")
     store.fail()
-    assert client.put("/schemagroups/g", {}).status_code == 500
+    assert client.put("/schemagroups/g", {}).status_code == 503
     store.error = StorageError("")
     store._error = None
     assert client.get("/schemagroups/g").status_code == 404
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/events/", 200),
+        ("/health/live/", 200),
+        ("/compat/schemaregistry/v0.2/schemagroups", 200),
+        ("/compat/schemaregistry/v0.2/subscriptions/", 200),
+    ],
+)
+def test_every_api_has_its_path(store: Store, serve: Serve, path: str, status: int) -> None:
+    assert serve(store, model="default").get(path).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/compat/schemaregistry/v0.2/subscriptions/a/b", "api_not_found"),
+        ("/compat/none", "not_found"),
+        ("/events/none", "not_found"),
+        ("/health", "not_found"),
+    ],
+)
+def test_what_no_path_fits_belongs_to_the_api_around_it(client: Client, path: str, code: str) -> None:
+    client.refused("GET", path, code)

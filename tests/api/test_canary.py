@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from .conftest import PROXIED, Client, put_policy
 

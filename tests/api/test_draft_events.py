@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from .conftest import Client, Serve
 

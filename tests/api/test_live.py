@@ -16,7 +16,7 @@ from signalbook.access import tokens
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject, now, parse_json
 
 from .conftest import ADMINISTRATOR, MODEL, PROXIED, put_policy

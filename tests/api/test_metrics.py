@@ -10,7 +10,9 @@ from tests.test_metrics import samples
 
 from signalbook import __version__
 from signalbook.storage import open_store
-from signalbook.storage.base import RETRYING, DeliveryState, StorageError, Store
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import RETRYING, DeliveryState
 
 from .conftest import Client, Serve
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.api.conftest import bearer
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

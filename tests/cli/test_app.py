@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import typer
 
 from signalbook import __version__
+from signalbook.cli.app import app
 
 from .conftest import Cli
 
@@ -83,3 +87,21 @@ def test_commands_load_what_they_need_when_they_run() -> None:
     heavy = {"sqlalchemy", "starlette", "uvicorn", "httpx", "pyspark", "pyarrow", "yaml", "signalbook.engine"}
     code = f"import sys; from signalbook.cli import app; print({heavy!r} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_whatever_works_on_a_registry_takes_its_credentials(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
+
+    def commands(given: Any, *path: str) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+        for name, command in getattr(given, "commands", {}).items():
+            yield from commands(command, *path, name)
+        if not hasattr(given, "commands"):
+            yield path, {option for parameter in given.params for option in parameter.opts}
+
+    found = dict(commands(typer.main.get_command(app)))
+    named = {path for path, options in found.items() if options & {"--server", "--registry", "--report-to"}}
+    assert {path for path, options in found.items() if "--token" in options} == {*named, ("conform",)}
+    assert ("token", "create") in named
+    # What is given twice is the one that stands nearer.
+    ran = cli("--token", "file:/none", "get", "--server", "http://127.0.0.1:1", "--token", "file:/other")
+    assert ran.err.startswith("error: cannot read the secret in /other")

@@ -11,8 +11,7 @@ from tests.cli.conftest import Cli, Server
 
 from signalbook.access import tokens
 from signalbook.access.authentication import Authenticator, Credentials
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity, Unauthenticated
 from signalbook.settings import Settings
 from signalbook.storage import open_store
 
@@ -49,6 +48,15 @@ def test_a_token_is_made_shown_once_and_revoked(cli: Cli, db: str) -> None:
     assert cli("token", "list", "--db", db).out == ""
 
 
+def test_all_tokens_of_somebody_are_revoked(cli: Cli, db: str) -> None:
+    for name in ("ann", "ci", "ann"):
+        cli("token", "create", name, "--db", db)
+    assert cli("token", "revoke", "--subject", "ann", "--db", db).code == 0
+    assert [line.split("\t")[1] for line in cli("token", "list", "--db", db).out.splitlines()] == ["ci"]
+    audit = cli("audit", "--db", db, "--json").out.splitlines()
+    assert [json.loads(line)["about"].partition(",")[0] for line in audit[:2]] == ["revoked", "revoked"]
+
+
 def test_as_json(cli: Cli, db: str) -> None:
     made = json.loads(cli("token", "create", "ci", "--days", 0, "--db", db, "--json").out)
     assert who(db, made["token"]).subject == "ci"
@@ -66,6 +74,8 @@ def test_as_json(cli: Cli, db: str) -> None:
         (("create", "ci", "--days", "-1"), 2, "--days"),
         (("create",), 2, "SUBJECT"),
         (("revoke", "nope"), 1, "there is no API token 'nope'"),
+        (("revoke", "--subject", "nobody"), 1, "no API token acts as 'nobody'"),
+        (("revoke",), 2, "--subject NAME"),
     ],
 )
 def test_what_cannot_be(cli: Cli, db: str, arguments: tuple[str, ...], code: int, says: str) -> None:
@@ -103,10 +113,16 @@ def test_by_a_server(cli: Cli, serve: Callable[..., Server], tmp_path: Path, mon
     (tmp_path / "token").write_text(token)
     assert cli("--token", f"file:{tmp_path / 'token'}", "get", "/schemagroups", "--server", url).code == 0
     assert cli("--token", f"file:{tmp_path / 'token'}", "token", "list", "--server", url).code == 1
+    for given, code in ((f"file:{tmp_path / 'token'}", 0), ("${ROOT}", 1)):
+        monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
+        assert cli("get", "/schemagroups", "--server", url, "--token", given).code == code
+        monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
+        assert cli("conform", url, "--token", given, "--only", "R137").code == code
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "")
     monkeypatch.setenv("MINE", token)
     named = url.replace("http://", "http://${MINE}@")
     assert cli("get", "/schemagroups", "--server", named).code == 0
+    assert cli("conform", named, "--only", "R137").code == 0
     assert cli("replicate", named, f"sqlite:///{tmp_path / 'copy.db'}").code == 0
     assert cli("replicate", url, f"sqlite:///{tmp_path / 'copy.db'}").code == 1
     monkeypatch.setenv("SIGNALBOOK_TOKEN", "${ROOT}")

@@ -16,8 +16,9 @@ from signalbook.engine.write.commands import Command, Method
 from signalbook.engine.write.workingcopies import UriTaken
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Row, Store
-from signalbook.storage.entities import SqlEntityReader
+from signalbook.storage.base import Row
+from signalbook.storage.entities import EntityReader
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -216,13 +217,13 @@ def test_a_uri_is_free_when_its_holder_is_gone(filled: Registry) -> None:
 def test_many_claims_take_two_queries(filled: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """A-21: an import of many Versions"""
     asked: list[int] = []
-    named = SqlEntityReader.named
+    named = EntityReader.named
 
-    def count(self: SqlEntityReader, uris: list[str], limit: int) -> list[Row]:
+    def count(self: EntityReader, uris: list[str], limit: int) -> list[Row]:
         asked.append(len(uris))
         return named(self, uris, limit)
 
-    monkeypatch.setattr(SqlEntityReader, "named", count)
+    monkeypatch.setattr(EntityReader, "named", count)
     filled.post(
         "/schemagroups/g/schemas", {f"i{n}": {"format": "Own/1", "globaluri": f"urn:many:{n}"} for n in range(400)}
     )

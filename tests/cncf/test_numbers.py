@@ -9,7 +9,7 @@ from signalbook.cncf.lookup import latest_number, version_numbers, version_with_
 from signalbook.engine.engine import Engine
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 

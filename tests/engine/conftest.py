@@ -12,7 +12,8 @@ from signalbook.engine.write.apply import Change, WriteResult
 from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import Row, Store
+from signalbook.storage.base import Row
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Xid
 

@@ -13,7 +13,7 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSON
 from signalbook.xid import ROOT, Xid
 
@@ -99,3 +99,10 @@ def test_a_place_that_one_session_took_is_empty_for_none_after_it(engine: Engine
             do(batch, put("/dirs/a/files/B"))
     with engine.reading() as view:
         assert list(view.collection(Xid.parse("/dirs/a/files"), ViewOptions())) == ["b"]
+
+
+def test_what_cannot_be_there_spoils_no_batch(engine: Engine) -> None:
+    with engine.batch() as batch:
+        batch.expect([Xid(("dirs", "a")), Xid(("dirs", "\0")), Xid(("dirs", "b\0", "files", "f"))])
+        do(batch, put("/dirs/a"))
+    assert groups(engine) == {"/dirs/a"}

@@ -9,7 +9,7 @@ from signalbook.engine.engine import Engine
 from signalbook.engine.read.view import ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 

@@ -15,7 +15,8 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Meth
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Row, Store
+from signalbook.storage.base import Row
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
 

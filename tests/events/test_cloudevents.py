@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from signalbook.events.dialects import cloudevent, lists_changes
-from signalbook.storage.base import Record
+from signalbook.storage.outbox import Record
 
 
 def record(entity: str, action: str, changed: list[str]) -> Record:

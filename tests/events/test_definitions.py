@@ -14,7 +14,8 @@ from signalbook.events.definitions import GROUP, change_event_definitions
 from signalbook.events.dialects import ACTIONS, API_PATHS, MESSAGE_CATALOG, SCHEMA_REGISTRY, of_source
 from signalbook.messages import Accepted, Contract, Message, Policy, SchemaDocument
 from signalbook.settings import Settings
-from signalbook.storage.base import Record, Store
+from signalbook.storage.outbox import Record
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Xid
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from signalbook.events.dialects import API_PATHS, EventDialect, cloudevent, of_source
-from signalbook.storage.base import Record
+from signalbook.storage.outbox import Record
 
 ROOT = "https://r.example/registry"
 SCHEMAS, FIRST, CATALOG = (f"{ROOT}{path}" for path in API_PATHS)

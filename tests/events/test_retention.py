@@ -10,7 +10,8 @@ import pytest
 from signalbook.engine.engine import Engine, HistoryPruned
 from signalbook.events.feed import WAITING_FACTOR, Retention
 from signalbook.settings import Settings
-from signalbook.storage.base import DeliveryState, Store
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import DeliveryState
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import make_url
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Row, Store
+from signalbook.storage.base import Row
 from signalbook.storage.entities import EntityStatements
 from signalbook.storage.postgres import Postgres
 from signalbook.storage.sqlite import SQLite
+from signalbook.storage.store import Store
 from signalbook.values import digest, now
 from signalbook.xid import Xid
 

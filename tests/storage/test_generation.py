@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageError, Store, WriteTransaction
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store, WriteTransaction
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -32,7 +33,7 @@ def report(writer: WriteTransaction) -> None:
 
 @pytest.mark.parametrize("write", [change, configure])
 def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[WriteTransaction], None]) -> None:
-    """Also one that nobody is told of."""
+    """Also one that nobody is reported of."""
     here, there = open_store(store_url), open_store(store_url)
     seen = [(here.generation(), there.generation())]
     for writer in (here, there, here):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,8 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from msgspec.structs import replace
 
-from signalbook.storage.base import DuplicateId, Row, Store
+from signalbook.storage.base import DuplicateId, Row
+from signalbook.storage.store import Store
+from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 
@@ -22,6 +25,30 @@ CONTENTS = st.none() | st.sampled_from([b"one", b"two", b"three"])
 ATTRIBUTES = st.dictionaries(
     st.sampled_from(["x", "y"]), st.none() | st.integers(0, 9) | st.text(max_size=3), max_size=2
 )
+
+
+def usage(rows: dict[int, Row]) -> dict[Xid, tuple[int, int]]:
+    """Versions and bytes of documents of each Group."""
+    sizes = {digest(content): len(content) for content in (b"one", b"two", b"three")}
+    found = {row.xid: (0, 0) for row in rows.values() if len(row.xid.parts) == 2}
+    for row in rows.values():
+        if len(row.xid.parts) == 6:
+            versions, size = found[Xid(row.xid.parts[:2])]
+            found[Xid(row.xid.parts[:2])] = (versions + 1, size + sizes.get(row.document or "", 0))
+    return found
+
+
+def growth(before: dict[int, Row], after: dict[int, Row]) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
+    """What Groups that are left gained, and have."""
+    old, new = usage(before), usage(after)
+    return {
+        xid: (
+            GroupUsage(versions=new[xid][0] - old[xid][0], bytes=new[xid][1] - old[xid][1]),
+            GroupUsage(versions=new[xid][0], bytes=new[xid][1]),
+        )
+        for xid in old.keys() & new.keys()
+        if new[xid] != old[xid]
+    }
 
 
 class Machine(RuleBasedStateMachine):
@@ -50,8 +77,11 @@ class Machine(RuleBasedStateMachine):
         """Run ``write`` in a transaction; only a commit changes the model."""
         try:
             with self.store.write() as writer:
-                rows = write(writer)
+                with writer.savepoint() if commit else nullcontext():
+                    rows = write(writer)
+                    assert writer.entities.growth() == growth(self.rows, rows)
                 self.compare(writer, rows)
+                assert writer.entities.growth() == growth(self.rows, rows)
                 if not commit:
                     raise InterruptedError
         except InterruptedError:

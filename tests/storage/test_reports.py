@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 ALL = 1 << 40

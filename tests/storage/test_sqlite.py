@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageBusy, StorageError, Store
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull
 from signalbook.storage.dialect import DriverConnection
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.store import SqlStore, ensure_current
+from signalbook.storage.store import Store, ensure_current
 
 ONE_MIB = b"x" * 1024 * 1024
 
@@ -72,13 +72,15 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
         use()
 
 
-def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     disk = SmallDisk(tmp_path / "s.db", timeout=1)
     ensure_current(disk)
-    store = SqlStore(disk, timeout=1)
+    store = Store(disk, timeout=1)
     put(store, b"small")
-    with pytest.raises(StorageError, match=re.escape("s.db: the disk is full; free some space")):
-        put(store, ONE_MIB)
+    for _ in range(2):
+        with pytest.raises(StorageFull, match=re.escape("s.db: the disk is full; free some space")):
+            put(store, ONE_MIB)
+    assert [record.getMessage() for record in caplog.records if "disk is full" in record.getMessage()][1:] == []
     with store.read() as reader:
         assert (reader.settings.config("modelsource"), reader.settings.config_epoch("before")) == ("small", 1)
     put(store, b"small again")
@@ -113,7 +115,7 @@ with store.read() as reader:
 """
 
 
-def test_a_write_the_disk_refuses_is_told_and_not_kept(tmp_path: Path) -> None:
+def test_a_write_the_disk_refuses_is_reported_and_not_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, f"sqlite:///{tmp_path / 's.db'}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     message, epoch = done.stdout.splitlines()
@@ -156,7 +158,7 @@ def test_a_read_only_file_can_be_read_and_says_why_not_written() -> None:
 def test_a_commit_survives_power_loss_unless_asked_otherwise(tmp_path: Path) -> None:
     for option, expected in (("", 2), ("?synchronous=full", 2), ("?synchronous=normal", 1), ("?synchronous=off", 0)):
         store = open_store(f"sqlite:///{tmp_path / 's.db'}{option}")
-        assert isinstance(store, SqlStore)
+        assert isinstance(store, Store)
         connection = store._dialect.connect()
         assert connection.execute("PRAGMA synchronous").fetchall() == [(expected,)]
         connection.close()
@@ -178,7 +180,7 @@ def test_another_programs_write_lock_makes_it_busy(tmp_path: Path) -> None:
 
 def test_a_throw_away_store_is_gone_when_closed() -> None:
     store = open_store("sqlite://")
-    folder = Path(str(store).removeprefix("SqlStore(").removesuffix(")")).parent
+    folder = Path(str(store).removeprefix("Store(").removesuffix(")")).parent
     assert list(folder.iterdir())
     store.close()
     assert not folder.exists()

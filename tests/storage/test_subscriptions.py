@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from signalbook.storage.base import SUSPENDED, DeliveryState, Store, StoredConsent, StoredSubscription
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import SUSPENDED, DeliveryState, StoredConsent, StoredSubscription
 
 PLAIN = StoredSubscription(id="1", revision=3, protocol="HTTP", sink="https://a.example/")
 WHOLE = replace(

@@ -6,7 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from signalbook.storage.base import StorageError, Store, StoredToken
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
+from signalbook.storage.tokens import StoredToken
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Row, Store
+from signalbook.storage.base import Row
 from signalbook.storage.entities import EntityStatements
 from signalbook.storage.sqlite import SQLite
+from signalbook.storage.store import Store
 from signalbook.values import now
 from signalbook.xid import Xid
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from tests.storage.test_behaviour import GROUP, STAMP, plant, plant_things, plant_version
 
 from signalbook.storage import open_store
-from signalbook.storage.base import DuplicateId, ReadTransaction, Row, StorageError, Store, WriteTransaction
+from signalbook.storage.base import DuplicateId, Row, StorageError
 from signalbook.storage.dialect import DriverConnection
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.store import SqlStore
+from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 from signalbook.values import digest
 from signalbook.xid import ROOT
 
@@ -130,7 +130,7 @@ def test_keys_of_a_part_that_failed_are_free_again(store: Store) -> None:
         assert (list(kept), list(writer.entities.reserve(1))) == (list(lost[:2]), [lost[2]])
 
 
-def test_changes_of_parts_are_told_in_their_order(store: Store) -> None:
+def test_changes_of_parts_are_reported_in_their_order(store: Store) -> None:
     with store.write() as writer:
         for number in range(3):
             with writer.savepoint():
@@ -177,7 +177,7 @@ def test_rows_are_written_once_for_all_parts_of_a_transaction(tmp_path: Path, ex
     """Each part reads one place, unless all were read together; savepoints are for parts that need them."""
     open_store(f"sqlite:///{tmp_path / 's.db'}").close()
     dialect = Watched(tmp_path / "s.db")
-    with closing(SqlStore(dialect, timeout=1)) as store:
+    with closing(Store(dialect, timeout=1)) as store:
         with store.write() as writer:
             (root,) = plant(writer, None, [ROOT])
             (group,) = plant(writer, root, [GROUP])

@@ -19,12 +19,13 @@ from logging.handlers import WatchedFileHandler
 from typing import Final, TextIO
 
 from signalbook import values
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Identity, RequestOrigin
 from signalbook.access.decisions import Access
-from signalbook.access.identity import Identity, RequestOrigin
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import AuditEntry, AuditQuery, StorageError, Store
+from signalbook.storage.audit import AuditEntry, AuditQuery
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
@@ -59,7 +60,7 @@ Done = tuple[Action, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Requests alike that were refused. ``error`` is a status and its phrase, never what was sent."""
+    """Requests alike that were refused. ``error`` is a status, its phrase and why, never what was sent."""
 
     who: Identity | None
     origin: RequestOrigin
@@ -91,8 +92,10 @@ def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry
         return transaction.audit.entries(query, limit)
 
 
-def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid: str) -> list[AuditEntry]:
-    """What one request did, an entry for each action."""
+def entries(
+    access: Access, done: Iterable[Done], *, at: datetime, correlationid: str, about: str = ""
+) -> list[AuditEntry]:
+    """What one request did, an entry for each action; ``about`` says more of it than the xids do."""
     by_action: dict[str, dict[str, None]] = {}
     for action, xid in done:
         by_action.setdefault(action.word, {})[xid] = None
@@ -106,10 +109,18 @@ def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid
             outcome=DONE,
             xids=tuple(xids)[:MOST_XIDS],
             correlationid=correlationid,
-            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0)),
+            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0), about=about),
         )
         for action, xids in by_action.items()
     ]
+
+
+def tell(found: Sequence[AuditEntry], settings: Settings) -> None:
+    """Write the lines of committed entries where no ``Audit`` is at work. Raises ``SettingError``."""
+    if found and settings.audit_log:
+        lines = AuditLog(settings.audit_log)
+        lines.write(found)
+        lines.close()
 
 
 def shown(entry: AuditEntry) -> JSONObject:
@@ -140,6 +151,8 @@ class Audit:
         self._settings = settings
         self._days = timedelta(days=settings.audit_days)
         self._lines = AuditLog(settings.audit_log) if settings.audit_log else None
+        self.reads = self._lines is not None and settings.audit_reads == "on"
+        """Whether lines tell of reads."""
         self._lock = threading.Lock()
         self._pending: dict[Refusal, _Gathered] = {}
         self._budget = TokenBucket(rate=_RATE, burst=_BURST)
@@ -172,11 +185,6 @@ class Audit:
         if not self._due.is_set():
             self._due.set()
 
-    @property
-    def reads(self) -> bool:
-        """Whether lines tell of reads."""
-        return self._lines is not None and self._settings.audit_reads == "on"
-
     def read(self, identity: Identity, origin: RequestOrigin, path: str, status: int) -> None:
         """Tell others of a read; it is not stored."""
         if self._lines is not None:
@@ -191,7 +199,7 @@ class Audit:
         """Store what was refused so far, as far as there may be so many entries; returns how many were stored."""
         with self._lock:
             pending, self._pending = self._pending, {}
-            # What there is no room for is told together, when its turn comes.
+            # What there is no room for is stored as one entry, when its turn comes.
             stored = {refusal: pending[refusal] for refusal in list(pending)[: self._room(len(pending))]}
             for refusal, gathered in pending.items():
                 if refusal not in stored:
@@ -266,7 +274,7 @@ class Audit:
 
 
 def _together(refusal: Refusal) -> Refusal:
-    """What is told of it where there are too many to tell them apart."""
+    """What is stored of it where there are too many to store each."""
     return Refusal(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 

@@ -17,11 +17,12 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from signalbook.access import tokens
-from signalbook.access.errors import Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity, Unauthenticated
 from signalbook.access.oidc import MAX_TOKEN, TokenVerifier, VerifiedToken
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import StorageError, StorageUnavailable, Store, StoredToken
+from signalbook.storage.base import StorageError, StorageUnavailable
+from signalbook.storage.store import Store
+from signalbook.storage.tokens import StoredToken
 
 _LOG: Final = logging.getLogger("signalbook.access")
 _KNOWN: Final = 10_000
@@ -104,6 +105,9 @@ class Authenticator:
         self._user = _header_name(settings.proxy_user_header, "proxy_user_header")
         self._groups = _header_name(settings.proxy_groups_header, "proxy_groups_header")
         self._proxies = _networks(settings)
+        named = {self._user, self._groups, b"x-forwarded-for"} if self._proxies else set()
+        self.headers = frozenset({b"authorization", *named})
+        """Those that tell who a request is from, and where."""
         self._known: OrderedDict[bytes, _Verified] = OrderedDict()
         self._lock = threading.Lock()
         self._trusts = lru_cache(maxsize=1024)(self._is_proxy)
@@ -209,11 +213,11 @@ class Authenticator:
         with self._store.read() as transaction:
             stored = transaction.tokens.get(parts[0])
         if not tokens.holds(stored, parts[1]):
-            raise Unauthenticated(_UNKNOWN)
+            raise Unauthenticated(_UNKNOWN, token=parts[0])
         assert stored is not None
         expires = _expires(stored)
         if time.time() >= expires:
-            raise Unauthenticated("the API token has expired")
+            raise Unauthenticated("the API token has expired", token=parts[0])
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
 
     def forwarded(self, scope: Mapping[str, Any]) -> str:

@@ -6,27 +6,23 @@ import logging
 import threading
 import time
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from signalbook.access import tokens
-from signalbook.access.actions import Action
-from signalbook.access.decisions import Access
-from signalbook.access.errors import Forbidden
-from signalbook.access.identity import Identity
+from signalbook import values
+from signalbook.access import audit, tokens
+from signalbook.access.base import Action, Forbidden, Identity
+from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import (
-    KeyValueStore,
-    ReadTransaction,
-    SettingsReader,
-    StorageError,
-    Store,
-    WriteTransaction,
-)
-from signalbook.values import JSON
+from signalbook.storage.audit import AuditEntry
+from signalbook.storage.base import StorageError
+from signalbook.storage.settings import SettingsReader
+from signalbook.storage.store import KeyValueStore, ReadTransaction, Store, WriteTransaction
+from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT
 
 CONFIG: Final = "access"
@@ -65,7 +61,7 @@ class AccessControl:
         self._policy: Policy | None = None
         self._generation: Hashable = object()  # equal to none of a store
         self._compiled: tuple[int, Policy | None] = (-1, None)
-        self._file = _PolicyFile(Path(settings.access_file), store) if settings.access_file else None
+        self._file = _PolicyFile(store, settings) if settings.access_file else None
         self._seconds = settings.reload_seconds
         self._looked = time.monotonic()
         if self._file is not None:
@@ -128,6 +124,14 @@ class AccessControl:
             stored = transaction.tokens.get(found.token)
         return found if stored is None else tokens.identity(stored)
 
+    def check_closed(self) -> None:
+        """Raise ``PolicyRefused`` as long as access is open: nobody proves who he is, and policy and tokens stay."""
+        if self._open:
+            raise PolicyRefused(
+                "while access is open, policy and tokens are changed on the server alone, "
+                "by signalbook access set --db and signalbook token --db"
+            )
+
     def put(self, transaction: WriteTransaction, policy: Policy, *, by: Access) -> None:
         """Store ``policy``; it is in force with the commit, on all servers. ``by`` is who wants it.
 
@@ -186,11 +190,12 @@ def _stored(settings: SettingsReader) -> Policy | None:
 
 
 class _PolicyFile:
-    """A file that is the policy."""
+    """The file ``settings.access_file``, which is the policy."""
 
-    def __init__(self, path: Path, store: Store) -> None:
-        self.path = path
-        self._kept = KeyValueStore(store)
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.path = Path(settings.access_file)
+        self._store = store
+        self._settings = settings
         self._mark: _Mark | None = None
         self._logged = ""
 
@@ -199,7 +204,7 @@ class _PolicyFile:
         try:
             return self._load()
         except SignalbookError as error:
-            kept = self._kept.get(_FILE_KEY) or {}
+            kept = KeyValueStore(self._store).get(_FILE_KEY) or {}
             if kept.get("file") != str(self.path.absolute()):
                 raise SettingError(f"access_file {self.path}: {error}") from None
             self._log(error)
@@ -232,13 +237,29 @@ class _PolicyFile:
         return policy
 
     def _keep(self, document: JSON) -> None:
+        """Store it for the next start, and record that another one than before is in force: whoever is first does."""
         kept = {"file": str(self.path.absolute()), "policy": document}
         try:
-            if self._kept.get(_FILE_KEY) != kept:
-                self._kept.put({_FILE_KEY: kept})
+            # Most of the time nothing changed, and no other writer shall wait for that.
+            if KeyValueStore(self._store).get(_FILE_KEY) != kept:
+                with self._store.write() as transaction:
+                    found = self._record(transaction, kept)
+                    transaction.settings.put(_FILE_KEY, kept)
+                audit.tell(found, self._settings)
         except StorageError as error:
             # The file is the policy, whether it can be stored or not.
             _LOG.warning("%s: it is in force, and could not be stored for the next start: %s", self.path, error)
+
+    def _record(self, transaction: WriteTransaction, kept: JSONObject) -> list[AuditEntry]:
+        before = transaction.settings.get(_FILE_KEY) or {}
+        # Servers may have copies of it at different places.
+        if before.get("policy") == kept["policy"]:
+            return []
+        done = audit.recorded(self._settings, UNRESTRICTED, [(Action.ADMINISTER, f"/{CONFIG}")])
+        entries = audit.entries(UNRESTRICTED, done, at=values.now(), correlationid="")
+        found = [replace(entry, details={"api": _FILE_KEY, "file": kept["file"]}) for entry in entries]
+        transaction.audit.append(found)
+        return found
 
     def _marked(self) -> _Mark | None:
         try:

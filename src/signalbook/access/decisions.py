@@ -8,8 +8,7 @@ from copy import copy
 from fnmatch import translate
 from typing import Final, Protocol
 
-from signalbook.access.actions import EVERYTHING, WRITES, Action
-from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
+from signalbook.access.base import ANONYMOUS, EVERYTHING, WRITES, Action, Identity, RequestOrigin
 from signalbook.xid import ROOT, Xid
 
 _DEPTH: Final = 4

@@ -26,7 +26,7 @@ LOGINS: Final = "logins"
 _BURST_SECONDS: Final = 10.0
 """What nobody asked for in so many seconds may be asked for at once."""
 _CALLERS: Final = 10_000
-"""Callers that are told apart; of more than these, those that were seen first start anew."""
+"""Callers with limits of their own; of more than these, those that were seen first start anew."""
 _WAIT_SECONDS: Final = 10.0
 _MANY: Final = 1 << 30
 _FIRST_DELAY: Final = 1.0
@@ -34,7 +34,8 @@ _LONGEST_DELAY: Final = 300.0
 _FORGIVEN_SECONDS: Final = 900.0
 """Without a failed login for so long, a caller starts anew."""
 _IPV6_NETWORK: Final = 64
-_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", "max_group_resources")
+_QUOTAS: Final = ("max_group_resources", "max_group_versions", "max_group_bytes")
+_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", *_QUOTAS)
 _CHOICES: Final = ("auto", "on", "off")
 
 V = TypeVar("V")
@@ -117,78 +118,60 @@ class Limits:
     def __init__(self, settings: Settings, *, clock: Clock = time.monotonic) -> None:
         check_limits(settings)
         self._choice = settings.limits
-        self._requests, self._writes, self._reads = settings.limit_requests, settings.limit_writes, settings.limit_reads
-        self._asking = _buckets(self._requests, clock)
-        self._writing = _buckets(self._writes, clock)
-        self._loading: dict[Hashable, _Turns] = {}
+        self._callers: _Bounded[Caller] = _Bounded(lambda: Caller(settings, clock))
         self.logins = LoginGuard(0 if self._choice == "off" else settings.limit_logins, clock=clock)
 
-    def hold(self, access: Access) -> bool:
-        """Whether they hold for who has this access: where access is configured, unless the setting says more."""
-        return self._choice == "on" or (self._choice == "auto" and access.key is not None)
+    def caller(self, access: Access, address: str) -> Caller | None:
+        """Who has this access, from this address; None where nobody is held to limits.
 
-    def admit(self, who: Hashable, *, write: bool) -> None:
+        They hold where access is configured, unless the setting says more.
+        """
+        if self._choice == "on" or (self._choice == "auto" and access.key is not None):
+            return self._callers.of(access.caller or network(address))
+        return None
+
+
+class Caller:
+    """What one caller may ask for."""
+
+    __slots__ = ("_asking", "_reading", "_settings", "_writing")
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._asking = _bucket(settings.limit_requests, clock)
+        self._writing = _bucket(settings.limit_writes, clock)
+        self._reading = asyncio.Semaphore(settings.limit_reads or _MANY)
+
+    def admit(self, *, write: bool) -> None:
         """Count a request. Raises ``TooManyRequests`` if it is one too many."""
-        if self._requests and (seconds := self._asking.of(who).take()):
-            detail = f"more than {self._requests} requests a second (setting limit_requests)"
+        if self._asking is not None and (seconds := self._asking.take()):
+            detail = f"more than {self._settings.limit_requests} requests a second (setting limit_requests)"
             raise _refusal(REQUESTS, detail, seconds)
-        if write and self._writes and (seconds := self._writing.of(who).take()):
-            raise _refusal(WRITES, f"more than {self._writes} writes a second (setting limit_writes)", seconds)
+        if write and self._writing is not None and (seconds := self._writing.take()):
+            detail = f"more than {self._settings.limit_writes} writes a second (setting limit_writes)"
+            raise _refusal(WRITES, detail, seconds)
 
-    async def turn(self, who: Hashable) -> Turn:
-        """A turn to read what takes its time, when the caller has few enough of them; to be ended when it is done.
+    async def turn(self) -> asyncio.Semaphore:
+        """A turn to read what takes its time, when the caller has few enough of them; to be released when it is done.
 
         Raises ``TooManyRequests`` if that does not become so in time.
         """
-        turns = self._loading.setdefault(who, _Turns(self._reads or _MANY))
-        turns.users += 1
-        turn = Turn(self._loading, who)
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
-                await turns.free.acquire()
-        except BaseException as error:
-            turn.give_up()
-            if not isinstance(error, TimeoutError):
-                raise
-            detail = f"{self._reads} reads of many entities at once are under way (setting limit_reads)"
+                await self._reading.acquire()
+        except TimeoutError:
+            most = self._settings.limit_reads
+            detail = f"{most} reads of many entities at once are under way (setting limit_reads)"
             raise _refusal(READS, detail, 1.0) from None
-        return turn
+        return self._reading
 
 
 def _refusal(limit: str, detail: str, seconds: float) -> TooManyRequests:
     return TooManyRequests(limit, f"too many requests: {detail}; wait before the next one", seconds)
 
 
-class _Turns:
-    """Those of one caller's reads that run; ``users`` has those in it that wait."""
-
-    __slots__ = ("free", "users")
-
-    def __init__(self, most: int) -> None:
-        self.free = asyncio.Semaphore(most)
-        self.users = 0
-
-
-class Turn:
-    """One read of a caller, until it is ended."""
-
-    __slots__ = ("_all", "_who")
-
-    def __init__(self, all: dict[Hashable, _Turns], who: Hashable) -> None:
-        self._all, self._who = all, who
-
-    def end(self) -> None:
-        """Let the next one read."""
-        self._all[self._who].free.release()
-        self.give_up()
-
-    def give_up(self) -> None:
-        """Wait no more."""
-        turns = self._all[self._who]
-        turns.users -= 1
-        # Nobody is left who reads or waits: what is kept is bounded by the requests there are.
-        if not turns.users:
-            del self._all[self._who]
+def _bucket(rate: int, clock: Clock) -> TokenBucket | None:
+    return TokenBucket(rate=rate, burst=rate * _BURST_SECONDS, clock=clock) if rate else None
 
 
 class LoginGuard:
@@ -242,10 +225,6 @@ class _Failures:
 
 def _keys(address: str, claimed: str) -> list[tuple[str, str]]:
     return [("address", network(address)), *([("claimed", claimed)] if claimed else [])]
-
-
-def _buckets(rate: int, clock: Clock) -> _Bounded[TokenBucket]:
-    return _Bounded(lambda: TokenBucket(rate=max(rate, 1), burst=max(rate, 1) * _BURST_SECONDS, clock=clock))
 
 
 def check_limits(settings: Settings) -> None:

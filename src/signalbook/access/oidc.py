@@ -19,8 +19,7 @@ from typing import Any, Final
 import httpx
 import jwt
 
-from signalbook.access.errors import AuthenticationUnavailable, Unauthenticated
-from signalbook.access.identity import Identity
+from signalbook.access.base import AuthenticationUnavailable, Identity, Unauthenticated
 from signalbook.errors import SignalbookError
 from signalbook.settings import SettingError, Settings
 from signalbook.uris import is_secure

@@ -12,9 +12,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from signalbook.access.actions import ACTIONS, NOTHING, ROLES, WHOLE, WRITES, Action, words
+from signalbook.access.base import (
+    ACTIONS,
+    ANYONE,
+    AUTHENTICATED,
+    NOTHING,
+    ROLES,
+    WHOLE,
+    WRITES,
+    Action,
+    Identity,
+    words,
+)
 from signalbook.access.decisions import Access, Decisions, RuleTree
-from signalbook.access.identity import ANYONE, AUTHENTICATED, Identity
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, fingerprint
 from signalbook.xid import Xid

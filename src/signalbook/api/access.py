@@ -7,10 +7,8 @@ from typing import Final
 
 from starlette.routing import Route
 
-from signalbook.access.actions import ACTIONS, Action
+from signalbook.access.base import ACTIONS, AUTHENTICATED, Action, CredentialsNeeded, Forbidden, Identity
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
-from signalbook.access.errors import CredentialsNeeded, Forbidden
-from signalbook.access.identity import AUTHENTICATED, Identity
 from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict
@@ -53,6 +51,7 @@ class AccessAPI:
     async def _replace(self, request: HTTPRequest) -> Response:
         """Put another policy in force."""
         _require_administrator(request)
+        self._control.check_closed()
         body = await request.body(MAX_BYTES)
         # A large policy takes a second to read: nobody shall wait for it.
         policy = await self._kernel.workers.read(
@@ -63,7 +62,7 @@ class AccessAPI:
     def _put(self, session: Session, *, request: HTTPRequest, policy: Policy) -> Response:
         before = self._control.stored(session.transaction)
         # It came while there was no policy yet, and while it waited another one became the first.
-        if before is not None and request.access.unrestricted and not self._control.open:
+        if before is not None and request.access.unrestricted:
             raise CredentialsNeeded
         self._control.put(session.transaction, policy, by=request.access)
         # What it raises undoes the write.

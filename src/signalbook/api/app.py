@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from time import perf_counter
 from typing import Final
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.routing import Route
 from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
-from signalbook.access.actions import Action
 from signalbook.access.audit import Audit
-from signalbook.access.errors import Unauthenticated
+from signalbook.access.base import Action, Unauthenticated
+from signalbook.access.control import AccessControl
 from signalbook.access.limits import TooManyRequests
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
 from signalbook.api.feed import Feed
+from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
 from signalbook.api.kernel.requests import HTTPRequest, base_url
@@ -67,23 +67,28 @@ def create_app(
     close: Callable[[], None],
     source: Callable[[], JSONObject] | None = None,
     head: Head | None = None,
+    control: AccessControl | None = None,
     subscriptions: SubscriptionStore | None = None,
     deliveries: Deliveries | None = None,
     following: Following | None = None,
     audit: Audit | None = None,
-) -> Starlette:
+    aside: Aside | None = None,
+) -> Application:
     """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
-    ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes.
+    ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes,
+    ``control`` has the policy in force.
     ``subscriptions`` are stored there, and ``deliveries``, which somebody else has to start, delivers to them.
     ``following``, which is started elsewhere too, copies from other registries, and ``audit`` keeps what was refused.
     """
     head = head or Head(engine.position)
     subscriptions = subscriptions or SubscriptionStore.of(engine, settings)
-    deliveries = deliveries or Deliveries(engine, subscriptions, head, settings)
+    control = control or AccessControl(engine.store, settings)
+    deliveries = deliveries or Deliveries(engine, control, subscriptions, head, settings)
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
-    kernel = Kernel.over(engine, settings, direct=direct, audit=audit or Audit(engine.store, settings))
+    audit = audit or Audit(engine.store, settings)
+    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit, aside=aside)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
@@ -98,7 +103,6 @@ def create_app(
     if source is not None:
         states = {"source": source, **states}
     registry = XRegistryAPI(kernel)
-    # Routes are tried in this order: those that are read most come first, but for what is below the drafts' mounts.
     others = [
         *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
         *schemaregistry.routes(kernel),
@@ -129,7 +133,7 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
 
     async def trusted(scope: Scope) -> bool:
         try:
-            return (await kernel.admission.admit(scope)).everything_below(Action.LIST, ROOT)
+            return (await kernel.admission.access(scope)).everything_below(Action.LIST, ROOT)
         except (Unauthenticated, TooManyRequests):
             return False
 
@@ -151,54 +155,28 @@ def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list
 
 
 class Application(Starlette):
-    """The routes of the other APIs, and the xRegistry API for whatever is none of theirs."""
+    """The routes of the other APIs, and the xRegistry API for whatever is none of theirs.
+
+    Every response, errors too, has what lets a browser read it (R315) and the way to the root (R137). Requests that a
+    browser must not make for a page are refused here, as are copies where this registry takes none.
+    """
 
     def __init__(
         self, others: list[Route], registry: ASGIApp, settings: Settings, lifespan: Lifespan[Starlette]
     ) -> None:
-        layers = [Middleware(CommonHeaders, settings=settings)]
-        if settings.copies == "refuse":
-            layers, registry = [*layers, Middleware(CopiesRefused)], CopiesRefused(registry)
-        super().__init__(routes=others, middleware=layers, lifespan=lifespan)
-        # Line breaks, which a route's pattern stops at, belong to the registry too.
-        self.router.default = registry
-        # A path with a slash at its end is the same path (R137), not one to be redirected to.
-        self.router.redirect_slashes = False
-        self._begin = frozenset(_first(route.path) for route in others)
-        self._registry = CommonHeaders(registry, settings)
+        super().__init__(routes=others, lifespan=lifespan)
+        self._registry = registry
+        self._settings = settings
+        self._origins = Origins(settings)
+        self._paths = _Paths()
+        for route in others:
+            self._paths.add(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
-        # What does not even begin like one of the routes goes to the registry at once: routing and Starlette's own
-        # layers would cost more than a hot read (docs/decisions/042-server-and-caching.md).
-        if (
-            scope["type"] == "http"
-            and _first(scope["path"].removeprefix(scope.get("root_path", ""))) not in self._begin
-        ):
-            await self._registry(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
-
-
-def _first(path: str) -> str:
-    return path[1:].partition("/")[0]
-
-
-class CommonHeaders:
-    """Adds to every response, errors too, what lets a browser read it (R315) and the way to the root (R137).
-
-    Requests that a browser must not make for a page are refused here.
-    """
-
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
-        self._app = app
-        self._settings = settings
-        self._origins = Origins(settings)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; complete the headers of the response."""
+        # Starlette's own layers, and trying routes in turn, would cost more than the rest of a hot read.
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await super().__call__(scope, receive, send)
             return
         began = perf_counter()
         refusal = self._origins.refusal(scope)
@@ -221,7 +199,8 @@ class CommonHeaders:
         began: float,
         answered: Callable[[int], None] = lambda status: None,  # noqa: ARG005
     ) -> None:
-        added, lines = _added(base_url(scope, self._settings), self._origins.readable_by(scope))
+        scope["base_url"] = root = base_url(scope, self._settings)
+        added, lines = _added(root, self._origins.readable_by(scope))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -232,7 +211,48 @@ class CommonHeaders:
                     message["head"] += lines
             await send(message)
 
-        await self._app(scope, receive, complete)
+        await self.find(scope)(scope, receive, complete)
+
+    def find(self, scope: Scope) -> ASGIApp:
+        """What answers a request."""
+        if self._settings.copies == "refuse" and scope["method"] not in READS and _copies(scope):
+            refused = Denied("this registry takes no copies from others (setting copies)")
+            return problem_response(refused, scope["path"]).send
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        for route in self._paths.routes(path):
+            if found := route.path_regex.match(path):
+                scope["path_params"] = found.groupdict()
+                return route.app
+        return self._registry
+
+
+class _Paths:
+    """Routes by the segments before their first parameter."""
+
+    def __init__(self) -> None:
+        self._below: dict[str, _Paths] = {}
+        self._routes: list[Route] = []
+
+    def add(self, route: Route) -> None:
+        """Take in a route; of those that begin alike the first one that fits counts."""
+        node = self
+        for part in _segments(route.path.partition("{")[0].rstrip("/")):
+            node = node._below.setdefault(part, _Paths())
+        node._routes.append(route)
+
+    def routes(self, path: str) -> Iterable[Route]:
+        """Those that a path may be of, the longest beginnings first: a draft's mount takes what nothing in it does."""
+        node, found = self, self._routes
+        for part in _segments(path):
+            below = node._below.get(part)
+            if below is None:
+                break
+            node, found = below, [*below._routes, *found]
+        return found
+
+
+def _segments(path: str) -> list[str]:
+    return path.split("/")[1:]
 
 
 @lru_cache(maxsize=128)
@@ -246,26 +266,12 @@ def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], 
     return headers, b"".join(b"%s: %s\r\n" % header for header in headers)
 
 
-class CopiesRefused:
-    """Refuses writes that say that their content comes from another registry, or is under another's authority.
-
-    For a registry that takes no copies from others, such as a hub that is governed centrally (D-12).
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        # Only writes: whoever copies from here may send the same headers with reads.
-        if scope["type"] == "http" and scope["method"] not in READS and _copies(scope):
-            refused = Denied("this registry takes no copies from others (setting copies)")
-            await problem_response(refused, scope["path"]).send(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
-
-
 def _copies(scope: Scope) -> bool:
-    """By a header, or in the drafts' APIs by an authority in the query (A-47)."""
+    """Whether a write says that its content is another registry's, by a header or, in the drafts' APIs, by an authority
+    in the query (A-47).
+
+    A registry that takes no copies, such as a hub that is governed centrally, refuses it (D-12); never a read: whoever
+    copies from here may send the same headers.
+    """
     named = "/compat/" in scope["path"] and b"authority=" in scope["query_string"].lower()
     return named or any(name in _COPY_HEADERS for name, _ in scope["headers"])

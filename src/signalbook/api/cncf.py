@@ -10,9 +10,8 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from starlette.types import Scope
 
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.access.errors import Forbidden
 from signalbook.api.kernel.admission import allowed_methods
 from signalbook.api.kernel.errors import NotAllowed, ReadOnly, problem_response
 from signalbook.api.kernel.requests import base_url, json_body, query_pairs, raw_path

@@ -10,10 +10,9 @@ from urllib.parse import urlencode
 
 from starlette.routing import Route
 
-from signalbook.access.actions import Action
-from signalbook.access.changes import is_shown
+from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.access.errors import Forbidden
+from signalbook.access.restricted import is_shown
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Header, Response, Sendable
 from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
@@ -96,7 +95,7 @@ class Feed:
         query, kernel = _query(request), self._kernel
 
         async def admit() -> Access:
-            access = await kernel.admission.admit(request.scope)
+            access = await kernel.admission.access(request.scope)
             if not access.somewhere(Action.READ):
                 raise Forbidden(Action.READ, ROOT)
             return access

@@ -11,13 +11,14 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.routing import Route
 
 from signalbook import __version__, metrics
-from signalbook.access.actions import Action
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
-from signalbook.storage.base import ACTIVE, DELIVERY_STATES, StorageError, Store
+from signalbook.storage.base import StorageError
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import ACTIVE, DELIVERY_STATES
 from signalbook.xid import Xid
 
 PATH: Final = "/metrics"

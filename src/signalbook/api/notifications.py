@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.access.actions import Action
+from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE, Denied, Unsupported, problem_response
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, options_response

@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.routing import Route
 
-from signalbook.access.actions import Action
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
@@ -22,7 +21,7 @@ from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
 from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
 from signalbook.pipeline_reports import InvalidReport, PipelineReports, TooManyPipelines, read_report
-from signalbook.storage.base import ReportingPipeline, StoredReport
+from signalbook.storage.reports import ReportingPipeline, StoredReport
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid, XidError, check_id
 

@@ -10,8 +10,7 @@ from urllib.parse import quote
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.access.actions import Action
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.api.cncf import CncfAPI, CncfPath, CncfRequest, CncfRoute, find_route, path_below
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.requests import decode_header

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from starlette.routing import Route
 
-from signalbook.access.actions import Action
+from signalbook.access.base import Action
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE
 from signalbook.api.kernel.requests import HTTPRequest, json_body

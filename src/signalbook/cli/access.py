@@ -167,7 +167,7 @@ class _LocalAccess:
         return self._policy().document
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
-        from signalbook.access.actions import Action
+        from signalbook.access.base import Action
         from signalbook.access.decisions import UNRESTRICTED
         from signalbook.access.policy import read_policy
 
@@ -182,7 +182,7 @@ class _LocalAccess:
         return wanted.document
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
-        from signalbook.access.actions import ACTIONS
+        from signalbook.access.base import ACTIONS
         from signalbook.xid import Xid
 
         if what not in ACTIONS:

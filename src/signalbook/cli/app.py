@@ -32,6 +32,7 @@ from signalbook.cli import (
     tokens,
 )
 from signalbook.cli.console import CommandGroup, fail, plain, say
+from signalbook.cli.credentials import TokenOption
 from signalbook.errors import SignalbookError
 from signalbook.plugins import install
 
@@ -47,7 +48,6 @@ app: Final = CommandGroup(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-_VARIABLE: Final = "SIGNALBOOK_TOKEN"
 _debug: Final = {"on": bool(os.environ.get("SIGNALBOOK_DEBUG"))}
 
 
@@ -61,27 +61,12 @@ def _switch_debug(wanted: bool) -> None:
     _debug["on"] = _debug["on"] or wanted
 
 
-def _keep_token(token: str | None) -> None:
-    # For all clients of this process, as if it had come from the environment.
-    if token:
-        os.environ[_VARIABLE] = token
-
-
 @app.callback()
 def _common(
     version: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    token: Annotated[
-        str | None,
-        Option(
-            "--token",
-            metavar="TOKEN",
-            callback=_keep_token,
-            help="Credentials for the server: an API token or JWT, better file:PATH or '${NAME}'. Default: "
-            "SIGNALBOOK_TOKEN, or what signalbook login keeps.",
-        ),
-    ] = None,
+    token: TokenOption = None,
     debug: Annotated[bool, Option("--debug", callback=_switch_debug, help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the command."""
@@ -196,7 +181,7 @@ def demo(
     faults, runs the pipeline, and checks that those faults and only those became dead letters. Then starts a Kafka and
     a stream from it, changes a definition meanwhile, and replays dead letters.
     """
-    from signalbook.demo import run
+    from signalbook.demo.steps import run
 
     run(folder, count=count, master=master, with_github=github, with_live=live)
 

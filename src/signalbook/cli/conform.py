@@ -15,7 +15,9 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import console, say
+from signalbook.cli.credentials import TokenOption
 from signalbook.cli.files import write_pieces
+from signalbook.uris import without_user
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,6 +50,7 @@ def run(
         list[str] | None,
         Option("--header", metavar="'NAME: VALUE'", help="Send this with every request; may be given again."),
     ] = None,
+    token: TokenOption = None,  # noqa: ARG001  it is kept by now
     timeout: Annotated[float, Option("--timeout", metavar="SECONDS", help="How long an answer may take.")] = 30.0,
     known: Annotated[
         Path | None, Option("--known", metavar="FILE", help="Failures that are known: a map of case ids to reasons.")
@@ -69,8 +72,10 @@ def run(
     model, and deletes them when it is done. With --allow-model-changes the server's model gets types to test with for
     the time of the run. Cases that change capabilities, and switch off parts of the server, are run last and only with
     --allow-lockout. Model and capabilities are put back in the end; until then they are in a file beside the results.
+    Credentials are found as for all commands: in the URL, --token, SIGNALBOOK_TOKEN, or a login.
     Ends with 1 if the server fails what the specification demands (MUST), or something could not be put back.
     """
+    from signalbook.client.credentials import find
     from signalbook.conformance.reports import Summary, as_json, as_junit, insert, read_known
     from signalbook.conformance.running import INTERRUPTED, ConformanceSession, Options, run_all
     from signalbook.conformance.wire import Wire
@@ -96,7 +101,10 @@ def run(
         exact_titles=exact_titles,
         before=before,
     )
-    wire = Wire(url, timeout=timeout, headers=dict(map(_header, header or ())))
+    headers = dict(map(_header, header or ()))
+    # What was said for this run counts before what is known of the server.
+    auth = None if "authorization" in map(str.lower, headers) else find(url, None)
+    wire = Wire(without_user(url), timeout=timeout, headers=headers, auth=auth)
     with _stoppable(), wire, ConformanceSession(wire, options) as session:
         results = run_all(session, cases, shown=_track)
     summary = Summary(url=wire.url, results=results, known=expected, unrestored=session.unrestored)

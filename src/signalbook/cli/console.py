@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from signalbook.cli.credentials import with_token
 from signalbook.values import JSON, dump_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class CommandGroup(typer.Typer):
-    """Commands whose help is their docstring. Its lines are joined: the terminal wraps them anew."""
+    """Commands whose help is their docstring. Its lines are joined: the terminal wraps them anew.
+
+    Those that work on a registry have ``--token``.
+    """
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """As Typer's."""
@@ -26,7 +30,7 @@ class CommandGroup(typer.Typer):
         def add(function: Any) -> Any:
             paragraphs = inspect.cleandoc(function.__doc__).split("\n\n")
             text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-            return super(CommandGroup, self).command(name, help=text, **settings)(function)
+            return super(CommandGroup, self).command(name, help=text, **settings)(with_token(function))
 
         return add
 

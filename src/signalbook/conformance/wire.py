@@ -78,12 +78,18 @@ class WireResponse:
 class Wire:
     """Connections to one server; a context manager.
 
-    ``url`` is the root of the registry, ``timeout`` seconds for a response, ``headers`` go with every request;
-    ``transport`` is how httpx reaches the server. Redirects are not followed, and no URL elsewhere is.
+    ``url`` is the root of the registry, ``timeout`` seconds for a response, ``headers`` and what ``auth`` adds go with
+    every request; ``transport`` is how httpx reaches the server. Redirects are not followed, and no URL elsewhere is.
     """
 
     def __init__(
-        self, url: str, *, timeout: float, headers: Mapping[str, str], transport: httpx.BaseTransport | None = None
+        self,
+        url: str,
+        *,
+        timeout: float,
+        headers: Mapping[str, str],
+        auth: httpx.Auth | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         if not is_address(url):
             raise WireError(f"{url!r} is no URL of a registry: it starts with http:// or https://")
@@ -93,7 +99,7 @@ class Wire:
         common = {"Accept": "*/*", "Accept-Encoding": "identity"}
         sent = {"User-Agent": f"signalbook-conformance/{__version__}", **common, **headers}
         self._timeout = timeout
-        self._http = httpx.Client(timeout=timeout, headers=sent, transport=transport)
+        self._http = httpx.Client(timeout=timeout, headers=sent, auth=auth, transport=transport)
 
     def __enter__(self) -> Self:
         return self

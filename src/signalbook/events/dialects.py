@@ -12,7 +12,7 @@ from typing import Final
 
 from signalbook.cncf.ids import MOUNTS, message_path, schema_path
 from signalbook.engine.write.merge import VALIDATION
-from signalbook.storage.base import Record
+from signalbook.storage.outbox import Record
 from signalbook.values import JSONObject, format_timestamp
 from signalbook.xid import Xid
 

@@ -25,7 +25,8 @@ from signalbook.replication.opening import copying, link, open_source, open_targ
 from signalbook.replication.replicating import FOLDER, Replication, StateInDatabase, keep_up, repeat
 from signalbook.replication.report import CopyReport, NotCopied
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageError, StorageUnavailable
+from signalbook.storage.store import KeyValueStore
 from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, JSONObject, digest, format_timestamp, now
 from signalbook.xid import ROOT

@@ -14,7 +14,7 @@ from signalbook.engine.engine import Engine
 from signalbook.errors import SignalbookError
 from signalbook.replication.copying import Hints, of_events
 from signalbook.replication.link import Link
-from signalbook.storage.base import KeyValueStore
+from signalbook.storage.store import KeyValueStore
 from signalbook.values import JSON, JSONError, JSONObject, dump_json, fingerprint, format_timestamp, now, parse_json
 
 FOLDER: Final = "replications"

@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, desc, literal_column, or_, select
 
-from signalbook.storage.base import AuditEntry, AuditQuery
 from signalbook.storage.dialect import ESCAPE, Dialect
 from signalbook.storage.schema import AUDIT, dump_text, instant, load_json, microseconds
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.values import JSONObject
 
 _LAST: Final = 2**63 - 1
 _FIRST_TIME: Final = datetime.min.replace(tzinfo=UTC)
 _LAST_TIME: Final = datetime.max.replace(tzinfo=UTC)
 _SKEW: Final = timedelta(hours=1)
 """How far the clocks of servers may be apart: entries have numbers in commit order, and nearly the order of time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """That ``who`` did, or was refused, one ``action`` on ``xids``; ``details`` are what else is known of it.
+
+    ``number``, 0 until it is stored, grows in commit order.
+    """
+
+    time: datetime
+    who: str
+    action: str
+    outcome: str
+    xids: tuple[str, ...] = ()
+    correlationid: str = ""
+    details: JSONObject = field(default_factory=dict)
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditQuery:
+    """Which entries of the audit are wanted; what is empty or None holds for all of them.
+
+    Numbers are between ``after`` and ``before``, both left out; times from ``since`` on and earlier than ``until``.
+    ``xid`` is what one of the xids begins with, in upper or lower case.
+    """
+
+    before: int | None = None
+    after: int = 0
+    who: str = ""
+    action: str = ""
+    outcome: str = ""
+    xid: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
 
 
 class AuditStatements:
@@ -50,15 +86,15 @@ class AuditStatements:
         self.prune = dialect.text(delete(AUDIT).where(c.number.in_(oldest)))
 
 
-class SqlAuditReader:
-    """``base.AuditReader``."""
+class AuditReader:
+    """The audit: who did what, and what was refused to whom; no part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: AuditStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def entries(self, query: AuditQuery, limit: int) -> list[AuditEntry]:
-        """Entries, the newest first."""
+        """Up to ``limit`` entries, the newest first."""
         after, before = query.after, query.before or _LAST
         if query.since is not None:
             after = max(after, self._number(self._sql.older, query.since, -_SKEW) or 0)
@@ -83,20 +119,20 @@ class SqlAuditReader:
         return int(found[0][0]) if found else None
 
 
-class SqlAuditWriter(SqlAuditReader):
-    """``base.AuditWriter``."""
+class AuditWriter(AuditReader):
+    """The audit in a write transaction. Nothing in it is ever changed."""
 
     def __init__(self, transaction: SqlWriting, sql: AuditStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def append(self, entries: Sequence[AuditEntry]) -> None:
-        """Add entries, written at the commit, with all others in one statement."""
+        """Add entries; they get their numbers at the commit, which writes them in one statement."""
         self._writing.check()
         self._writing.pending.audit += [_record(entry) for entry in entries]
 
     def prune(self, before: datetime, limit: int) -> int:
-        """Remove the oldest entries."""
+        """Remove up to ``limit`` of the oldest entries, those made before then; returns how many."""
         return self._writing.run(self._sql.prune, {"time": microseconds(before), "limit": limit})
 
     def finish(self) -> None:

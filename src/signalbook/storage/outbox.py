@@ -6,15 +6,24 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import ColumnElement, bindparam, delete, func, literal_column, select
 
-from signalbook.storage.base import Record
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import COUNTERS, OUTBOX, dump_text, instant, load_json, microseconds
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSONObject
 
 _PRUNED: Final = "forgotten"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the outbox: what one committed change was. ``position`` grows in commit order, without reuse."""
+
+    position: int
+    time: datetime
+    correlationid: str
+    change: JSONObject
 
 
 class OutboxStatements:
@@ -40,15 +49,15 @@ class OutboxStatements:
         self.put_counter = dialect.upsert(COUNTERS, "name")
 
 
-class SqlOutboxReader:
-    """``base.OutboxReader``."""
+class OutboxReader:
+    """Committed changes in commit order: the change feed, and what deliveries read."""
 
     def __init__(self, transaction: SqlTransaction, sql: OutboxStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def records(self, after: int = 0, limit: int = 1000) -> list[Record]:
-        """Changes behind position ``after``."""
+        """Committed changes behind position ``after``."""
         found = self._transaction.rows(self._sql.records, {"after": after, "limit": limit})
         return [
             Record(position=position, time=instant(time), correlationid=correlationid, change=load_json(change))
@@ -56,30 +65,30 @@ class SqlOutboxReader:
         ]
 
     def position(self) -> int:
-        """The position of the last change."""
+        """The position of the last change, 0 if there is none: any change of what is stored raises it."""
         return int(self._transaction.rows(self._sql.position, {})[0][0])
 
     def pruned(self) -> int:
-        """The position up to which changes were pruned."""
+        """The position up to which changes were pruned, 0 if none were."""
         found = self._transaction.rows(self._sql.pruned, {})
         return int(found[0][0]) if found else 0
 
 
-class SqlOutboxWriter(SqlOutboxReader):
-    """``base.OutboxWriter``."""
+class OutboxWriter(OutboxReader):
+    """The outbox in a write transaction."""
 
     def __init__(self, transaction: SqlWriting, sql: OutboxStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def append(self, changes: Sequence[JSONObject], *, time: datetime, correlationid: str) -> None:
-        """Add changes, written at the commit: so their positions follow the order of commits."""
+        """Add changes, in this order; they get their positions at the commit, in the order of commits."""
         self._writing.check()
         record = {"time": microseconds(time), "correlationid": correlationid}
         self._writing.pending.changes += [{**record, "change": dump_text(change)} for change in changes]
 
     def prune(self, position: int) -> None:
-        """Remove the changes up to ``position``."""
+        """Remove the changes up to ``position``; not the last one, which tells the registry's state."""
         if position > self.pruned():  # others may have come further
             self._writing.run(self._sql.prune, {"position": position})
             self._writing.run(self._sql.put_counter, {"name": _PRUNED, "value": position})

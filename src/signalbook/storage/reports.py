@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, desc, func, select, update
 
-from signalbook.storage.base import ReportingPipeline, StoredReport
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import PIPELINES, REPORTS, dump_text, instant, load_json, microseconds
 from signalbook.storage.transaction import SqlTransaction
 from signalbook.values import JSON
 
 _LAST: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportingPipeline:
+    """A pipeline that reports its batches: the number of its ``newest`` report, when that came, and its gist."""
+
+    name: str
+    newest: int
+    time: datetime
+    gist: JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReport:
+    """A report of one batch, as JSON text. ``number`` grows with each batch of a pipeline, ``time`` is when it came."""
+
+    number: int
+    time: datetime
+    value: str
 
 
 class ReportStatements:
@@ -40,30 +59,33 @@ class ReportStatements:
         self.prune = dialect.text(delete(REPORTS).where(own, r.number <= bindparam("upto")))
 
 
-class SqlReportReader:
-    """``base.ReportReader``."""
+class ReportReader:
+    """Reports of pipelines; no part of the registry either."""
 
     def __init__(self, transaction: SqlTransaction, sql: ReportStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def pipeline(self, name: str) -> ReportingPipeline | None:
-        """A pipeline that has reported."""
+        """A pipeline that has reported, or None."""
         found = self._transaction.rows(self._sql.pipeline, {"name": name})
         return _pipeline(found[0]) if found else None
 
     def pipelines(self, after: str, limit: int) -> list[ReportingPipeline]:
-        """Pipelines by name."""
+        """Up to ``limit`` of them by name, behind the name ``after``."""
         return [
             _pipeline(each) for each in self._transaction.rows(self._sql.pipelines, {"after": after, "limit": limit})
         ]
 
     def pipeline_count(self) -> int:
-        """How many pipelines have reported."""
+        """How many there are."""
         return int(self._transaction.rows(self._sql.count, {})[0][0])
 
     def reports(self, pipeline: str, before: int, limit: int, size: int) -> list[StoredReport]:
-        """Reports of a pipeline, the newest first."""
+        """Up to ``limit`` reports with numbers below ``before``, the newest first.
+
+        They end before they have more than ``size`` characters together, but never before the first.
+        """
         place = {"pipeline": pipeline, "before": before}
         sizes = self._transaction.rows(self._sql.sizes, {**place, "limit": limit})
         together = accumulate(length for _, length in sizes)
@@ -75,13 +97,18 @@ class SqlReportReader:
         return [StoredReport(number=number, time=instant(time), value=value) for number, time, value in records]
 
 
-class SqlReportWriter(SqlReportReader):
-    """``base.ReportWriter``."""
+class ReportWriter(ReportReader):
+    """Reports of pipelines in a write transaction."""
 
     def put_report(
         self, name: str, batch: str, value: str, gist: JSON, *, time: datetime, keep: int
     ) -> tuple[int, bool]:
-        """Store a report; the numbers of those kept have no gaps, so that the oldest are found by theirs."""
+        """Store the report of a pipeline's batch, JSON text, with its gist, and keep the newest ``keep`` of all.
+
+        Returns its number, and whether it is new: one of the same batch is replaced, in its old place and of its old
+        time.
+        """
+        # The numbers of those kept have no gaps, so that the oldest are found by theirs.
         pipeline = self.pipeline(name)
         newest = 0 if pipeline is None else pipeline.newest
         known = self._transaction.rows(self._sql.of_batch, {"pipeline": name, "batch": batch})
@@ -98,7 +125,7 @@ class SqlReportWriter(SqlReportReader):
         return number, not known
 
     def drop_pipeline(self, name: str) -> bool:
-        """Remove a pipeline and its reports."""
+        """Remove a pipeline and its reports; whether there was one."""
         self._transaction.run(self._sql.prune, {"pipeline": name, "upto": _LAST})
         return self._transaction.run(self._sql.drop_pipeline, {"name": name}) > 0
 

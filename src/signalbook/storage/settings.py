@@ -30,44 +30,44 @@ class SettingsStatements:
         self.drop = dialect.text(delete(KEY_VALUES).where(k.name == bindparam("name")))
 
 
-class SqlSettingsReader:
-    """``base.SettingsReader``."""
+class SettingsReader:
+    """Operator settings: configuration documents, and a key-value store beside the registry, unseen by its clients."""
 
     def __init__(self, transaction: SqlTransaction, sql: SettingsStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def config(self, name: str) -> JSON | None:
-        """The configuration document ``name``."""
+        """The configuration document ``name`` (``capabilities``, ``modelsource``), or None if never set."""
         records = self._transaction.rows(self._sql.config, {"name": name})
         return load_json(records[0][0]) if records and records[0][0] is not None else None
 
     def config_epoch(self, name: str) -> int:
-        """Number of times ``name`` was put."""
+        """Grows with every ``put_config``; 0 if never set. Cheap: what compiled models are cached by."""
         records = self._transaction.rows(self._sql.config_epoch, {"name": name})
         return int(records[0][0]) if records else 0
 
     def get(self, name: str) -> JSON:
-        """The value stored under ``name``."""
+        """The value stored under ``name``, None if there is none."""
         records = self._transaction.rows(self._sql.get, {"name": name})
         return load_json(records[0][0]) if records else None
 
 
-class SqlSettingsWriter(SqlSettingsReader):
-    """``base.SettingsWriter``."""
+class SettingsWriter(SettingsReader):
+    """Operator settings in a write transaction."""
 
     def __init__(self, transaction: SqlWriting, sql: SettingsStatements) -> None:
         super().__init__(transaction, sql)
         self._writing = transaction
 
     def put_config(self, name: str, value: JSON | None) -> None:
-        """Set or remove a configuration document."""
+        """Set (or with None remove) a configuration document; raises its epoch."""
         self._writing.pending.touched = True
         text = None if value is None else dump_text(value)
         self._writing.run(self._sql.put_config, {"name": name, "value": text})
 
     def put(self, name: str, value: JSON | None) -> None:
-        """Store or remove a value."""
+        """Store (or with None remove) a value. It is no part of the registry, and no change of it."""
         if value is None:
             self._writing.run(self._sql.drop, {"name": name})
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -17,19 +17,20 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
-from signalbook.storage.audit import AuditStatements, SqlAuditReader, SqlAuditWriter
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable, Store
+from signalbook.storage.audit import AuditReader, AuditStatements, AuditWriter
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection
-from signalbook.storage.entities import EntityStatements, SqlEntityReader
-from signalbook.storage.outbox import OutboxStatements, SqlOutboxReader, SqlOutboxWriter
-from signalbook.storage.reports import ReportStatements, SqlReportReader, SqlReportWriter
+from signalbook.storage.entities import EntityReader, EntityStatements
+from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
+from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
 from signalbook.storage.schema import REVISION
-from signalbook.storage.settings import SettingsStatements, SqlSettingsReader, SqlSettingsWriter
+from signalbook.storage.settings import SettingsReader, SettingsStatements, SettingsWriter
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.subscriptions import SqlSubscriptionReader, SqlSubscriptionWriter, SubscriptionStatements
-from signalbook.storage.tokens import SqlTokenReader, SqlTokenWriter, TokenStatements
+from signalbook.storage.subscriptions import SubscriptionReader, SubscriptionStatements, SubscriptionWriter
+from signalbook.storage.tokens import TokenReader, TokenStatements, TokenWriter
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
-from signalbook.storage.writing import SqlEntityWriter
+from signalbook.storage.writing import EntityWriter
+from signalbook.values import JSON
 
 _LOG: Final = logging.getLogger("signalbook.storage")
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
@@ -94,8 +95,13 @@ def _migrate(dialect: Dialect, revision: str) -> None:
         connection.commit()
 
 
+_QUIET_SECONDS: Final = 60.0
 _KEPT: Final = 8
 """Idle connections kept for the next request."""
+_OUTAGES: Final = "outages"
+"""How many there had been when a connection was made."""
+_MOMENT: Final = 2.0
+"""Seconds for which requests wait for a database that may be back."""
 
 
 class Statements:
@@ -122,68 +128,80 @@ def _statements(dialect: Dialect) -> Statements:
     return _COMPILED[kind]
 
 
-class SqlReadTransaction:
-    """``base.ReadTransaction``."""
+class ReadTransaction:
+    """A consistent view of the store at one instant, that of its first call. For one thread at a time.
+
+    Every call of its parts may raise ``StorageError``.
+    """
 
     def __init__(self, transaction: SqlTransaction, sql: Statements) -> None:
-        self._reading, self._sql = transaction, sql
-        self.entities = SqlEntityReader(transaction, sql.entities)
-        self.outbox = SqlOutboxReader(transaction, sql.outbox)
-        self.settings = SqlSettingsReader(transaction, sql.settings)
+        self._transaction, self._sql = transaction, sql
+        self.entities = EntityReader(transaction, sql.entities)
+        self.outbox = OutboxReader(transaction, sql.outbox)
+        self.settings = SettingsReader(transaction, sql.settings)
 
     # Requests about the registry, by far the most, have nothing to do with these.
     @cached_property
-    def reports(self) -> SqlReportReader:
+    def reports(self) -> ReportReader:
         """Reports of pipelines."""
-        return SqlReportReader(self._reading, self._sql.reports)
+        return ReportReader(self._transaction, self._sql.reports)
 
     @cached_property
-    def subscriptions(self) -> SqlSubscriptionReader:
+    def subscriptions(self) -> SubscriptionReader:
         """Subscriptions and their deliveries."""
-        return SqlSubscriptionReader(self._reading, self._sql.subscriptions)
+        return SubscriptionReader(self._transaction, self._sql.subscriptions)
 
     @cached_property
-    def audit(self) -> SqlAuditReader:
+    def audit(self) -> AuditReader:
         """The audit."""
-        return SqlAuditReader(self._reading, self._sql.audit)
+        return AuditReader(self._transaction, self._sql.audit)
 
     @cached_property
-    def tokens(self) -> SqlTokenReader:
+    def tokens(self) -> TokenReader:
         """API tokens."""
-        return SqlTokenReader(self._reading, self._sql.tokens)
+        return TokenReader(self._transaction, self._sql.tokens)
 
 
-class SqlWriteTransaction:
-    """``base.WriteTransaction``."""
+class WriteTransaction(ReadTransaction):
+    """A read-write transaction: sees its own writes; all or nothing."""
+
+    _transaction: SqlWriting
+    entities: EntityWriter
+    outbox: OutboxWriter
+    settings: SettingsWriter
 
     def __init__(self, transaction: SqlWriting, sql: Statements) -> None:
         self._transaction, self._sql = transaction, sql
-        self.entities = SqlEntityWriter(transaction, sql.entities)
-        self.outbox = SqlOutboxWriter(transaction, sql.outbox)
-        self.settings = SqlSettingsWriter(transaction, sql.settings)
+        self.entities = EntityWriter(transaction, sql.entities)
+        self.outbox = OutboxWriter(transaction, sql.outbox)
+        self.settings = SettingsWriter(transaction, sql.settings)
 
     @cached_property
-    def reports(self) -> SqlReportWriter:
+    def reports(self) -> ReportWriter:
         """Reports of pipelines."""
-        return SqlReportWriter(self._transaction, self._sql.reports)
+        return ReportWriter(self._transaction, self._sql.reports)
 
     @cached_property
-    def subscriptions(self) -> SqlSubscriptionWriter:
+    def subscriptions(self) -> SubscriptionWriter:
         """Subscriptions and their deliveries."""
-        return SqlSubscriptionWriter(self._transaction, self._sql.subscriptions)
+        return SubscriptionWriter(self._transaction, self._sql.subscriptions)
 
     @cached_property
-    def audit(self) -> SqlAuditWriter:
+    def audit(self) -> AuditWriter:
         """The audit."""
-        return SqlAuditWriter(self._transaction, self._sql.audit)
+        return AuditWriter(self._transaction, self._sql.audit)
 
     @cached_property
-    def tokens(self) -> SqlTokenWriter:
+    def tokens(self) -> TokenWriter:
         """API tokens."""
-        return SqlTokenWriter(self._transaction, self._sql.tokens)
+        return TokenWriter(self._transaction, self._sql.tokens)
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """A part that may fail alone."""
+        """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
+
+        Parts follow one another, none is in another. Raises ``StorageError`` where the database gave up the whole
+        transaction; what the block still streams ends with it.
+        """
         return self._transaction.savepoint()
 
     def finish(self) -> None:
@@ -195,8 +213,8 @@ class SqlWriteTransaction:
             self.audit.finish()
 
 
-class SqlStore:
-    """``base.Store`` over a database whose schema is current. Safe for threads; not for use on both sides of a fork."""
+class Store:
+    """A database with the schema of this version in it. Safe for threads; not for use on both sides of a fork."""
 
     def __init__(self, dialect: Dialect, *, timeout: float) -> None:
         self._dialect = dialect
@@ -204,6 +222,10 @@ class SqlStore:
         self._timeout = timeout
         self._away_since = 0.0
         """On the monotonic clock; 0 while the database is there."""
+        self._full_until = 0.0
+        self._away = ""
+        self._outages = 0
+        self._trying = threading.Lock()
         self._statements = _statements(dialect)
         self._writing = threading.Lock()
         self._closed = False
@@ -218,25 +240,28 @@ class SqlStore:
         )
 
     def __repr__(self) -> str:
-        return f"SqlStore({self._dialect.where})"
+        return f"Store({self._dialect.where})"
 
     @contextmanager
-    def read(self) -> Iterator[SqlReadTransaction]:
-        """A read transaction."""
+    def read(self) -> Iterator[ReadTransaction]:
+        """A read transaction; any number at once, beside the writer."""
         with self._transaction(self._dialect.begin_read) as connection:
             transaction = SqlTransaction(connection, self._dialect)
             try:
-                yield SqlReadTransaction(transaction, self._statements)
+                yield ReadTransaction(transaction, self._statements)
             finally:
                 transaction.end()
 
     @contextmanager
-    def write(self) -> Iterator[SqlWriteTransaction]:
-        """The write transaction."""
+    def write(self) -> Iterator[WriteTransaction]:
+        """The write transaction: commits at the end of the block, rolls back on any exception.
+
+        Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
+        """
         with self._turn(), self._transaction(self._dialect.begin_write) as connection:
             rows = self._statements.entities
             transaction = SqlWriting(connection, self._dialect, insert=rows.insert, update=rows.update)
-            writer = SqlWriteTransaction(transaction, self._statements)
+            writer = WriteTransaction(transaction, self._statements)
             try:
                 yield writer
                 writer.finish()
@@ -245,8 +270,14 @@ class SqlStore:
             self._commit(connection)
 
     def generation(self) -> Hashable:
-        """Another value once anything of the registry was committed."""
+        """Another value once anything of the registry was committed, by whichever process: as long as it is the same,
+        so is what was read of the registry after it was returned.
+
+        Tokens that are made or revoked count, too; settings stored by key, reports, subscriptions and the audit leave
+        it as it is.
+        """
         self._check_open()
+        self._await_database()
         try:
             return self._dialect.generation(self._statements.outbox.generation)
         except self._dialect.errors as error:
@@ -278,22 +309,38 @@ class SqlStore:
             self._give_back(pooled)
 
     def _begin(self, begin: str) -> PoolProxiedConnection:
+        self._await_database()
         dead = 0
         while True:
             pooled = self._checkout()
             try:
                 _driver(pooled).execute(begin)
-                break
+                return pooled
             except self._dialect.errors as error:
                 self._give_back(pooled)
                 # When a server restarts all kept connections are dead, and only using one shows it.
                 dead += 1
                 if dead > _KEPT or not self._dialect.lost(error):
                     raise self._explain(error) from None
-        if self._away_since:
-            _LOG.warning("the database is back after %.0f s", time.monotonic() - self._away_since)
-            self._away_since = 0.0
-        return pooled
+
+    def _await_database(self) -> None:
+        """If it is away, have one thread at a time try whether it is back, which may take long where nothing answers.
+
+        The others wait a moment for that. Raises ``StorageUnavailable``.
+        """
+        if not self._away_since:
+            return
+        if not self._trying.acquire(timeout=_MOMENT):
+            raise StorageUnavailable(self._away, where=self.where)
+        try:
+            if self._away_since:
+                self._dialect.connect().close()
+                _LOG.warning("the database is back after %.0f s", time.monotonic() - self._away_since)
+                self._away_since = 0.0
+        except self._dialect.errors as error:
+            raise self._explain(error) from None
+        finally:
+            self._trying.release()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -302,7 +349,12 @@ class SqlStore:
     def _checkout(self) -> PoolProxiedConnection:
         self._check_open()
         try:
-            return self._pool.connect()
+            while True:
+                pooled = self._pool.connect()
+                # What was there before an outage is dead now, as a rule, and it may take seconds to find out of each.
+                if pooled.info.setdefault(_OUTAGES, self._outages) == self._outages:
+                    return pooled
+                pooled.invalidate()
         except PoolTimeout:
             raise StorageBusy(
                 f"all {self._dialect.connections} connections are in use; try again", where=self.where
@@ -313,9 +365,16 @@ class SqlStore:
     def _explain(self, error: Exception) -> StorageError:
         """What to tell of ``error``; of the first of an outage, which thousands follow, in the log too."""
         explained = self._dialect.explain(error)
-        if isinstance(explained, StorageUnavailable) and not self._away_since:
-            self._away_since = time.monotonic()
-            _LOG.error("the database is away: %s", explained)
+        if isinstance(explained, StorageUnavailable):
+            self._away = explained.shown
+            if not self._away_since:
+                self._away_since = time.monotonic()
+                self._outages += 1
+                _LOG.error("the database is away: %s", explained)
+        # Each write says so: one line a minute is enough on a disk that may be full itself.
+        if isinstance(explained, StorageFull) and time.monotonic() > self._full_until:
+            self._full_until = time.monotonic() + _QUIET_SECONDS
+            _LOG.error("a write failed: %s", explained)
         return explained
 
     def _commit(self, connection: DriverConnection) -> None:
@@ -346,6 +405,24 @@ def _driver(pooled: PoolProxiedConnection) -> DriverConnection:
     return connection
 
 
+class KeyValueStore:
+    """The key-value store for who needs nothing else of it: each call is a transaction of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def get(self, name: str) -> JSON:
+        """The value stored under ``name``, None if there is none."""
+        with self._store.read() as transaction:
+            return transaction.settings.get(name)
+
+    def put(self, values: Mapping[str, JSON]) -> None:
+        """Store values by name, all or none of them; None removes one."""
+        with self._store.write() as transaction:
+            for name, value in values.items():
+                transaction.settings.put(name, value)
+
+
 def open_store(url: str, *, timeout: float = 60.0) -> Store:
     """Open the store at ``url``, creating or migrating its tables first where that is needed.
 
@@ -359,7 +436,7 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
     except BaseException:
         dialect.close()
         raise
-    return SqlStore(dialect, timeout=timeout)
+    return Store(dialect, timeout=timeout)
 
 
 def find_dialect(url: str, timeout: float) -> Dialect:

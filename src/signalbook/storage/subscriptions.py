@@ -2,20 +2,86 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, func, select
 
-from signalbook.storage.base import DeliveryState, StoredConsent, StoredSubscription
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import CONSENTS, COUNTERS, DELIVERIES, SUBSCRIPTIONS, dump_text, load_json
 from signalbook.storage.transaction import SqlTransaction
+from signalbook.values import JSON, JSONObject
 
 _JSON: Final = ("types", "filters", "config", "protocolsettings", "credential", "owner")
 _ALL: Final = 2**63 - 1
 _REVISION: Final = "subscriptions.revision"
 _COUNT: Final = "subscriptions.count"
+
+ACTIVE: Final = "active"
+"""All is well, or nothing was tried yet."""
+RETRYING: Final = "retrying"
+"""The last attempt failed; there will be another one at ``next``."""
+SUSPENDED: Final = "suspended"
+"""The sink took nothing for too long: nothing is tried until the subscription is updated. Nothing is lost either."""
+GONE: Final = "gone"
+"""The sink said that it is gone for good (HTTP 410): nothing is tried until the subscription is updated."""
+DELIVERY_STATES: Final = (ACTIVE, RETRYING, SUSPENDED, GONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryState:
+    """How far the deliveries to a subscription are, as ``GET`` of it shows.
+
+    Every event up to the outbox position ``position`` is done with: delivered, rejected or not wanted. ``delivered``
+    and ``rejected`` count events, ``failures`` attempts since the last event that was taken, the first of them at
+    ``failing``. ``lasterror``, which holds no secrets, stays until an event is taken. Times are RFC3339, or empty.
+    """
+
+    position: int
+    state: str = ACTIVE
+    delivered: int = 0
+    rejected: int = 0
+    failures: int = 0
+    failing: str = ""
+    lasterror: str = ""
+    lastattempt: str = ""
+    lastdelivery: str = ""
+    next: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will be tried."""
+        return self.state in (SUSPENDED, GONE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSubscription:
+    """A subscription without secrets; ``sealed`` are these, encrypted, if it has any. ``credential`` is JSON, too, and
+    so is ``owner``."""
+
+    id: str
+    revision: int
+    protocol: str
+    sink: str
+    source: str = ""
+    root: str = ""
+    types: tuple[str, ...] = ()
+    filters: tuple[JSON, ...] = ()
+    config: JSONObject = field(default_factory=dict)
+    protocolsettings: JSONObject = field(default_factory=dict)
+    credential: JSONObject | None = None
+    sealed: str | None = None
+    owner: JSONObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredConsent:
+    """That the web hook at ``sink`` agreed to deliveries by calling back, at most ``rate`` a minute; None is any."""
+
+    sink: str
+    rate: int | None
+
+
 _DELIVERY: Final = tuple(field.name for field in fields(DeliveryState))
 
 
@@ -44,52 +110,55 @@ class SubscriptionStatements:
         self.put_counter = dialect.upsert(COUNTERS, "name")
 
 
-class SqlSubscriptionReader:
-    """``base.SubscriptionReader``."""
+class SubscriptionReader:
+    """Subscriptions, their deliveries, and what web hooks agreed to; no part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: SubscriptionStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def revision(self) -> int:
-        """The number of the last change."""
+        """What ``put_totals`` set: another number once any of them was created, changed or deleted."""
         return self._counter(_REVISION)
 
     def count(self) -> int:
-        """How many there are."""
+        """How many there are, as ``put_totals`` set it."""
         return self._counter(_COUNT)
 
     def get(self, id: str) -> StoredSubscription | None:
-        """One of them."""
+        """One of them, or None."""
         found = self._transaction.rows(self._sql.get, {"id": id})
         return _subscription(found[0]) if found else None
 
     def page(self, after: str = "", limit: int | None = None) -> list[StoredSubscription]:
-        """Subscriptions by id."""
+        """Up to ``limit`` of them by id, behind the id ``after``."""
         bounds = {"after": after, "limit": _ALL if limit is None else limit}
         return [_subscription(record) for record in self._transaction.rows(self._sql.page, bounds)]
 
     def delivery(self, id: str) -> DeliveryState | None:
-        """How far the deliveries to one are."""
+        """How far the deliveries to one are, None if that was never stored."""
         found = self._transaction.rows(self._sql.delivery, {"id": id})
         return _delivery(found[0]) if found else None
 
     def deliveries(self, after: str, through: str) -> dict[str, DeliveryState]:
-        """The same of several, by id."""
+        """The same by id, behind ``after`` and up to ``through``."""
         found = self._transaction.rows(self._sql.deliveries, {"after": after, "through": through})
         return {record[0]: _delivery(record) for record in found}
 
     def least_position(self) -> int | None:
-        """The least position of all deliveries."""
+        """The least position of all deliveries: what is behind it is still needed."""
         found = self._transaction.rows(self._sql.least_position, {})[0][0]
         return None if found is None else int(found)
 
     def states(self) -> dict[str, tuple[int, int]]:
-        """How many there are by state, and their least positions."""
+        """How many deliveries are in each state, and the least position of those; a state that none is in is left out.
+
+        That of an active one is written seldom: it says where a restart begins to read.
+        """
         return {state: (int(count), int(least)) for state, count, least in self._transaction.rows(self._sql.states, {})}
 
     def consent(self, id: str) -> StoredConsent | None:
-        """What the web hook of one agreed to."""
+        """What the web hook of one agreed to, or None."""
         found = self._transaction.rows(self._sql.consent, {"id": id})
         return StoredConsent(sink=found[0][0], rate=found[0][1]) if found else None
 
@@ -98,34 +167,34 @@ class SqlSubscriptionReader:
         return int(found[0][0]) if found else 0
 
 
-class SqlSubscriptionWriter(SqlSubscriptionReader):
-    """``base.SubscriptionWriter``."""
+class SubscriptionWriter(SubscriptionReader):
+    """Subscriptions in a write transaction."""
 
     def put(self, subscription: StoredSubscription) -> None:
-        """Add or replace one."""
+        """Add one, or replace the one with its id."""
         row = {field.name: getattr(subscription, field.name) for field in fields(subscription)}
         row |= {name: None if row[name] is None else dump_text(row[name]) for name in _JSON}
         self._transaction.run(self._sql.put, row)
 
     def remove(self, id: str) -> None:
-        """Remove one, with its delivery and consent."""
+        """Remove one, and with it its delivery and consent."""
         for statement in (self._sql.remove, self._sql.remove_delivery, self._sql.remove_consent):
             self._transaction.run(statement, {"id": id})
 
     def put_totals(self, *, revision: int, count: int) -> None:
-        """Set what ``revision`` and ``count`` return."""
+        """Set what ``revision`` and ``count`` return: both are asked several times a second."""
         for name, value in ((_REVISION, revision), (_COUNT, count)):
             self._transaction.run(self._sql.put_counter, {"name": name, "value": value})
 
     def put_delivery(self, id: str, delivery: DeliveryState) -> None:
-        """Store how far deliveries are."""
+        """Store how far the deliveries to one are."""
         row = {name: getattr(delivery, name) for name in _DELIVERY}
         # What a sink said may have a NUL in it, which PostgreSQL's text cannot hold.
         row["lasterror"] = delivery.lasterror.replace("\0", "\ufffd")
         self._transaction.run(self._sql.put_delivery, {"subscription": id, **row})
 
     def put_consent(self, id: str, consent: StoredConsent) -> None:
-        """Store what a web hook agreed to."""
+        """Store what the web hook of one agreed to."""
         self._transaction.run(self._sql.put_consent, {"subscription": id, "sink": consent.sink, "rate": consent.rate})
 
 

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, delete, func, select, update
 
-from signalbook.storage.base import StoredToken
 from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import TOKENS, dump_text, instant, load_json, microseconds
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredToken:
+    """An API token: who it acts as, in which ``groups``, and to which actions it is narrowed; None is to none.
+
+    ``hash`` is what its secret is known by. ``used`` is when it was, to a minute or so.
+    """
+
+    id: str
+    hash: str
+    subject: str
+    groups: tuple[str, ...] = ()
+    scopes: tuple[str, ...] | None = None
+    note: str = ""
+    created: datetime
+    expires: datetime | None = None
+    used: datetime | None = None
 
 
 class TokenStatements:
@@ -27,20 +45,20 @@ class TokenStatements:
         self.put_used = dialect.text(update(TOKENS).where(named).values(used=bindparam("time")))
 
 
-class SqlTokenReader:
-    """``base.TokenReader``."""
+class TokenReader:
+    """API tokens; no part of the registry."""
 
     def __init__(self, transaction: SqlTransaction, sql: TokenStatements) -> None:
         self._transaction = transaction
         self._sql = sql
 
     def get(self, id: str) -> StoredToken | None:
-        """One of them."""
+        """One of them, or None."""
         found = self._transaction.rows(self._sql.get, {"id": id})
         return _token(found[0]) if found else None
 
     def page(self, after: str, limit: int) -> list[StoredToken]:
-        """Tokens by id."""
+        """Up to ``limit`` of them by id, behind the id ``after``."""
         return [_token(each) for each in self._transaction.rows(self._sql.page, {"after": after, "limit": limit})]
 
     def count(self) -> int:
@@ -48,8 +66,8 @@ class SqlTokenReader:
         return int(self._transaction.rows(self._sql.count, {})[0][0])
 
 
-class SqlTokenWriter(SqlTokenReader):
-    """``base.TokenWriter``."""
+class TokenWriter(TokenReader):
+    """API tokens in a write transaction. To add and to remove one changes ``Store.generation``."""
 
     def __init__(self, transaction: SqlWriting, sql: TokenStatements) -> None:
         super().__init__(transaction, sql)
@@ -74,13 +92,13 @@ class SqlTokenWriter(SqlTokenReader):
         )
 
     def remove(self, id: str) -> bool:
-        """Remove one."""
+        """Remove one; whether there was one."""
         gone = self._writing.run(self._sql.remove, {"id": id}) > 0
         self._writing.pending.touched |= gone
         return gone
 
     def put_used(self, id: str, time: datetime) -> None:
-        """Store when one was used."""
+        """Store when one was used, if it is still there."""
         self._writing.run(self._sql.put_used, {"id": id, "time": microseconds(time)})
 
 

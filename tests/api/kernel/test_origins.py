@@ -11,7 +11,7 @@ import pytest
 from signalbook.api.kernel.origins import Origins
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

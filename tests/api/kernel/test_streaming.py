@@ -12,7 +12,7 @@ import pytest
 from signalbook.api.kernel import streaming
 from signalbook.api.kernel.responses import Response
 from signalbook.api.kernel.streaming import Abandoned, SpooledResponse
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -67,7 +67,7 @@ def test_no_more_large_answers_than_threads(store: Store, serve: Serve, monkeypa
 
 
 @pytest.mark.parametrize("path", ["/?inline=nope", "/dirs/none?inline=files", "/dirs/d1/files/f1/x?inline=*"])
-def test_what_is_wrong_is_told_before(filled: Client, path: str) -> None:
+def test_what_is_wrong_is_reported_before(filled: Client, path: str) -> None:
     assert filled.get(path).status_code in (400, 404)
 
 

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from tests.serving import kept_port
 
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity
 from signalbook.api.kernel.tls import certificate_identity, tls_context
 from signalbook.settings import SettingError, Settings
 

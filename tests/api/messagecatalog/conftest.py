@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from signalbook.engine.config import capabilities
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
@@ -145,7 +145,7 @@ def test_definitions_that_are_refused(group: Client, document: Any) -> None:
     assert group.get(DEFINITIONS).json() == []
 
 
-def test_every_fault_is_told(group: Client) -> None:
+def test_every_fault_is_reported(group: Client) -> None:
     answer = post(group, {"attributes": {"A": {}, "time": {"value": "now"}}}, authority="x").json()
     assert [fault["path"] for fault in answer["faults"]] == [
         "definition.attributes.A",

@@ -24,7 +24,7 @@ from signalbook.engine.engine import Engine
 from signalbook.model import builtin, compile_model
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from tests.api.conftest import Client, Serve
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 MOUNT = "/compat/schemaregistry/v0.2"
 BASE = f"http://r.example{MOUNT}"

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from ..conftest import ADMINISTRATOR, PROXIED, Client, Serve, put_policy
 

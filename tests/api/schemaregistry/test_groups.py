@@ -9,7 +9,7 @@ from tests.api.conftest import Serve
 from tests.api.schemaregistry.conftest import BASE, Schemas
 
 from signalbook.settings import SettingError
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 
 def test_nothing_yet(schemas: Schemas) -> None:

@@ -14,7 +14,7 @@ from tests.api.conftest import Serve
 from tests.api.schemaregistry.conftest import MOUNT, Schemas
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 S = "/schemagroups/g/schemas/s"
 

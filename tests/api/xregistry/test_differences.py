@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve
 
-    from signalbook.storage.base import Store
+    from signalbook.storage.store import Store
 
 D1, F1, N1 = "/dirs/d1", "/dirs/d1/files/f1", "/dirs/d1/notes/n1"
 ROOT = "http://r.example"

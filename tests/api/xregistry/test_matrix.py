@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     import httpx

@@ -11,7 +11,7 @@ import pytest
 
 from signalbook.messages import Accepted, Contract, Message, Policy, Rejected, bind, build
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client, Serve

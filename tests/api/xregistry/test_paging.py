@@ -10,7 +10,7 @@ import httpx
 import pytest
 from tests.api.conftest import MODEL, Client, Serve
 
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 BASE = "http://r.example"
 NAMES = [f"n{number:02}" for number in range(25)]
@@ -38,7 +38,7 @@ def links(answer: httpx.Response) -> dict[str, tuple[str, int]]:
 
 
 def follow(client: Client, path: str) -> tuple[list[dict[str, Any]], set[int]]:
-    """All pages, and the counts their links told."""
+    """All pages, and the counts in their links."""
     pages, counts, url = [], set(), f"{BASE}{path}"
     while url:
         answer = client.get(url.removeprefix(BASE))

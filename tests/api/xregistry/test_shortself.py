@@ -8,7 +8,7 @@ import pytest
 from tests.api.conftest import MODEL, Client, Serve
 
 if TYPE_CHECKING:
-    from signalbook.storage.base import Store
+    from signalbook.storage.store import Store
 
 ROOT = "http://r.example"
 LONG = "/dirs/a.long.name.of.a.group/files/a.long.name.of.a.file"

@@ -15,7 +15,8 @@ from signalbook.engine.read.rendering import inlined
 from signalbook.engine.read.view import View, ViewOptions
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
-from signalbook.storage.base import Reader, ReadTransaction
+from signalbook.storage.base import Reader
+from signalbook.storage.store import ReadTransaction
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -347,7 +348,7 @@ class TestCollectionsFlag:
         assert refused(filled, path, collections=True) == "bad_flag"
 
 
-class Counting:
+class Counting(ReadTransaction):
     """A transaction that counts what its entities are asked for."""
 
     def __init__(self, transaction: ReadTransaction) -> None:
@@ -390,7 +391,7 @@ class TestFetching:
         assert len(counting.calls) <= 3
 
     def test_a_response_beyond_its_bound(self, filled: Registry) -> None:
-        """R203: told before it is built."""
+        """R203: reported before it is built."""
         assert refused(filled, "/", "*", max_bytes=1000) == "too_large"
         assert show(filled, "/", max_bytes=1000)
 
@@ -401,7 +402,7 @@ class TestFetching:
         assert show(registry, F1, "file", max_bytes=6000)
 
 
-def test_a_lost_document_is_told(filled: Registry) -> None:
+def test_a_lost_document_is_reported(filled: Registry) -> None:
     """R23."""
     with filled.store.read() as reader, filled.engine.reading() as view:
         broken = View(Without(reader), view.model, view.capabilities)

@@ -23,7 +23,8 @@ from signalbook.engine.write.workingcopies import Context, ResourceCopy, Steps, 
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import Reader, ReadTransaction, Row
+from signalbook.storage.base import Reader, Row
+from signalbook.storage.store import ReadTransaction
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Xid, named
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, ConfigCommand, Method
 from signalbook.events.delivery import dispatcher
 from signalbook.events.delivery.backoff import Backoff
-from signalbook.events.delivery.deliveries import SinkOpener
+from signalbook.events.delivery.deliveries import Deliveries, SinkOpener
 from signalbook.events.delivery.dispatcher import Dispatcher
 from signalbook.events.feed import Head
 from signalbook.events.sinks.base import SinkPolicy
@@ -23,7 +24,8 @@ from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.fetching import AllowList
 from signalbook.settings import Settings
-from signalbook.storage.base import DeliveryState, Store
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import DeliveryState
 from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
@@ -62,6 +64,10 @@ class Place:
         made.start()
         self.stack.callback(made.stop)
         return made
+
+    def deliveries(self, settings: Settings) -> Deliveries:
+        control = AccessControl(self.engine.store, settings)
+        return Deliveries(self.engine, control, self.book, Head(self.engine.position), settings)
 
     def subscribe(self, hook: Hook, after: int | None = None, **more: Any) -> str:
         """The id of a subscription of all group events to ``hook``, unless ``more`` says otherwise."""

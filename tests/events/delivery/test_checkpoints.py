@@ -11,7 +11,8 @@ from signalbook.events.delivery.lease import Lease
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
-from signalbook.storage.base import DeliveryState, Store
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import DeliveryState
 
 WANTED = Subscription(id="", protocol="FILE", sink="file:a")
 

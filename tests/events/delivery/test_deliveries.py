@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries, sink_policy
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 from .conftest import Place
 
@@ -21,7 +22,8 @@ from .conftest import Place
 def deliveries(store: Store, **settings: Any) -> Deliveries:
     chosen = Settings(model="empty", **settings)
     engine = Engine(store, settings=chosen)
-    return Deliveries(engine, SubscriptionStore(engine, Keyring(None), most=9), Head(engine.position), chosen)
+    book, control = SubscriptionStore(engine, Keyring(None), most=9), AccessControl(store, chosen)
+    return Deliveries(engine, control, book, Head(engine.position), chosen)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_a_server_that_leaves_them_to_others(store: Store) -> None:
 def test_the_file_of_a_subscription(place: Place, tmp_path: Path) -> None:
     """The whole way with another kind of sink"""
     settings = Settings(model="empty", sink_folder=str(tmp_path))
-    made = Deliveries(place.engine, place.book, Head(place.engine.position), settings)
+    made = place.deliveries(settings)
     asked = Subscription(id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},))
     with place.engine.writing() as session:
         wanted = place.book.create(session, asked).subscription.id
@@ -70,9 +72,7 @@ def test_the_file_of_a_subscription(place: Place, tmp_path: Path) -> None:
 
 def test_a_file_goes_on_after_an_update(place: Place, tmp_path: Path) -> None:
     """It belongs to one sink at a time: the one before is closed first"""
-    made = Deliveries(
-        place.engine, place.book, Head(place.engine.position), Settings(model="empty", sink_folder=str(tmp_path))
-    )
+    made = place.deliveries(Settings(model="empty", sink_folder=str(tmp_path)))
     asked = Subscription(id="", protocol="FILE", sink="file:a.jsonl", filters=({"prefix": {"subject": "/dirs/"}},))
     with place.engine.writing() as session:
         wanted = place.book.create(session, asked).subscription.id

@@ -15,7 +15,8 @@ from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.sinks.base import Consent
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, StorageBusy
+from signalbook.storage.base import StorageBusy
+from signalbook.storage.subscriptions import ACTIVE, GONE, RETRYING, SUSPENDED
 from signalbook.xid import Xid
 
 from ..hooks import Hook, Says, reserved, serving

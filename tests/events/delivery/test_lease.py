@@ -7,7 +7,7 @@ import pytest
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.lease import Lease
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 
 
 class Clock:

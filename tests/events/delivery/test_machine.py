@@ -46,7 +46,7 @@ from signalbook.events.delivery.machine import (
 )
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
+from signalbook.storage.subscriptions import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RETRIES = Backoff()

@@ -16,7 +16,7 @@ from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.machine import Delivery, Phase
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import ACTIVE, GONE, SUSPENDED, DeliveryState
+from signalbook.storage.subscriptions import ACTIVE, GONE, SUSPENDED, DeliveryState
 from signalbook.values import JSONObject
 
 BACKOFF = Backoff(first=2.0, longest=60.0, give_up=3600.0, attempts=3)

@@ -23,7 +23,7 @@ from signalbook.events.delivery.machine import (
 )
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import GONE, SUSPENDED, DeliveryState
+from signalbook.storage.subscriptions import GONE, SUSPENDED, DeliveryState
 
 EVENTS = 40
 SUBSCRIPTION = Subscription(id="1", protocol="FILE", sink="file:a")

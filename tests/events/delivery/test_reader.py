@@ -16,7 +16,8 @@ from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.machine import Delivery, EventsRead, Phase
 from signalbook.events.delivery.reader import DeliveryReader
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import DeliveryState, Record
+from signalbook.storage.outbox import Record
+from signalbook.storage.subscriptions import DeliveryState
 
 from .conftest import Place
 

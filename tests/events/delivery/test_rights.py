@@ -12,16 +12,15 @@ import pytest
 
 from signalbook import values
 from signalbook.access import tokens
+from signalbook.access.base import ANONYMOUS, Identity
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.policy import read_policy
-from signalbook.events.delivery.deliveries import Deliveries
 from signalbook.events.delivery.rights import PolicyRights
-from signalbook.events.feed import Head
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
-from signalbook.storage.base import Record, Store
+from signalbook.storage.outbox import Record
+from signalbook.storage.store import Store
 
 from ..hooks import Hook, Says
 from .conftest import Place
@@ -102,7 +101,7 @@ def test_a_token_that_is_no_more_gets_nothing(
 @contextmanager
 def delivering(place: Place, hook: Hook) -> Iterator[None]:
     settings = Settings(model="empty", allow_sinks=(hook.place,), sink_consent="assumed")
-    made = Deliveries(place.engine, place.book, Head(place.engine.position), settings)
+    made = place.deliveries(settings)
     made.start()
     try:
         yield

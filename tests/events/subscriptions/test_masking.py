@@ -13,7 +13,8 @@ from signalbook.events.subscriptions.masking import hidden, masked, masked_sink,
 from signalbook.events.subscriptions.store import Keyring, Keys, ShownSubscription, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription, SubscriptionError
 from signalbook.settings import Settings
-from signalbook.storage.base import Store, StoredConsent, StoredSubscription
+from signalbook.storage.store import Store
+from signalbook.storage.subscriptions import StoredConsent, StoredSubscription
 
 SINK = "https://sink.example/hook?code=horse1&page=2"
 WANTED = Subscription(

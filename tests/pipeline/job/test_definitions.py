@@ -68,7 +68,7 @@ def test_what_is_read_again_and_the_same_is_nothing_new(definitions: Path) -> No
 
 
 def test_definitions_that_break_are_not_taken(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
-    """K-47: the last good state stays in force, whole, and people are told once."""
+    """K-47: the last good state stays in force, whole, and people are warned once."""
     followed = Followed(definitions)
     for text in ("{", json.dumps(parcels.catalogue())[:-20]):
         definitions.write_text(text)

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.types import Scope
 
-from signalbook.access.actions import EVERYTHING, Action
 from signalbook.access.audit import Audit, Refusal, records
 from signalbook.access.authentication import Authenticator
+from signalbook.access.base import (
+    ANONYMOUS,
+    EVERYTHING,
+    Action,
+    CredentialsNeeded,
+    Forbidden,
+    Identity,
+    RequestOrigin,
+    Unauthenticated,
+)
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
-from signalbook.access.identity import ANONYMOUS, Identity, RequestOrigin
-from signalbook.access.limits import Limits, TooManyRequests, Turn, network
+from signalbook.access.limits import Caller, Limits, TooManyRequests
 from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.origins import READS
+from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.metrics import REFUSED, api_of
 from signalbook.settings import Settings
 from signalbook.xid import Xid
@@ -29,7 +39,7 @@ from signalbook.xid import Xid
 _LIMITED: Final = "request"
 _LOGIN: Final = "login"
 _RECENT: Final = 0.5
-"""Seconds for which policy and tokens are taken as they were, where asking takes a while."""
+"""Seconds for which who was admitted is remembered, and where asking takes a while, what the store says."""
 _CHANGES: Final = Action.CREATE | Action.UPDATE
 _WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE": Action.DELETE}
 """Methods that write entities, and the actions of which one at least is what they do."""
@@ -43,6 +53,26 @@ def allowed_methods(access: Access, xid: Xid, methods: Iterable[str]) -> list[st
         for method in methods
         if method not in _WRITES or (writes and any(access.somewhere(action, xid) for action in _WRITES[method]))
     ]
+
+
+class _Admitted(NamedTuple):
+    """What somebody may do, and who they are for the limits: None is held to none."""
+
+    access: Access
+    caller: Caller | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moment:
+    """What is known as of one ``generation`` of the store, for a ``tick``: the ``policy``, and who was admitted.
+
+    Those are known by all that tells it: address, certificate, and headers. Ticks end with the seconds, as do JWTs.
+    """
+
+    generation: Hashable = None
+    tick: int = -1
+    policy: Policy | None = None
+    admitted: dict[Hashable, _Admitted] = field(default_factory=dict)
 
 
 class Admission:
@@ -71,62 +101,59 @@ class Admission:
         self._authenticator = authenticator
         self._workers = workers
         self._freshness = freshness
-        self._generation = generation
+        self._generation = None if control.open else generation
         self._exposed = exposed
-        self._recent: Hashable = None
-        self._asked = float("-inf")
+        self._telling = authenticator.headers
+        self._moment = _Moment()
 
-    async def admit(self, scope: Scope) -> Access:
-        """What whoever makes a request may do. Raises ``Unauthenticated``, and what asking the store raises."""
-        if self._control.open:
-            return UNRESTRICTED
-        generation = await self._present(scope)
-        policy = await self._policy(generation)
-        if policy is None:
-            if self._exposed:  # the server would not have started so: the policy is gone since
-                raise CredentialsNeeded("nobody has said who may do what here")
-            return UNRESTRICTED
-        identity = await self._identity(scope, generation)
-        access = policy.access(identity)
-        # Browsers ask without credentials what a path takes, before they send any.
-        if identity == ANONYMOUS and scope["method"] != "OPTIONS" and not access.somewhere(EVERYTHING):
-            raise CredentialsNeeded
-        return access
+    async def admit(self, scope: Scope) -> None:
+        """Put what whoever makes a request may do into its scope, and hold them to their limits.
 
-    async def admit_again(self, scope: Scope) -> None:
-        """Replace what was found when the request began. Raises as ``admit``."""
-        origin = scope["access"].origin
-        access = await self.admit(scope)
-        scope["access"] = access if origin is None else access.at(origin)
+        Of a write where it came from is kept. Raises ``Unauthenticated``, ``TooManyRequests``, and what asking the
+        store raises.
+        """
+        access, caller = await self._admitted(scope)
+        scope["access"] = access
+        writes = scope["method"] not in READS
+        if caller is not None:
+            scope["caller"] = caller
+            caller.admit(write=writes)
+        if writes:
+            scope["admit_again"] = partial(self._admit_again, scope)
+            if self._settings.audit != "off":
+                scope["access"] = access.at(self._origin(scope))
 
-    def count(self, scope: Scope) -> None:
-        """Hold an admitted request to its limits, and keep where a write came from. Raises ``TooManyRequests``."""
-        access, writes = scope["access"], scope["method"] not in READS
-        if self._limits.hold(access):
-            self._limits.admit(self._caller(scope), write=writes)
-        if writes and self._settings.audit != "off":
-            scope["access"] = access.at(self._origin(scope))
+    async def access(self, scope: Scope) -> Access:
+        """What whoever makes a request may do now. Raises as ``admit``."""
+        return (await self._admitted(scope)).access
 
-    async def turn(self, scope: Scope) -> Turn | None:
+    async def turn(self, scope: Scope) -> asyncio.Semaphore | None:
         """A turn to read what takes its time, if there are any. Raises ``TooManyRequests``."""
-        return await self._limits.turn(self._caller(scope)) if self._limits.hold(scope["access"]) else None
+        caller: Caller | None = scope.get("caller")
+        return None if caller is None else await caller.turn()
 
-    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> None:
+    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests | QuotaExceeded, scope: Scope) -> None:
         """Count and record that a request was refused."""
-        xid = ""
+        xid = why = ""
         match error:
             case Forbidden():
                 reason, action, status, xid = "policy", error.action.word, HTTPStatus.FORBIDDEN, str(error.xid)
             case TooManyRequests():
                 reason, action, status = error.limit, _LIMITED, HTTPStatus.TOO_MANY_REQUESTS
+                why = f": {reason}"
+            case QuotaExceeded():
+                reason, action, status, xid = "quota", _LIMITED, HTTPStatus.BAD_REQUEST, error.subject
+                why = f": {reason}"
             case Unauthenticated():
                 reason, action, status = "credentials", _LOGIN, HTTPStatus.UNAUTHORIZED
+                xid = f"/access/tokens/{error.token}" if error.token else ""
+                why = f": {error}"
         REFUSED.labels(reason).inc()
         # Without an access nobody was let in, so that there is a policy.
         access: Access | None = scope.get("access")
         if records(self._settings, access) if access is not None else self._settings.audit != "off":
             who = ANONYMOUS if access is None else access.identity
-            words = f"{status.value} {status.phrase}" + (f": {reason}" if action == _LIMITED else "")
+            words = f"{status.value} {status.phrase}{why}"
             self._audit.refused(Refusal(who=who, origin=self._origin(scope), action=action, error=words), xid)
 
     def read(self, scope: Scope, status: int) -> None:
@@ -134,9 +161,6 @@ class Admission:
         access: Access | None = scope.get("access")
         if access is not None and records(self._settings, access):
             self._audit.read(access.identity, self._origin(scope), scope["path"], status)
-
-    def _caller(self, scope: Scope) -> Hashable:
-        return scope["access"].caller or network(self._origin(scope).address)
 
     def _origin(self, scope: Scope) -> RequestOrigin:
         client = scope.get("client")
@@ -150,23 +174,58 @@ class Admission:
 
     def forget(self) -> None:
         """Ask again at once: this process changed something itself."""
-        self._asked = float("-inf")
+        self._moment = _Moment()
 
-    async def _present(self, scope: Scope) -> Hashable:
+    async def _admitted(self, scope: Scope) -> _Admitted:
+        moment, tick = self._moment, int(time.time() / _RECENT)
+        generation = moment.generation
         if self._generation is not None:
             # Kept responses are asked for by it, too: it takes a good part of what a hot read does.
             scope["generation"] = generation = self._generation()
-            return generation
-        now = time.monotonic()
-        if now - self._asked > _RECENT:
-            self._recent = await self._freshness.now()
-            self._asked = now
-        return self._recent
+        if tick != moment.tick or generation != moment.generation:
+            moment = await self._look(tick, generation)
+        client = scope.get("client")
+        told = [header for header in scope["headers"] if header[0] in self._telling]
+        key = (client and client[0], scope.get("certificate"), *told)
+        return moment.admitted.get(key) or await self._admit(scope, moment, key)
 
-    async def _policy(self, generation: Hashable) -> Policy | None:
+    async def _look(self, tick: int, generation: Hashable) -> _Moment:
+        """What is known as of now."""
+        before = self._moment
+        if self._generation is None and not self._control.open:
+            generation = await self._freshness.now()
         if self._control.stale(generation):
-            return await self._workers.read(partial(self._control.policy, generation))
-        return self._control.policy(generation)
+            policy = await self._workers.read(partial(self._control.policy, generation))
+        else:
+            policy = self._control.policy(generation)
+        moment = _Moment(generation=generation, tick=tick, policy=policy)
+        # Otherwise it may be older than what this process changed meanwhile.
+        if self._moment is before:
+            self._moment = moment
+        return moment
+
+    async def _admit(self, scope: Scope, moment: _Moment, key: Hashable) -> _Admitted:
+        """What whoever makes a request may do, by all that tells it, which is ``key``."""
+        access, known = UNRESTRICTED, True
+        if moment.policy is not None:
+            identity = await self._identity(scope, moment.generation)
+            access = moment.policy.access(identity)
+            known = identity != ANONYMOUS or access.somewhere(EVERYTHING)
+            # Browsers ask without credentials what a path takes, before they send any.
+            if not known and scope["method"] != "OPTIONS":
+                raise CredentialsNeeded
+        elif self._exposed and not self._control.open:  # it would not have started so: the policy is gone since
+            raise CredentialsNeeded("nobody has said who may do what here")
+        found = _Admitted(access, self._limits.caller(access, self._origin(scope).address))
+        if known:
+            moment.admitted[key] = found
+        return found
+
+    async def _admit_again(self, scope: Scope) -> None:
+        """Replace what was found when the request began. Raises as ``access``."""
+        origin = scope["access"].origin
+        access = await self.access(scope)
+        scope["access"] = access if origin is None else access.at(origin)
 
     async def _identity(self, scope: Scope, generation: Hashable) -> Identity:
         credentials = self._authenticator.credentials(scope)

@@ -10,7 +10,7 @@ import httptools
 from uvicorn._types import ASGI3Application, ASGISendEvent
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity
 from signalbook.api.kernel.errors import error_response
 from signalbook.api.kernel.streaming import STOPPING
 from signalbook.api.kernel.tls import certificate_identity
@@ -38,7 +38,7 @@ class HTTPConnection(HttpToolsProtocol):
     """Bytes received since then."""
     _deadline: asyncio.TimerHandle | None = None
     _resuming = False
-    """The parser is told again how the body of a request is delimited; see ``_stay``."""
+    """The parser is given again how the body of a request is delimited; see ``_stay``."""
 
     _certificate: Identity | None = None
     """Who the client's certificate is from; TLS has verified it."""

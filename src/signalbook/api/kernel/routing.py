@@ -19,15 +19,14 @@ from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from signalbook.access.actions import NOTHING, Action
 from signalbook.access.audit import Audit
 from signalbook.access.authentication import Authenticator
+from signalbook.access.base import ANONYMOUS, NOTHING, Action, CredentialsNeeded, Forbidden, Unauthenticated
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.errors import CredentialsNeeded, Forbidden, Unauthenticated
-from signalbook.access.identity import ANONYMOUS
 from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.admission import Admission
+from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
@@ -40,11 +39,12 @@ from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.compression import AT_ONCE, coding, compressed
 from signalbook.api.kernel.errors import NotAllowed, error_response
 from signalbook.api.kernel.origins import READS, is_loopback
-from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
+from signalbook.api.kernel.requests import Disconnected, HTTPRequest, LargeBody, base_url, read_body
 from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
+from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
@@ -73,9 +73,9 @@ class Kernel:
     """What all APIs of a server process share.
 
     ``direct`` lets single entities be read on the event loop: right for a store that answers from this process's own
-    memory and disk in microseconds, wrong for one across a network. ``small_work`` and ``large_work`` are for what
-    writes leave for later: threads of their own, so that what is large keeps nobody else waiting, and few of them,
-    since each slows down all that runs.
+    memory and disk in microseconds, wrong for one across a network. Requests with large bodies go ``aside``.
+    ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
+    keeps nobody else waiting, and few of them, since each slows down all that runs.
     """
 
     engine: Engine
@@ -91,16 +91,26 @@ class Kernel:
     authenticator: Authenticator
     admission: Admission
     audit: Audit
+    aside: Aside | None = None
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
-    def over(cls, engine: Engine, settings: Settings, *, direct: bool, audit: Audit) -> Kernel:
+    def over(
+        cls,
+        engine: Engine,
+        settings: Settings,
+        *,
+        direct: bool,
+        control: AccessControl,
+        audit: Audit,
+        aside: Aside | None = None,
+    ) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
-        control, authenticator = AccessControl(engine.store, settings), Authenticator(engine.store, settings)
-        generation = engine.generation if direct else None
+        authenticator = Authenticator(engine.store, settings)
+        generation = engine.store.generation if direct else None
         exposed = not is_loopback(settings.host)
         admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
         engine.listen(admission.forget)
@@ -117,6 +127,7 @@ class Kernel:
             authenticator=authenticator,
             admission=admission,
             audit=audit,
+            aside=aside,
         )
 
     async def write(self, work: Callable[[Session], T], access: Access = UNRESTRICTED) -> T:
@@ -153,6 +164,8 @@ class Kernel:
 
     def close(self) -> None:
         """Finish what is under way."""
+        if self.aside is not None:
+            self.aside.close()
         self.commits.close()
         for each in (self.workers, self.small_work, self.large_work):
             each.close()
@@ -173,27 +186,41 @@ class Endpoint(ABC):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         try:
-            scope["access"] = UNRESTRICTED if self.public else await self.kernel.admission.admit(scope)
-            if not self.public:
-                self.kernel.admission.count(scope)
-                scope["admit_again"] = partial(self.kernel.admission.admit_again, scope)
-            response = await self.respond(scope, receive)
+            if self.public:
+                scope["access"] = UNRESTRICTED
+            else:
+                await self.kernel.admission.admit(scope)
+            response = await self._responded(scope, receive)
         except Disconnected:
             return
         except (Unauthenticated, Forbidden, TooManyRequests) as error:
             response = self._refused(error, scope)
+        except QuotaExceeded as error:
+            self.kernel.admission.refused(error, scope)
+            response = self.failed(error, scope)
         except Exception as error:
             response = self.failed(error, scope)
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
             self.kernel.admission.read(scope, response.status if isinstance(response, Response) else HTTPStatus.OK)
         if isinstance(response, Response):
-            response = await self._encoded(laid_out(response, scope["headers"]), scope)
+            response = laid_out(response, scope["headers"])
+            if name := coding(response, scope["headers"]):
+                response = await self._encoded(response, name)
         await response.send(scope, receive, send)
 
-    async def _encoded(self, response: Response, scope: Scope) -> Response:
-        name = coding(response, scope["headers"])
-        if not name:
-            return response
+    async def _responded(self, scope: Scope, receive: Receive) -> Sendable:
+        aside = self.kernel.aside
+        if aside is None:
+            return await self.respond(scope, receive)
+        scope["aside"] = True
+        try:
+            return await self.respond(scope, receive)
+        except LargeBody as body:
+            answer = await aside.answer(scope, body.file)
+        self.kernel.admission.forget()
+        return answer
+
+    async def _encoded(self, response: Response, name: str) -> Response:
         if len(response.body) <= AT_ONCE or name in response.encodings:
             return compressed(response, name)
         try:
@@ -432,12 +459,12 @@ class EntityAPI(Endpoint, Generic[R]):
         try:
             made = await self.load(request)
             if isinstance(made, SpooledResponse):
-                made.when_sent(turn.end)
+                made.when_sent(turn.release)
                 lasting = True
             return made
         finally:
             if not lasting:
-                turn.end()
+                turn.release()
 
     def is_point_read(self, request: R) -> bool:  # noqa: ARG002  for those that override it
         """Whether a request reads no more than a few entities."""

@@ -19,7 +19,7 @@ from typing import IO, Any, Final, Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from signalbook.access.errors import AuthenticationUnavailable, Forbidden, Unauthenticated
+from signalbook.access.base import AuthenticationUnavailable, Forbidden, Unauthenticated
 from signalbook.api.kernel.responses import Response
 from signalbook.engine.engine import HistoryPruned
 from signalbook.events.feed import Head

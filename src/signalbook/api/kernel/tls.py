@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity
 from signalbook.settings import SettingError, Settings
 
 _NAMES: Final = ("URI", "email", "DNS")

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
-from signalbook.access.actions import WRITES
+from signalbook.access.base import WRITES
 from signalbook.api.cncf import CncfRoute, is_mutable
 from signalbook.api.kernel.errors import Conflict
 from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, page_limit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from signalbook.access.actions import ACTIONS, ROLES
 from signalbook.access.audit import DONE, REFUSED
+from signalbook.access.base import ACTIONS, ROLES
 from signalbook.api.openapi.components import (
     IF_MATCH,
     IF_NONE_MATCH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from signalbook.access.actions import ACTIONS
+from signalbook.access.base import ACTIONS
 from signalbook.access.tokens import MAX_GROUPS, MAX_TEXT
 from signalbook.api.openapi.components import (
     JSON_BODY,

@@ -15,8 +15,7 @@ from urllib.parse import parse_qs
 from starlette.routing import Route
 from starlette.types import Scope
 
-from signalbook.access.actions import Action
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.api.kernel.admission import allowed_methods
 from signalbook.api.kernel.errors import NO_STORE, NotAllowed
 from signalbook.api.kernel.requests import HTTPRequest, raw_path

@@ -14,7 +14,8 @@ from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Meth
 from signalbook.engine.write.workingcopies import Context
 from signalbook.errors import RegistryError
 from signalbook.model import Included, Loader, Model, compile_model
-from signalbook.storage.base import SettingsReader, WriteTransaction
+from signalbook.storage.settings import SettingsReader
+from signalbook.storage.store import WriteTransaction
 from signalbook.values import JSON, JSONObject
 from signalbook.work import Postponed, worked_out
 from signalbook.xid import ROOT, Xid

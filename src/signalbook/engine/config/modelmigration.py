@@ -29,7 +29,8 @@ from signalbook.engine.write.workingcopies import (
 )
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
-from signalbook.storage.base import Reader, Row, Writer
+from signalbook.storage.base import Reader, Row
+from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid
 
@@ -171,7 +172,7 @@ def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
     return Finding(path=f"{xid}#{path}" if path else str(xid), rule=rule, message=message)
 
 
-def migrate(writer: Writer, old: Model, context: Context) -> Iterator[Change]:
+def migrate(writer: EntityWriter, old: Model, context: Context) -> Iterator[Change]:
     """Bring what was written under ``old`` to ``context.model``; yields what changed.
 
     An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
@@ -211,7 +212,7 @@ def _stale(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
             yield kind
 
 
-def _migrate_group(writer: Writer, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
+def _migrate_group(writer: EntityWriter, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
     group = context.model.groups[before.plural]
     copy = OwnerCopy.of(row)
     fill_defaults(copy, group.attributes, context.now)
@@ -224,7 +225,7 @@ def _migrate_group(writer: Writer, root: Row, row: Row, before: GroupType, conte
                 yield from _apply(writer, tree, context)
 
 
-def _migrate_resource(writer: Writer, copy: ResourceCopy, kind: ResourceType, context: Context) -> None:
+def _migrate_resource(writer: EntityWriter, copy: ResourceCopy, kind: ResourceType, context: Context) -> None:
     load_versions(writer, [copy])
     fill_defaults(copy, kind.metaattributes, context.now)
     for version in copy.versions.values():
@@ -234,6 +235,6 @@ def _migrate_resource(writer: Writer, copy: ResourceCopy, kind: ResourceType, co
     WriteLoader(writer, context).complete(resettle_resource(copy, kind, context))
 
 
-def _apply(writer: Writer, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
+def _apply(writer: EntityWriter, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
     apply_tree(tree, context.documents, writer)
     return changes_of(tree, context.model, context.now)

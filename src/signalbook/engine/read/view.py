@@ -29,7 +29,8 @@ from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, 
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
-from signalbook.storage.base import ReadTransaction, Row
+from signalbook.storage.base import Row
+from signalbook.storage.store import ReadTransaction
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -347,7 +348,7 @@ class View:
         lookup, asked = self._lookup(options), None if options.sort is None else options.sort.steps
         if options.filter is None:
             walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, asked=asked)
-            return (found.first for found in walk.matches())
+            return walk.matches()
         seeks = page.after is not None and options.sort is None and not page.backward
         after = page.after.id if page.after is not None and seeks else None
         evaluation = FilterEvaluation(self.reader, options.filter, lookup)

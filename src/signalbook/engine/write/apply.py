@@ -27,7 +27,8 @@ from signalbook.engine.write.workingcopies import (
     batches,
 )
 from signalbook.model import Model
-from signalbook.storage.base import Reader, Row, Writer
+from signalbook.storage.base import Reader, Row
+from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid
 
@@ -72,37 +73,37 @@ _CLAIMS_AT_ONCE: Final = 500
 
 
 @singledispatch
-def apply_update(update: Update, writer: Writer) -> None:
+def apply_update(update: Update, writer: EntityWriter) -> None:
     """Do ``update`` to the store."""
     raise TypeError(f"{writer} has no way to apply a {type(update).__name__}")
 
 
 @apply_update.register
-def _(update: Delete, writer: Writer) -> None:
+def _(update: Delete, writer: EntityWriter) -> None:
     writer.delete(update.keys)
 
 
 @apply_update.register
-def _(update: Keep, writer: Writer) -> None:
+def _(update: Keep, writer: EntityWriter) -> None:
     writer.put_documents(update.documents)
 
 
 @apply_update.register
-def _(update: Insert, writer: Writer) -> None:
+def _(update: Insert, writer: EntityWriter) -> None:
     writer.insert(update.rows)
 
 
 @apply_update.register
-def _(update: Replace, writer: Writer) -> None:
+def _(update: Replace, writer: EntityWriter) -> None:
     writer.update(update.rows)
 
 
 @apply_update.register
-def _(update: KeepNumbers, writer: Writer) -> None:
+def _(update: KeepNumbers, writer: EntityWriter) -> None:
     writer.keep_numbers(update.numbers)
 
 
-def apply_tree(tree: WorkingTree, documents: Documents, writer: Writer) -> None:
+def apply_tree(tree: WorkingTree, documents: Documents, writer: EntityWriter) -> None:
     """Write what changed in ``tree``. Raises ``DuplicateId``.
 
     Deletes come first, so that an id may be taken again and a document lost by a delete is kept again.
@@ -130,7 +131,7 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
                 raise UriTaken(xid, uri, holder if access.readable(holder) else None)
 
 
-def _updates(tree: WorkingTree, documents: Documents, writer: Writer) -> Iterator[Update]:
+def _updates(tree: WorkingTree, documents: Documents, writer: EntityWriter) -> Iterator[Update]:
     gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
     if gone:
         yield Delete(keys=tuple(gone))
@@ -159,7 +160,7 @@ def _removed_versions(tree: WorkingTree) -> Iterator[WorkingCopy]:
         yield from resource.removed.values()
 
 
-def _rows(tree: WorkingTree, writer: Writer) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+def _rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
     """Rows to insert, level by level, and rows to replace."""
     copies: list[WorkingCopy] = [tree.registry, *tree.groups.values(), *tree.resources.values(), *_versions(tree)]
     fresh = [copy for copy in copies if copy.before is None]

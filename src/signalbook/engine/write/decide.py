@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from signalbook.access.actions import Action
-from signalbook.access.errors import Forbidden
+from signalbook.access.base import Action, Forbidden
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
 from signalbook.engine.write.load import Deletion

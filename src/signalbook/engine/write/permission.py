@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.access.errors import Forbidden
 from signalbook.engine.write import apply
 from signalbook.engine.write.apply import Change, Entity
 from signalbook.engine.write.commands import Command, Intent, WriteMode

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from signalbook.events.sinks.base import DeliveryError, NotYet
-from signalbook.storage.base import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
+from signalbook.storage.subscriptions import ACTIVE, GONE, RETRYING, SUSPENDED, DeliveryState
 from signalbook.values import format_timestamp, parse_timestamp
 
 

@@ -22,7 +22,8 @@ from signalbook.events.subscriptions.masking import masked_sink
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import KeyValueStore, StoredConsent
+from signalbook.storage.store import KeyValueStore
+from signalbook.storage.subscriptions import StoredConsent
 from signalbook.values import JSONObject
 
 _CONSENT_SECRET: Final = "delivery/consents"  # noqa: S105 - the name of a value
@@ -92,14 +93,21 @@ _CONSENT: Final = ("required", "assumed")
 class Deliveries:
     """What APIs and server use of deliveries. Raises ``SettingError`` for settings that make no sense."""
 
-    def __init__(self, engine: Engine, subscriptions: SubscriptionSource, head: Head, settings: Settings) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        control: AccessControl,
+        subscriptions: SubscriptionSource,
+        head: Head,
+        settings: Settings,
+    ) -> None:
         self._on = _chosen("deliveries", settings.deliveries, _SWITCH) == "on"
         self.policy = sink_policy(settings)
         base = settings.base_url.rstrip("/")
         self._opener = SinkOpener(engine, self.policy, f"{base}{CALLBACK}" if base else "")
         backoff = Backoff(give_up=settings.delivery_days * _DAY_SECONDS)
         root = base or f"http://{settings.host}:{settings.port}"
-        rights = PolicyRights(engine.store, AccessControl(engine.store, settings))
+        rights = PolicyRights(engine.store, control)
         opener = self._opener.open
         self._dispatcher = Dispatcher(
             engine, subscriptions, head, root=root, open=opener, backoff=backoff, rights=rights

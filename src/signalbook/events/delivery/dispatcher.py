@@ -30,7 +30,10 @@ from signalbook.events.delivery.rights import DeliveryRights, EverythingAllowed
 from signalbook.events.feed import Head
 from signalbook.events.subscriptions.store import start
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import DeliveryState, KeyValueStore, Record, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageError, StorageUnavailable
+from signalbook.storage.outbox import Record
+from signalbook.storage.store import KeyValueStore
+from signalbook.storage.subscriptions import DeliveryState
 from signalbook.values import JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.delivery")

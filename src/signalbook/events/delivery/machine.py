@@ -16,7 +16,7 @@ from signalbook.events.delivery.backoff import Backoff, delivered, failed, resum
 from signalbook.events.delivery.interest import EventSelection
 from signalbook.events.sinks.base import DeliveryError, NotYet
 from signalbook.events.subscriptions.subscription import Subscription
-from signalbook.storage.base import RETRYING, SUSPENDED, DeliveryState
+from signalbook.storage.subscriptions import RETRYING, SUSPENDED, DeliveryState
 from signalbook.values import JSONObject
 
 MAX_BATCH: Final = 64

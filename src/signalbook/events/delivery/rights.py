@@ -6,12 +6,13 @@ from collections.abc import Callable, Hashable
 from typing import Protocol
 
 from signalbook import values
-from signalbook.access.changes import is_delivered, is_shown
+from signalbook.access.base import ANONYMOUS, Identity
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import ANONYMOUS, Identity
 from signalbook.access.policy import Policy
-from signalbook.storage.base import Record, Store
+from signalbook.access.restricted import is_delivered, is_shown
+from signalbook.storage.outbox import Record
+from signalbook.storage.store import Store
 
 
 class DeliveryRights(Protocol):

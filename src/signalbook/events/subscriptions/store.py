@@ -20,9 +20,8 @@ from typing import Final, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from signalbook.access.actions import Action
+from signalbook.access.base import Action, Identity
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.identity import Identity
 from signalbook.engine.engine import Engine, Session
 from signalbook.errors import SignalbookError
 from signalbook.events.delivery.backoff import resumed
@@ -35,7 +34,7 @@ from signalbook.events.subscriptions.subscription import (
     secret_binding,
 )
 from signalbook.settings import SettingError, Settings
-from signalbook.storage.base import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
+from signalbook.storage.subscriptions import DeliveryState, StoredSubscription, SubscriptionReader, SubscriptionWriter
 from signalbook.values import JSON, JSONObject, canonical_json, digest, dump_json, parse_json
 from signalbook.xid import ROOT
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from signalbook.access.identity import Identity
+from signalbook.access.base import Identity
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, Finding, JSONObject, parse_timestamp
 
