@@ -22,7 +22,7 @@ from signalbook.engine.write import validation
 from signalbook.engine.write.commands import Command, Method
 from signalbook.formats.avro.format import AvroFormat
 from signalbook.settings import Settings
-from signalbook.storage.base import Store
+from signalbook.storage.store import Store
 from signalbook.work import IN_TURN
 from signalbook.xid import Xid
 

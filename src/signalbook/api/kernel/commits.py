@@ -43,7 +43,7 @@ class Workers:
 
     def begin(self, work: Callable[[], object]) -> None:
         """Run ``work`` when there is a thread for it; nobody waits for it."""
-        self._reads.submit(work)
+        self._threads.submit(work)
 
     def close(self) -> None:
         """Wait for what runs, and end the threads."""
