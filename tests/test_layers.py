@@ -21,6 +21,7 @@ L0 = {
     "documents",
     "plugins",
     "verdict",
+    "work",
 }
 L1 = {"brokers", "model", "formats", "messages", "cncf"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
@@ -40,6 +41,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "settings": {"errors", "values"},
     "plugins": {"errors"},
     "verdict": {"errors", "values"},
+    "work": {"errors"},
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "values", "xid"},
     "cncf": L0,

@@ -25,11 +25,13 @@ class ErrorDefinition:
     code: str
     status: int
     title: str
-    document: Literal["spec.md", "http.md"] = "spec.md"
+    document: Literal["spec.md", "http.md", ""] = "spec.md"
 
     @property
     def type(self) -> str:
         """The URI that names this error on the wire."""
+        if not self.document:
+            return f"urn:signalbook:errors#{self.code}"
         return f"{_SPEC}{self.document}#{self.code}"
 
     @cached_property
@@ -262,6 +264,19 @@ CATALOGUE: Final[dict[str, ErrorDefinition]] = {
     )
 }
 
+EXTENSIONS: Final[dict[str, ErrorDefinition]] = {
+    row.code: row
+    for row in (
+        ErrorDefinition(
+            code="too_complex",
+            status=400,
+            title='The request for "<subject>" takes too much work to check.',
+            document="",
+        ),
+    )
+}
+"""Errors that the specification has no name for."""
+
 
 class SignalbookError(Exception):
     """Root of every error this package raises on purpose. ``str()`` of one is fit to show a person."""
@@ -272,25 +287,25 @@ _REQUEST_ERRORS: Final = frozenset(
         *("action_not_supported", "api_not_found", "bad_defaultversionid", "bad_details", "bad_filter", "bad_flag"),
         *("bad_ignore", "bad_inline", "bad_request", "bad_sort", "groups_only", "inline_noninlineable"),
         *("malformed_id", "malformed_xid", "malformed_xref", "missing_body", "server_busy", "server_error"),
-        *("sort_noncollection", "too_large", "too_many_versions", "unsupported_specversion"),
+        *("sort_noncollection", "too_complex", "too_large", "too_many_versions", "unsupported_specversion"),
     }
 )
 """Errors whose subject is the path of the request, not an entity (core/spec.md "Error Processing")."""
 
 
 class RegistryError(SignalbookError):
-    """One error of the catalogue, with the values for its title.
+    """One error of the catalogue or its extensions, with the values for its title.
 
     ``subject`` is the xid (or path) the error is about, ``detail`` a further explanation for people, ``faults`` every
     single fault found, each with its path.
 
-    Raises ``KeyError`` for a code outside the catalogue and ``TypeError`` when the arguments are not the catalogue's.
+    Raises ``KeyError`` for a code that is in neither, and ``TypeError`` when the arguments are not the catalogue's.
     """
 
     def __init__(
         self, code: str, *, subject: str, detail: str = "", faults: Iterable[Finding] = (), **arguments: object
     ) -> None:
-        self.definition = CATALOGUE[code]
+        self.definition = EXTENSIONS[code] if code in EXTENSIONS else CATALOGUE[code]
         if set(arguments) != set(self.definition.arguments):
             raise TypeError(f"{code} takes {self.definition.arguments}, not {tuple(arguments)}")
         self.code = code

@@ -72,6 +72,12 @@ class Settings:
     max_json_values: int = _setting(
         1_000_000, "Most values (members of objects and arrays) accepted in a JSON body; each takes some 100 bytes."
     )
+    max_work: int = _setting(
+        100_000_000,
+        "Most steps (bytes read, parts compared) that checking the documents of a write may take; beyond it: "
+        "too_complex; 0 is no limit.",
+    )
+    work_timeout: float = _setting(60.0, "Seconds that may take; beyond it: server_busy; 0 is no limit.")
     request_timeout: float = _setting(60.0, "Seconds a request may wait for a database lock before server_busy.")
     body_timeout: float = _setting(60.0, "Seconds a request body may take to arrive.")
     answer_timeout: float = _setting(600.0, "Seconds a client may take to read a large response.")

@@ -11,7 +11,7 @@ from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import Final
 
-from signalbook import tracing, values
+from signalbook import tracing, values, work
 from signalbook.access import audit
 from signalbook.access import base as access_actions
 from signalbook.access.control import OPEN, is_configured
@@ -382,18 +382,19 @@ class Session:
         context = self._context(command.flags, command.target, command.base_url)
         # What is hidden is not looked at either, so that no error and no finding can be about it.
         loader = WriteLoader(restricted(self._writer, self.access), context, everything=self._writer)
-        if command.method is Method.DELETE:
-            self._permission.check_deletion(command)
-            tree, deletion = loader.load_deletion(command)
-            result = loader.complete(CommandDecision(command, tree, context).delete(deletion))
-        else:
-            intent = read_intent(command, context.model)
-            self._permission.check_intent(intent)
-            tree = loader.load(command, intent)
-            result = loader.complete(CommandDecision(command, tree, context).add(intent))
-            # What matters least comes last, where it may be cut off.
-            found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
-            result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
+        with work.complete():
+            if command.method is Method.DELETE:
+                self._permission.check_deletion(command)
+                tree, deletion = loader.load_deletion(command)
+                result = loader.complete(CommandDecision(command, tree, context).delete(deletion))
+            else:
+                intent = read_intent(command, context.model)
+                self._permission.check_intent(intent)
+                tree = loader.load(command, intent)
+                result = loader.complete(CommandDecision(command, tree, context).add(intent))
+                # What matters least comes last, where it may be cut off.
+                found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
+                result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
         result = self._store(result, tree, context.documents, configured, command.base_url)
         if command.method is not Method.DELETE:
             self._permission.check_changes(intent, result.changes)
@@ -435,7 +436,9 @@ class Session:
         if not self._admin:
             check_quotas(tree, self._writer, self._settings)
         # What a migration changed comes first among the events: who reads of the new model finds it in force.
-        self._changes += self._config.migrate(self._context)
+        # All that is stored is looked at, however much it is: what it comes to is not what the request asked for.
+        with work.unlimited():
+            self._changes += self._config.migrate(self._context)
         names = [change.xid.removeprefix("/") for change in configured]
         return replace(result, changes=(*configured, *changes_of(tree, self.configuration.model, self.now, names)))
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, family, find, shorten
 from signalbook.values import JSON, Finding
+from signalbook.work import spend
 
 Direction = Literal["backward", "forward"]
 
@@ -66,9 +67,10 @@ class Comparison:
         """Add a difference."""
         self.found.append(Difference(path=path, rule=rule, old=old, new=new, message=shorten(message)))
 
-    def step(self) -> None:
-        """Count a step. Raises ``TooManySteps``, also once there are more differences than anybody reads."""
-        self._steps += 1
+    def step(self, steps: int = 1) -> None:
+        """Count steps. Raises ``TooManySteps``, also once there are more differences than anybody reads."""
+        self._steps += steps
+        spend(steps)
         if self._steps > self._most or len(self.found) > MAX_FINDINGS:
             raise TooManySteps
 

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from signalbook.formats.base import MAX_FINDINGS, shorten
 from signalbook.formats.compatibility import Difference
 from signalbook.values import JSON
+from signalbook.work import spend
 
 Q = TypeVar("Q", bound=Hashable)
 
@@ -75,7 +76,9 @@ def _examined(start: list[Q], examine: Callable[[Q], list[Clause[Q]]], most: int
         if question in clauses:
             continue
         clauses[question] = examine(question)
-        most -= 1 + sum(1 + len(clause.questions) for clause in clauses[question])
+        steps = 1 + sum(1 + len(clause.questions) for clause in clauses[question])
+        spend(steps)
+        most -= steps
         if most < 0:
             raise TooMuch
         waiting.extend(part for clause in clauses[question] for part in clause.questions)

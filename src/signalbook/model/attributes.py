@@ -27,7 +27,10 @@ from signalbook.model.types import (
     scalar_text,
 )
 from signalbook.values import JSON, JSONObject
+from signalbook.work import spend
 
+_WORK: Final = 20
+"""Steps that compiling a definition is to the work of the request that brings the model."""
 # Core R11: name and value of a scalar attribute must fit into a header.
 MAX_SCALAR_BYTES: Final = 4096
 
@@ -358,6 +361,7 @@ def compile_attributes(
 
 
 def _attribute(name: str, definition: JSONObject, types: EntityTypes, spec: SpecAttribute = _PLAIN_SPEC) -> Attribute:
+    spend(_WORK)
     kind = definition["type"]
     charset = definition.get("namecharset", "strict").lower()
     attributes = (

@@ -23,7 +23,10 @@ from signalbook.model.types import (
     scalar_check,
 )
 from signalbook.values import JSON, JSONObject
+from signalbook.work import spend
 
+_WORK: Final = 20
+"""Steps that checking a definition is to the work of the request that brings the model."""
 _FLAGS: Final = ("readonly", "immutable", "required", "strict", "matchversions")
 _ITEM_ASPECTS: Final = {"type", "target", "namecharset", "attributes", "item"}
 _ASPECTS: Final = {"name", "description", *_ITEM_ASPECTS, *_FLAGS, "enum", "default", "ifvalues"}
@@ -70,6 +73,7 @@ def define(given: JSON, setting: Setting) -> JSONObject:
         setting.report(f"must be an object of attribute definitions, not {describe(given)}")
         return {}
     result = {}
+    spend(_WORK * len(given))
     for name, definition in given.items():
         here = setting.at(name)
         _check_name(name, definition, here)

@@ -25,15 +25,15 @@ _MOST: Final = 128
 
 
 class Workers:
-    """The threads of one server process. ``timeout`` is how many seconds work may wait for its turn."""
+    """Some threads of one server process. ``timeout`` is how many seconds work may wait for its turn."""
 
-    def __init__(self, *, threads: int, timeout: float) -> None:
-        self._reads = ThreadPoolExecutor(threads, thread_name_prefix="read")
+    def __init__(self, *, threads: int, timeout: float, name: str = "read") -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._timeout = timeout
 
     async def read(self, work: Callable[[], T]) -> T:
-        """Run ``work`` that only reads. Raises ``StorageBusy`` if it does not start in time."""
-        queued = self._reads.submit(work)
+        """Run ``work`` that writes nothing. Raises ``StorageBusy`` if it does not start in time."""
+        queued = self._threads.submit(work)
         running = asyncio.wrap_future(queued)
         done, _ = await asyncio.wait([running], timeout=self._timeout)
         # Work that has begun is not given up: only its turn may come too late.
@@ -43,11 +43,11 @@ class Workers:
 
     def begin(self, work: Callable[[], object]) -> None:
         """Run ``work`` when there is a thread for it; nobody waits for it."""
-        self._reads.submit(work)
+        self._threads.submit(work)
 
     def close(self) -> None:
         """Wait for what runs, and end the threads."""
-        self._reads.shutdown()
+        self._threads.shutdown()
 
 
 Batch = TypeVar("Batch")

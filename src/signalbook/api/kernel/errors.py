@@ -23,6 +23,7 @@ from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError, SignalbookError, describe
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.values import JSON, Finding, JSONObject
+from signalbook.work import OutOfTime, TooComplex
 
 _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
@@ -81,6 +82,7 @@ class Unsupported(SignalbookError):
 
 def error_response(error: Exception, subject: str) -> Response:
     """The response to whatever a request about ``subject`` failed with, in the form of xRegistry."""
+    error = _named(error, subject)
     match error:
         case RegistryError():
             return _catalogue_response(error)
@@ -100,6 +102,17 @@ def error_response(error: Exception, subject: str) -> Response:
             return plain_response(HTTPStatus.GONE, subject, str(error), position=error.position)
         case _:
             return _failure_response(error, subject)
+
+
+def _named(error: Exception, subject: str) -> Exception:
+    """The catalogue's error for documents that were too much."""
+    match error:
+        case TooComplex():
+            return RegistryError("too_complex", subject=subject, detail=str(error))
+        case OutOfTime():
+            return RegistryError("server_busy", subject=subject, detail=str(error))
+        case _:
+            return error
 
 
 def _catalogue_response(error: RegistryError, *, instance: str = "") -> Response:
@@ -147,6 +160,7 @@ def _failure_response(error: Exception, subject: str) -> Response:
 
 def problem_response(error: Exception, path: str) -> Response:
     """The response to whatever a request about ``path`` failed with, as a problem document."""
+    error = _named(error, path)
     match error:
         case RegistryError():
             return _catalogue_problem(error, path)

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.routing import Route
@@ -50,6 +50,7 @@ from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
 from signalbook.settings import Settings
 from signalbook.storage.base import StorageBusy
+from signalbook.work import Postponed, Work
 from signalbook.xid import ROOT, Xid
 
 
@@ -61,6 +62,8 @@ class AnyPath(PathConvertor):
 
 register_url_convertor("any", AnyPath())
 
+_MOST_TRIES: Final = 200
+"""Of a write: documents that refer to others are read one after the other, each for the next try."""
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]
 T = TypeVar("T")
 
@@ -71,12 +74,16 @@ class Kernel:
 
     ``direct`` lets single entities be read on the event loop: right for a store that answers from this process's own
     memory and disk in microseconds, wrong for one across a network. Requests with large bodies go ``aside``.
+    ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
+    keeps nobody else waiting, and few of them, since each slows down all that runs.
     """
 
     engine: Engine
     settings: Settings
     direct: bool
     workers: Workers
+    small_work: Workers
+    large_work: Workers
     commits: Commits[Batch]
     cache: CachedResponses = field(default_factory=CachedResponses)
     freshness: Freshness
@@ -112,6 +119,8 @@ class Kernel:
             settings=settings,
             direct=direct,
             workers=workers,
+            small_work=Workers(threads=2, timeout=settings.request_timeout, name="work"),
+            large_work=Workers(threads=1, timeout=settings.request_timeout, name="work"),
             commits=Commits(engine.batch, Batch.expect, timeout=settings.request_timeout),
             freshness=freshness,
             control=control,
@@ -128,7 +137,25 @@ class Kernel:
             with batch.writing(access) as session:
                 return work(session)
 
-        return await self.commits.write(run)
+        return await self.commit(run)
+
+    async def commit(self, work: Callable[[Batch], T], *, alone: bool = False, about: Xid | None = None) -> T:
+        """Do ``work`` in a group commit, as ``Commits.write`` does, and what it leaves for later between two tries.
+
+        Raises what these raise, ``TooComplex`` and ``OutOfTime``.
+        """
+        own = Work(steps=self.settings.max_work, seconds=self.settings.work_timeout)
+
+        def run(batch: Batch) -> T:
+            with own.in_turn():
+                return work(batch)
+
+        for _ in range(_MOST_TRIES):
+            try:
+                return await self.commits.write(run, alone=alone, about=about)
+            except Postponed:
+                await (self.large_work if own.size > LARGE else self.small_work).read(own.work_out)
+        raise StorageBusy("what the documents refer to changed with every try; try again")
 
     async def decode(self, request: EntityRequest) -> None:
         """Prepare one with a large body. One at a time: it takes many times the memory, and a thread for seconds."""
@@ -140,7 +167,8 @@ class Kernel:
         if self.aside is not None:
             self.aside.close()
         self.commits.close()
-        self.workers.close()
+        for each in (self.workers, self.small_work, self.large_work):
+            each.close()
         self.authenticator.usage.stop()
 
 
@@ -366,7 +394,7 @@ class EntityAPI(Endpoint, Generic[R]):
         # What takes long and needs no transaction is done before the write queues up.
         request = await self.prepare(self.request(scope, body), large=large)
         work = partial(self._commit, request=request)
-        return await self.kernel.commits.write(work, alone=large, about=self.about(request))
+        return await self.kernel.commit(work, alone=large, about=self.about(request))
 
     async def prepare(self, request: R, *, large: bool) -> R:
         """What can be done for a write before it has its turn, so that others do not wait for it."""

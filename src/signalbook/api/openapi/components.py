@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from signalbook.api.kernel.errors import PROBLEM_TYPE
-from signalbook.errors import CATALOGUE
+from signalbook.errors import CATALOGUE, EXTENSIONS
 from signalbook.model import Attribute, AttributeSet
 from signalbook.values import JSON, JSONObject
 
@@ -255,7 +255,7 @@ def _problem() -> JSONObject:
 def _error() -> JSONObject:
     """core/http.md "Error Processing"; ``faults`` is an extension."""
     fault = {"type": "object", "required": ["path", "rule", "message"], "additionalProperties": TEXT}
-    types = [row.type for row in CATALOGUE.values()]
+    types = [row.type for row in (*CATALOGUE.values(), *EXTENSIONS.values())]
     return {
         "type": "object",
         "required": ["type", "title"],

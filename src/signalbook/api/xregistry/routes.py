@@ -287,7 +287,7 @@ class CheckEndpoint(PathEndpoint):
             except RegistryError as error:
                 return _verdict_response(Verdict.refused(error))
         run = partial(self._verdict, request=write, rule=rule)
-        return _verdict_response(await kernel.commits.write(run, alone=large))
+        return _verdict_response(await kernel.commit(run, alone=large))
 
     def _verdict(self, batch: Batch, request: RegistryRequest, rule: str | None) -> Verdict:
         """Do what the write would do, with ``rule`` for that of every Resource if there is one, and undo it.

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Final
 
+from signalbook import work
 from signalbook.engine.config import capabilities
 from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.merge import VALIDATION
@@ -53,6 +54,8 @@ MAX_PAIRS: Final = 10_000
 _MAX_KNOWN: Final = 10_000
 _LOADED_AT_ONCE: Final = 20
 """Versions whose documents are loaded together: few enough for memory, however long their documents are."""
+_SEARCHED: Final = 1 << 14
+"""Bytes of the longest document that is looked through for references: in larger ones they show while they are read."""
 _STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
 _REPLACED: Final = "the document replaces another one and was not compared with it"
 _SLASHES: Final = 3
@@ -159,6 +162,8 @@ def _mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
     known, written = context.stored.entities, context.stored.written
     for name in names:
         content = context.documents.read(name)
+        if len(content) > _SEARCHED:
+            continue
         for text in _STRING.findall(content) if content.count(b"/") >= _SLASHES else ():
             xid = context.stored.named(text.decode("utf-8", "replace")) if text.count(b"/") >= _SLASHES else None
             if xid is not None and xid not in known and xid.resource not in written and len(found) < MAX_LOADED:
@@ -293,50 +298,77 @@ def _compare(
     if comparisons.compared >= MAX_PAIRS:
         return f"more than {MAX_PAIRS} comparisons in one request"
     comparisons.compared += 1
-    asked: list[str] = []
-
-    def resolve(uri: str) -> bytes | None:
-        asked.append(uri)
-        return context.resolve(uri)
-
     # What a schema refers to shows while it is read, one reference at a time: what it and those it refers to mention is
     # loaded with the first of them. With each turn there is more, and what the last turn says is what counts.
     before = set(context.documents.loaded)
+    sides = [(each.document, str(each.attributes["format"])) for each in (version, ancestor)]
+    outcome: _Outcome | None = None
     while True:
-        found, reason = _violations(version, ancestor, rule, context, resolve)
+        # Even if it was compared outside of the turn: what is referred to may have changed since then.
+        referred = {uri: context.resolve(uri) for uri in outcome.referred} if outcome is not None else {}
+        texts = [(context.documents.read(document), name) for document, name in sides]
         missing = context.missing(contents=True)
-        if missing is None:
+        if missing is not None:
+            read = {version.document, ancestor.document} | (context.documents.loaded.keys() - before)
+            yield replace(missing, entities=missing.entities | _mentioned(read, context))
+            continue
+        if outcome is not None and outcome.referred == referred:
             break
-        read = {version.document, ancestor.document} | (context.documents.loaded.keys() - before)
-        yield replace(missing, entities=missing.entities | _mentioned(read, context))
-    if reason is not None:
-        return reason
+        if outcome is not None:
+            work.forget(pair)
+        outcome = work.worked_out(
+            pair,
+            partial(_violations, rule, texts, context.resolve),
+            later=partial(_violations, rule, texts, referred.get),
+            size=sum(len(content) for content, _ in texts),
+        )
+        if outcome is None:
+            return None
+    if outcome.error is not None:
+        same = version.id == ancestor.id
+        both = f'two documents of Version "{version.id}"' if same else f'Versions "{version.id}" and "{ancestor.id}"'
+        return f"{both} cannot be compared: {outcome.error}"
+    found = outcome.found
     if found:
         comparisons.broken.setdefault(version.id, []).append(ancestor.id)
         comparisons.findings += [
             finding(direction, difference, document=str(version.xid), against=against)
             for direction, difference in found[: MAX_DIFFERENCES - len(comparisons.findings)]
         ]
-    elif not asked:  # what another document says may change, and the pair is known by two digests alone
+    elif not outcome.referred:  # what another document says may change, and the pair is known by two digests alone
         _remember(pair)
     return None
 
 
-def _violations(
-    version: VersionCopy, ancestor: VersionCopy, rule: str, context: Context, resolve: Resolve
-) -> tuple[list[tuple[Direction, Difference]], str | None]:
-    """What is in the way of ``version``, or why that cannot be said."""
-    texts = []
-    for each in (version, ancestor):
-        name = str(each.attributes["format"])
-        content = schema_text(context.documents.read(each.document), name)
-        texts.append(SchemaText(document=content, format=name, resolve=resolve))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    """What came of a comparison, and of which ``referred`` documents this is true; ``error`` if nothing came of it."""
+
+    found: list[tuple[Direction, Difference]]
+    error: str | None
+    referred: Mapping[str, bytes | None]
+
+
+def _violations(rule: str, documents: list[tuple[bytes, str]], resolve: Resolve) -> _Outcome:
+    """What is in the way of the first document, with its format, behind the second one."""
+    referred: dict[str, bytes | None] = {}
+
+    def noted(uri: str) -> bytes | None:
+        content = referred[uri] = resolve(uri)
+        work.spend(len(content or b""))
+        return content
+
+    texts = [SchemaText(document=_text(content, name), format=name, resolve=noted) for content, name in documents]
     try:
-        return violations(rule, *texts), None
+        return _Outcome(found=violations(rule, *texts), error=None, referred=referred)
     except (SchemaError, LookupError) as error:
-        same = version.id == ancestor.id
-        both = f'two documents of Version "{version.id}"' if same else f'Versions "{version.id}" and "{ancestor.id}"'
-        return [], f"{both} cannot be compared: {error}"
+        return _Outcome(found=[], error=str(error), referred=referred)
+
+
+def _text(content: bytes, format: str) -> bytes:
+    """``schema_text``, at the price of reading it."""
+    work.spend(len(content))
+    return schema_text(content, format)
 
 
 def _pair(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
@@ -503,11 +535,15 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
         if type.strictvalidation:
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return _validated("formatvalidated", f'the format "{name}" is not supported')
-    content = schema_text(context.documents.read(version.document), name)
-    errors = [finding for finding in reader.check(content, name) if finding.severity == "error"]
+    content = context.documents.read(version.document)
+    errors = work.worked_out((version.document, name), partial(_errors, reader, content, name), size=len(content))
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
     return _validated("formatvalidated", None)
+
+
+def _errors(reader: Format, content: bytes, name: str) -> list[Finding]:
+    return [finding for finding in reader.check(_text(content, name), name) if finding.severity == "error"]
 
 
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:

@@ -23,6 +23,7 @@ _LEFT_ALONE: Final = frozenset(
     {"uuid", "duration", "timestamp-nanos", "local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"}
 )
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAMES: Final = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*+\n)*+", re.ASCII)
 
 # A type with full names: a primitive or a reference as text, a union as list, all else as object.
 Type = Any
@@ -212,7 +213,12 @@ class _Resolver:
         return full
 
     def symbols(self, symbols: JSON, path: Path) -> None:
-        if not isinstance(symbols, list) or not all(isinstance(s, str) and _NAME.fullmatch(s) for s in symbols):
+        # All at once: there may be very many.
+        if not (
+            isinstance(symbols, list)
+            and set(map(type, symbols)) <= {str}
+            and _NAMES.fullmatch("".join(f"{symbol}\n" for symbol in symbols))
+        ):
             self.report((*path, "symbols"), "enum", "symbols are an array of Avro names")
 
     def fields(self, fields: JSON, space: str, path: Path) -> list[JSONObject]:

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from signalbook.formats.avro.document import PRIMITIVES, Names, Type
+from signalbook.formats.base import MAX_FINDINGS
 from signalbook.formats.compatibility import Comparison, Difference
 from signalbook.values import JSONObject
 
 MAX_STEPS: Final = 200_000
+_SYMBOLS_A_STEP: Final = 20
 # What a writer's type may be read as, beside itself.
 _PROMOTIONS: Final = {
     "int": {"long", "float", "double"},
@@ -169,12 +171,12 @@ class _Resolution(Comparison):
         # A default that is none of the symbols would stand for nothing.
         if self.enum_defaults and reader.get("default") in known:
             return
-        for symbol in writer["symbols"]:
+        self.step(len(writer["symbols"]) // _SYMBOLS_A_STEP)
+        for symbol in [symbol for symbol in writer["symbols"] if symbol not in known][: MAX_FINDINGS + 1]:
             self.step()
-            if symbol not in known:
-                why = "has no default" if self.enum_defaults else "takes no default before Avro 1.9"
-                what = f"{symbol} can be written, but the reader does not know it and {why}"
-                self.report(path or reader["name"], "symbol_missing", symbol, None, what)
+            why = "has no default" if self.enum_defaults else "takes no default before Avro 1.9"
+            what = f"{symbol} can be written, but the reader does not know it and {why}"
+            self.report(path or reader["name"], "symbol_missing", symbol, None, what)
 
     def fixed(self, reader: JSONObject, writer: JSONObject, path: str) -> None:
         if reader["size"] != writer["size"]:

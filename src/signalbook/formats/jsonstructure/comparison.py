@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -11,11 +11,14 @@ from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.inclusion import Clause, TooMuch, fault, refutations, undecided
 from signalbook.formats.jsonstructure import primitives
+from signalbook.formats.jsonstructure.document import by_identity, containers
 from signalbook.formats.jsonstructure.primitives import Family
 from signalbook.formats.jsonstructure.types import IMPORTS, PRIMITIVES, Structure, required, resolved
 from signalbook.values import JSON, JSONObject, canonical_json
+from signalbook.work import spend
 
 MAX_STEPS: Final = 200_000
+_VALUES_A_STEP: Final = 20
 _MAX_TEXT: Final = 200
 _MAX_NAMED: Final = 5
 _FAMILIES: Final = frozenset[Family | None]({"null", "boolean", "number", "string", "array", "object"})
@@ -100,10 +103,12 @@ class _Side:
         self._parents: dict[int, tuple[int, str | int]] = {}
         self._alternatives: dict[Type, tuple[Type, ...]] = {}
         self._members: dict[Type, _Members | None] = {}
-        self._listed: dict[int, frozenset[bytes]] = {}
+        self._listed: dict[int, frozenset[str | bytes]] = {}
         waiting: list[JSON] = [structure.root]
         while waiting:
             node = waiting.pop()
+            if not containers(node):  # such as a list of very many values
+                continue
             for name, item in node.items() if isinstance(node, dict) else enumerate(node):
                 if isinstance(item, (dict, list)):
                     self._parents[id(item)] = (id(node), name)
@@ -148,19 +153,22 @@ class _Side:
             else:
                 waiting.append(self.of(kind))
 
-    def holds(self, type: Type, value: JSON) -> bool:
-        """Whether a scalar value is one of a type that is no union."""
+    def refused(self, type: Type, values: Mapping[str | bytes, JSON]) -> Mapping[str | bytes, JSON]:
+        """Those of scalar values, each under its identity, that are none of a type which is no union."""
         kind, schema = type.kind, type.schema
         if kind not in PRIMITIVES:
-            return kind == "any"
-        if PRIMITIVES[kind](value, schema):
-            return False
-        text = canonical_json(value)
-        if "const" in schema and text != canonical_json(schema["const"]):
-            return False
-        if "enum" in schema and id(schema) not in self._listed:
-            self._listed[id(schema)] = frozenset(map(canonical_json, schema["enum"]))
-        return "enum" not in schema or text in self._listed[id(schema)]
+            return {} if kind == "any" else values
+        if "const" in schema or "enum" in schema:  # what they list was found to be of the type
+            listed = self._listed_values(schema)
+            return {} if values.keys() <= listed else {key: value for key, value in values.items() if key not in listed}
+        return {key: value for key, value in values.items() if PRIMITIVES[kind](value, schema)}
+
+    def _listed_values(self, schema: JSONObject) -> frozenset[str | bytes]:
+        if id(schema) not in self._listed:
+            lists = [schema["enum"]] if "enum" in schema else []
+            lists += [[schema["const"]]] if "const" in schema else []
+            self._listed[id(schema)] = frozenset.intersection(*(frozenset(by_identity(each)) for each in lists))
+        return self._listed[id(schema)]
 
     def members(self, type: Type) -> _Members | None:
         """The members of an object, a map or one case of a choice; None if there is no such value."""
@@ -190,7 +198,9 @@ class _Side:
         if inner.get("type") != "object":
             return None
         found = self._object(inner)
-        if name in found.named and not any(self.holds(one, type.case) for one in self.alternatives(found.named[name])):
+        if name in found.named and all(
+            self.refused(one, {type.case: type.case}) for one in self.alternatives(found.named[name])
+        ):
             return None  # the selector cannot have the name of this alternative
         tag = Type(id(type.schema), "/selector", {"type": "string", "const": type.case}, type.case)
         return replace(found, free=name, tag=tag)
@@ -212,6 +222,7 @@ class _Comparison:
 
     def _spend(self, steps: int) -> None:
         self._steps += steps
+        spend(steps)
         if self._steps > MAX_STEPS:
             raise TooMuch
 
@@ -277,8 +288,11 @@ class _Comparison:
         return _failed(path, rule, _text(old.schema), expected, message)
 
     def _listed(self, values: list[JSON], old: Type, reader: Type, read: tuple[Type, ...]) -> Clauses:
-        self._spend(len(values) * len(read))
-        refused = [value for value in values if not any(self.reader.holds(one, value) for one in read)]
+        left: Mapping[str | bytes, JSON] = by_identity(values)
+        for one in read:
+            self._spend(1 + len(left) // _VALUES_A_STEP)
+            left = self.reader.refused(one, left)
+        refused = list(left.values())
         if not refused:
             return []
         if not any(primitives.family(one.kind) == primitives.family(old.kind) for one in read):

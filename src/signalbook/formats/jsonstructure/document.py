@@ -297,8 +297,10 @@ class _Inspector:
 
 
 def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Findings:
-    if len(set(map(canonical_json, values))) < len(values):
+    if len(by_identity(values)) < len(values):
         yield finding_at(path, str(path[-1]), "the values must differ from each other")
+    if kind == "string" and "maxLength" not in schema and set(map(type, values)) == {str}:
+        return
     plain = {name: item for name, item in schema.items() if isinstance(item, (int, str)) and not isinstance(item, bool)}
     for index, value in enumerate(values):
         try:
@@ -311,6 +313,21 @@ def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Fi
             )
 
 
+def by_identity(values: list[JSON]) -> dict[str | bytes, JSON]:
+    """Values by what is equal if they are, as they are written. Of very many, they are strings as a rule."""
+    if set(map(type, values)) == {str}:
+        return dict(zip(values, values, strict=True))
+    return {value if isinstance(value, str) else canonical_json(value): value for value in values}
+
+
+def containers(node: JSONObject | list[JSON]) -> list[JSON]:
+    """What is in an object or array and may have something in it."""
+    items = node.values() if isinstance(node, dict) else node
+    if {dict, list}.isdisjoint(map(type, items)):
+        return []
+    return [item for item in items if isinstance(item, (dict, list))]
+
+
 def _flat(value: JSON) -> set[str]:
     """All names of members in a document."""
     found: set[str] = set()
@@ -319,7 +336,6 @@ def _flat(value: JSON) -> set[str]:
         node = waiting.pop()
         if isinstance(node, dict):
             found.update(node)  # `|= node.keys()` would copy all that was found
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
+        if isinstance(node, (dict, list)):
+            waiting += containers(node)
     return found

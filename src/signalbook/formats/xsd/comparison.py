@@ -14,6 +14,7 @@ from signalbook.formats.xsd import models, simpletypes
 from signalbook.formats.xsd.limits import XS, local
 from signalbook.formats.xsd.models import Incomplete, Leaf, Outcome, Pair, Unexpected, names_of
 from signalbook.formats.xsd.paths import expanded
+from signalbook.work import spend
 
 MAX_STEPS: Final = 200_000
 _ANY_TYPE: Final = f"{XS}anyType"
@@ -77,6 +78,7 @@ class _Comparison:
 
     def spend(self, steps: int) -> None:
         self._steps += steps
+        spend(steps)
         if self._steps > MAX_STEPS:
             raise TooMuch
 

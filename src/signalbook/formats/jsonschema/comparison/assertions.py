@@ -12,7 +12,7 @@ from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.combined import Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
 from signalbook.formats.jsonschema.comparison.facts import Facts, Known, MemberFacts, Range, has, typed
-from signalbook.formats.jsonschema.comparison.terms import TYPES, Term, evaluated, identity, made, matches
+from signalbook.formats.jsonschema.comparison.terms import TYPES, Term, by_identity, evaluated, made, matches
 from signalbook.values import JSON
 
 # Patterns that every string matches.
@@ -57,10 +57,12 @@ def _listed(facts: Facts, term: Term, keyword: str, listed: tuple[JSON, ...]) ->
     if facts.values is None:
         return [difference("enum_added", term, keyword)]
     # By identity as JSON has it: to Python 1 and true are equal, to JSON 1 and 1.0 are.
-    accepted = {identity(value) for value in listed}
+    accepted = by_identity(listed)
+    if facts.values.keys() <= accepted.keys():
+        return []
     missing = [value for key, value in facts.values.items() if key not in accepted]
     old = list(facts.values.values())
-    return [difference("enum_narrowed", term, keyword, old=old, values=some(missing))] if missing else []
+    return [difference("enum_narrowed", term, keyword, old=old, values=some(missing))]
 
 
 def _lower(keyword: str, *, open: bool = False) -> Rule:

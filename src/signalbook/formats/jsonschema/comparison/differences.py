@@ -97,13 +97,11 @@ def brief(value: JSON) -> JSON:
 
 def _measure(value: JSON, left: int) -> int:
     """What is left of a number of characters once a value is written; negative if it is longer."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            left = _measure(item, left - len(name) - 4) if left >= 0 else left
-        return left
-    if isinstance(value, list):
-        for item in value:
-            left = _measure(item, left - 1) if left >= 0 else left
+    if isinstance(value, (dict, list)):
+        for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
+            left = _measure(item, left - 1 - len(name))
+            if left < 0:
+                break
         return left
     return left - (len(value) if isinstance(value, str) else 8)
 

@@ -5,13 +5,23 @@ Facts may allow more than the schemas do, never less: what follows from them fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from signalbook.formats.jsonschema.comparison.terms import TYPES, Term, evaluated, identity, made, matches, target
+from signalbook.formats.jsonschema.comparison.terms import (
+    TYPES,
+    Identity,
+    Term,
+    by_identity,
+    evaluated,
+    identity,
+    made,
+    matches,
+    target,
+)
 from signalbook.values import JSON, parse_json
 
 # A schema, and whether it holds.
@@ -95,8 +105,8 @@ class Facts:
     refused: dict[Term, None] = field(default_factory=dict)
     types: set[str] = field(default_factory=lambda: set(TYPES))
     whole: set[int] = field(default_factory=set)
-    values: dict[bytes, JSON] | None = None
-    excluded: set[bytes] = field(default_factory=set)
+    values: dict[Identity, JSON] | None = None
+    excluded: set[Identity] = field(default_factory=set)
     number: Range = field(default_factory=Range)
     steps: set[Decimal] = field(default_factory=set)
     length: Range = field(default_factory=lambda: Range(low=0))
@@ -160,9 +170,9 @@ def json_type(value: JSON) -> str:
 
 
 @lru_cache(maxsize=4096)
-def tagged(name: str, value: bytes) -> Term:
+def tagged(name: str, value: Identity) -> Term:
     """That the member ``name``, if there is one, has a value, which is given as its ``identity``."""
-    member = made({"const": parse_json(value)}, 0)
+    member = made({"const": parse_json(value) if isinstance(value, bytes) else value}, 0)
     return made({"properties": {name: member}}, 0)
 
 
@@ -298,12 +308,21 @@ def _settle(facts: Facts) -> None:
     if facts.values is None and facts.types <= _SMALL.keys():
         facts.values = {identity(value): value for name in sorted(facts.types) for value in _SMALL[name]}
     if facts.values is not None:
-        kept = {key: value for key, value in facts.values.items() if json_type(value) in facts.types}
-        facts.values = {key: value for key, value in kept.items() if key not in facts.excluded}
-        facts.types = {json_type(value) for value in facts.values.values()}
-        numbers = [value for value in facts.values.values() if json_type(value) == "number"]
-        if all(value == int(value) for value in numbers):
+        # Only as often as needed: there may be very many.
+        if facts.excluded or not _types(facts.values) <= facts.types:
+            kept = {key: value for key, value in facts.values.items() if json_type(value) in facts.types}
+            facts.values = {key: value for key, value in kept.items() if key not in facts.excluded}
+        facts.types = _types(facts.values)
+        if float not in set(map(type, facts.values.values())) or all(map(_is_whole, facts.values.values())):
             facts.whole.add(0)
+
+
+def _is_whole(value: JSON) -> bool:
+    return type(value) is not float or value.is_integer()
+
+
+def _types(values: Mapping[Identity, JSON]) -> set[str]:
+    return {_JSON_TYPES.get(kind, "number") for kind in set(map(type, values.values()))}
 
 
 def _type(facts: Facts, term: Term, said: frozenset[str]) -> None:
@@ -313,7 +332,7 @@ def _type(facts: Facts, term: Term, said: frozenset[str]) -> None:
 
 
 def _values(facts: Facts, _: Term, said: tuple[JSON, ...]) -> None:
-    values = {identity(value): value for value in said}
+    values = by_identity(said)
     known = facts.values
     facts.values = values if known is None else {key: value for key, value in values.items() if key in known}
 

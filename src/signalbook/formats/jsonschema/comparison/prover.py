@@ -16,6 +16,7 @@ from typing import Final
 
 import jsonschema_rs
 
+from signalbook import work
 from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS
@@ -40,6 +41,8 @@ from signalbook.values import JSON, dump_json, parse_json
 # Questions asked, and how deep they may lead.
 MAX_STEPS: Final = 20_000
 MAX_DEPTH: Final = 48
+# What a step is to the work of the request.
+_WORK: Final = 20
 # Looks at the writer's terms that count as one step.
 _LOOKS: Final = 10
 _MAX_FOR_NONE: Final = 200
@@ -114,7 +117,7 @@ def _refused(facts: Facts, term: Term) -> list[JSON] | None:
     """The listed values that the reader refuses; ``None`` if it cannot be asked."""
     values = facts.values or {}
     tried = term.listed + sum(known.listed for known, _ in facts.known)
-    if term.accepts is None or len(values) > _MAX_LISTED or len(values) * tried > _MAX_TRIED:
+    if len(values) > _MAX_LISTED or len(values) * tried > _MAX_TRIED or term.accepts is None:
         return None
     return [value for value in values.values() if not all(_passes(facts, term, way) for way in _spellings(value))]
 
@@ -173,6 +176,7 @@ class Prover:
     def spend(self, steps: int) -> bool:
         """Account for work; false once there is none left to be had."""
         self.steps -= steps
+        work.spend(steps * _WORK)
         return not self.spent
 
     def facts(self, known: Known) -> Facts:
@@ -181,7 +185,9 @@ class Prover:
             if self.spent:
                 return Facts(known=known)
             self.known_facts[known] = found = gather(known)
-            self.steps -= 1 + (len(found.terms) + len(found.refused) + found.work) // 16
+            looks = len(found.terms) + len(found.refused) + found.work
+            self.steps -= 1 + looks // 16
+            work.spend(_WORK + looks)
         return self.known_facts[known]
 
     def differences(self, known: Known, term: Term) -> list[Difference]:
@@ -196,6 +202,7 @@ class Prover:
         if self.spent or len(self.open) + len(self.open_empty) >= MAX_DEPTH:
             return [undecided(term, "the schemas are too large or too deep to compare")]
         self.steps -= 1
+        work.spend(_WORK)
         return self._ask(question)
 
     def _answered(self, question: Question) -> list[Difference] | None:

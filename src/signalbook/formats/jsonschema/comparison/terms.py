@@ -6,7 +6,7 @@ a term, nor is anything its draft does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -16,10 +16,12 @@ import jsonschema_rs
 
 from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compiled
 from signalbook.values import JSON, canonical_json
+from signalbook.work import spend
 
 # Keyword to what it says: a JSON value, a Term, a tuple of Terms, or Terms by name.
 Says = Mapping[str, Any]
 Accepts = Callable[[JSON], bool]
+Identity = str | int | bytes
 
 TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
 # Keywords that mean nothing without another one beside them, by that one.
@@ -177,9 +179,22 @@ def target(term: Term) -> Term:
     return term
 
 
-def identity(value: JSON) -> bytes:
+def identity(value: JSON) -> Identity:
     """Equal for values that are equal to JSON Schema: 1 is 1.0, and true is not 1."""
-    return canonical_json(_plain(value))
+    kind = type(value)
+    # Of these there may be many, and they are equal to Python as they are to JSON. To Python, true is 1.
+    if kind is str or kind is int:
+        own: Identity = value
+        return own
+    plain = _plain(value)
+    return plain if type(plain) is int else canonical_json(plain)
+
+
+def by_identity(values: Sequence[JSON]) -> dict[Identity, JSON]:
+    """Values under their ``identity``: of very many, they are strings or integers as a rule."""
+    if set(map(type, values)) <= {str, int}:
+        return dict(zip(values, values, strict=True))
+    return {identity(value): value for value in values}
 
 
 def _plain(value: JSON) -> JSON:
@@ -207,6 +222,8 @@ def matches(pattern: str, text: str) -> bool:
 _UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})
 # Pairs looked at; beyond that none is the same.
 _MAX_STEPS: Final = 300_000
+# What a look at a pair is to the work of the request: both are made of their documents then.
+_WORK: Final = 50
 
 
 class Sameness:
@@ -224,6 +241,7 @@ class Sameness:
     def __call__(self, a: Term, b: Term) -> bool:
         """Whether ``a`` and ``b`` say the same; false if that is not plain to see."""
         self.steps += 1
+        spend(_WORK)
         if self.steps > _MAX_STEPS:
             return False
         a, b = target(a), target(b)
@@ -245,7 +263,7 @@ class Sameness:
         if keyword == "const":
             return identity(a) == identity(b)
         if keyword == "enum":
-            return set(map(identity, a)) == set(map(identity, b))
+            return len(a) == len(b) and by_identity(a).keys() == by_identity(b).keys()
         if isinstance(a, Term):
             return self(a, b)
         if isinstance(a, dict):

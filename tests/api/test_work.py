@@ -1,0 +1,209 @@
+"""Documents that take long: checked outside of the write turn, within a budget, and nobody waits for them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from tests.serving import serving
+
+from signalbook import work
+from signalbook.engine.config import configuration
+from signalbook.engine.engine import Engine
+from signalbook.engine.write import validation
+from signalbook.engine.write.commands import Command, Method
+from signalbook.formats.avro.format import AvroFormat
+from signalbook.settings import Settings
+from signalbook.storage.store import Store
+from signalbook.work import IN_TURN
+from signalbook.xid import Xid
+
+if TYPE_CHECKING:
+    from tests.api.conftest import Client, Serve
+
+S = "/schemagroups/g/schemas/s"
+DRAFT = "/compat/schemaregistry/v0.2/schemagroups/g/schemas/s"
+
+
+def avro(*fields: str, **more: Any) -> dict[str, Any]:
+    """A record that is too large to be looked at in a turn."""
+    doc = "x" * IN_TURN
+    return {"type": "record", "name": "R", "doc": doc, "fields": [{"name": f, "type": "int"} for f in fields], **more}
+
+
+def details(schema: Any, format: str = "Avro/1.12", **more: Any) -> dict[str, Any]:
+    return {"schema": schema, "format": format, **more}
+
+
+@pytest.fixture
+def client(store: Store, serve: Serve) -> Client:
+    return serve(store, model="default")
+
+
+@contextmanager
+def watched(owner: Any, name: str, before: Callable[[], None] = lambda: None) -> Iterator[list[str]]:
+    """The threads in which a function was called, ``before`` which something happens."""
+    threads: list[str] = []
+    original = getattr(owner, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        threads.append(threading.current_thread().name.partition("_")[0])
+        before()
+        return original(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, call)
+        yield threads
+
+
+def test_what_is_large_is_checked_and_compared_outside_of_the_turn(client: Client) -> None:
+    with watched(AvroFormat, "check") as checks, watched(validation, "violations") as comparisons:
+        versions = {"1": details(avro("a")), "2": details(avro("b"), ancestorid="1")}
+        body = {"meta": {"compatibility": "backward"}, "versions": versions}
+        refused = client.refused("PUT", f"{S}$details", "compatibility_violation", json=body)
+        versions["2"] = details(avro("a", doc="y" * IN_TURN), ancestorid="1")
+        assert client.put(f"{S}$details", body).status_code == 201
+    assert "default_missing" in json.dumps(refused["faults"])
+    assert set(checks) == set(comparisons) == {"work"}
+    version = client.get(f"{S}/versions/2$details").json()
+    assert version["formatvalidated"] is version["compatibilityvalidated"] is True
+
+
+def test_what_is_small_is_done_at_once(client: Client) -> None:
+    with watched(AvroFormat, "check") as checks:
+        assert client.put(f"{S}$details", details({"type": "int"})).status_code == 201
+    assert checks == ["write"]
+
+
+def test_all_errors_of_a_request_are_answered_with(client: Client) -> None:
+    large, small = avro("a", "a"), {"type": "nothing"}
+    body = {"schemas": {"x": details(large), "y": details(small), "z": {"format": "Avro/1.12", "epoch": "no"}}}
+    refused = client.refused("PATCH", "/schemagroups/g", "format_violation", json=body)
+    assert {fault["path"].split("/")[4][0] for fault in refused["faults"]} == {"x", "y", "z"}
+
+
+def test_what_was_added_meanwhile_is_compared_with(client: Client, store: Store) -> None:
+    """Between the two turns of a write, which are over for others, one of them adds the Version that it follows now."""
+    first = {"meta": {"compatibility": "backward"}, "versions": {"1": details(avro("a"))}}
+    assert client.put(f"{S}$details", first).status_code == 201
+    others: list[int] = []
+
+    def add() -> None:
+        if not others:
+            others.append(1)
+            body = details(avro("a", "b", "c"), ancestorid="1")
+            body["schema"]["fields"][1]["default"] = body["schema"]["fields"][2]["default"] = 0
+            # An engine of its own, as another server would have it.
+            with work.unlimited(), Engine(store, settings=Settings()).writing() as session:
+                target = Xid.parse(f"{S}/versions/2")
+                session.execute(Command(method=Method.PUT, target=target, body=body))
+
+    with watched(validation, "violations", add) as comparisons:
+        new = details(avro("a", doc="other" + "x" * IN_TURN))
+        new["schema"]["fields"].append({"name": "b", "type": "string", "default": ""})
+        answer = client.send("POST", f"{S}/versions?setdefaultversionid=null", json={"3": new})
+    assert others
+    assert answer.status_code == 400, answer.text
+    assert "type_changed" in answer.text
+    assert comparisons.count("work") >= 2
+
+
+def test_what_a_schema_refers_to_is_read_between_the_turns(client: Client) -> None:
+    """References lead from one large document to the next; the last one decides."""
+    uris = [f"/schemagroups/g/schemas/part{number}" for number in range(3)]
+
+    def part(number: int, kind: str) -> dict[str, Any]:
+        schema: dict[str, Any] = {"description": "x" * IN_TURN}
+        return schema | ({"$ref": uris[number + 1]} if number < 2 else {"type": kind})
+
+    for number in range(3):
+        body = details(part(number, "integer"), "JsonSchema/draft-07")
+        assert client.put(f"{uris[number]}$details", body).status_code == 201
+    first = details({"type": "integer", "description": "x" * IN_TURN}, "JsonSchema/draft-07")
+    body = {"meta": {"compatibility": "full"}, "versions": {"1": first}}
+    assert client.put(f"{S}$details", body).status_code == 201
+    second = details({"$ref": uris[0], "description": "y" * IN_TURN}, "JsonSchema/draft-07")
+    assert client.put(f"{S}/versions/2$details", second).status_code == 201
+    assert client.get(f"{S}/versions/2$details").json()["compatibilityvalidated"] is True
+    assert client.put(f"{uris[2]}$details", details(part(2, "string"), "JsonSchema/draft-07")).status_code == 200
+    third = details({"$ref": uris[0], "description": "z" * IN_TURN}, "JsonSchema/draft-07", ancestorid="1")
+    client.refused("PUT", f"{S}/versions/3$details", "compatibility_violation", json=third)
+
+
+@pytest.mark.parametrize("path", [f"{S}$details", f"/check{S}$details"])
+def test_too_many_steps_are_answered_with_400(store: Store, serve: Serve, path: str) -> None:
+    client = serve(store, model="default", max_work=30_000)
+    assert client.put(path, details(avro("a"))).is_success
+    for _ in range(2):  # by steps, not by time: every time alike
+        refused = client.refused("PUT", path, "too_complex", json=details(avro("a", doc="x" * 30_000)))
+    assert refused["type"] == "urn:signalbook:errors#too_complex"
+    assert refused["subject"] == path
+    assert "max_work" in refused["detail"]
+
+
+def test_too_many_steps_are_a_problem_document_in_the_drafts(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", max_work=30_000)
+    document = json.dumps(avro("a", doc="x" * 30_000)).encode()
+    client.put("/schemagroups/g", {})
+    answer = client.send("POST", f"{DRAFT}?format=Avro/1.12", content=document)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["type"].endswith("#too_complex")
+
+
+def large_model(number: int, **more: Any) -> dict[str, Any]:
+    types = {f"r{i}s": {"singular": f"r{i}", "attributes": {"a": {"type": "string"}}} for i in range(number)}
+    return {"groups": {"gs": {"singular": "g", "resources": types | more}}}
+
+
+def test_a_large_model_is_compiled_outside_of_the_turn(store: Store, serve: Serve) -> None:
+    client = serve(store, max_work=100_000)
+    model = large_model(10) | {"description": str(uuid4())}  # one that was compiled before costs nothing
+    with watched(configuration, "compile_model") as compiled:
+        assert client.put("/modelsource", model).status_code == 200
+    assert "work" in compiled
+    wrong = large_model(10, wrong={"singular": "Wrong!"})
+    fault = client.refused("PUT", "/modelsource", "model_error", json=wrong)
+    verdict = client.send("PUT", "/check/modelsource", json=wrong).json()
+    assert [each["title"] for each in verdict["errors"]] == [fault["title"]]
+    client.refused("PUT", "/modelsource", "too_complex", json=large_model(200))
+    assert client.get("/model").json()["groups"]["gs"]["resources"].keys() == {f"r{i}s" for i in range(10)}
+
+
+def test_too_much_time_is_answered_with_503(store: Store, serve: Serve) -> None:
+    client = serve(store, model="default", work_timeout=1e-9)
+    many = avro(*(f"f{i}" for i in range(2000)))
+    versions = {"1": details(many), "2": details(many | {"doc": "z"}, ancestorid="1")}
+    body = {"meta": {"compatibility": "full"}, "versions": versions}
+    answer = client.put(f"{S}$details", body)
+    assert answer.status_code == 503, answer.text
+    assert answer.headers["Retry-After"]
+    assert client.get(S).status_code == 404
+
+
+def test_a_real_server_writes_for_others_while_a_document_is_checked(tmp_path: Path) -> None:
+    """Small writes, one after the other, from the beginning to the end of one that takes seconds."""
+    enum = {"type": "enum", "name": "E", "symbols": [f"S{i}" for i in range(200_000)]}
+    took: list[float] = []
+
+    def put(url: str, path: str, schema: Any) -> float:
+        began = time.perf_counter()
+        answer = httpx.put(f"{url}{path}$details", json=details(schema), timeout=300)
+        assert answer.status_code == 201, answer.text
+        return time.perf_counter() - began
+
+    with serving(tmp_path) as url, ThreadPoolExecutor(1) as pool:
+        put(url, "/schemagroups/g/schemas/first", {"type": "int"})
+        costly = pool.submit(put, url, S, enum)
+        while not costly.done():
+            took.append(put(url, f"/schemagroups/g/schemas/o{len(took)}", {"type": "int"}))
+    assert len(took) >= 4
+    assert max(took) < costly.result() / 2

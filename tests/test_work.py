@@ -1,0 +1,107 @@
+"""What of a request's work is done in its write turn, what is left for later, and where it ends."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from signalbook import work
+from signalbook.errors import RegistryError
+from signalbook.work import IN_TURN, OutOfTime, Postponed, TooComplex, Work, spend, worked_out
+
+
+def steps(number: int) -> str:
+    for _ in range(number):
+        spend()
+    return f"{number} steps"
+
+
+def test_without_a_request_nothing_is_counted_or_left_for_later() -> None:
+    assert worked_out("key", lambda: steps(2 * IN_TURN), size=10 * IN_TURN) == f"{2 * IN_TURN} steps"
+
+
+def test_little_work_is_done_in_the_turn_and_once() -> None:
+    own, done = Work(steps=0, seconds=0), []
+    for _ in range(2):
+        with own.in_turn(), work.complete():
+            assert worked_out("key", lambda: done.append(steps(10)), size=10) is None
+    assert done == ["10 steps"]
+
+
+@pytest.mark.parametrize(("number", "size"), [(10 * IN_TURN, 0), (1, IN_TURN + 1)], ids=["steps", "size"])
+def test_much_work_is_done_between_two_turns(number: int, size: int) -> None:
+    own, turns = Work(steps=0, seconds=0), []
+    with pytest.raises(Postponed), own.in_turn(), work.complete():
+        turns.append(worked_out("key", lambda: steps(number), size=size))
+    own.work_out()
+    with own.in_turn(), work.complete():
+        turns.append(worked_out("key", lambda: steps(number), size=size))
+    assert turns == [None, f"{number} steps"]
+
+
+def test_all_turns_of_a_request_share_what_it_may_do_in_them() -> None:
+    own = Work(steps=0, seconds=0)
+    with pytest.raises(Postponed), own.in_turn(), work.complete():
+        done = [worked_out(key, lambda: steps(IN_TURN // 10)) for key in range(20)]
+    assert [each is not None for each in done] == [True] * 10 + [False] * 10
+
+
+def test_what_is_left_for_later_comes_before_an_error() -> None:
+    """Errors are shown together: an answer must not depend on which of them was found in the turn."""
+
+    def fail() -> None:
+        worked_out("key", lambda: steps(1), size=IN_TURN + 1)
+        raise RegistryError("not_found", subject="/")
+
+    own = Work(steps=0, seconds=0)
+    with pytest.raises(Postponed), own.in_turn(), work.complete():
+        fail()
+
+
+def test_what_has_changed_is_worked_out_anew() -> None:
+    own, state = Work(steps=0, seconds=0), ["old"]
+    with own.in_turn():
+        assert worked_out("key", lambda: state[0]) == "old"
+        state[0] = "new"
+        assert worked_out("key", lambda: state[0]) == "old"
+        work.forget("key")
+        assert worked_out("key", lambda: state[0]) == "new"
+
+
+def test_documents_that_wait_take_bounded_memory() -> None:
+    own = Work(steps=0, seconds=0)
+    with own.in_turn():
+        worked_out(1, lambda: None, size=60_000_000)
+        with pytest.raises(Postponed):
+            worked_out(2, lambda: None, size=60_000_000)
+
+
+def test_too_many_steps_are_the_same_number_each_time() -> None:
+    """In the turn, outside of it, and together."""
+
+    def left(own: Work, number: int) -> None:
+        with suppress(Postponed), own.in_turn(), work.complete():
+            worked_out("little", lambda: steps(1000))
+            worked_out("much", lambda: steps(number - 1000), size=IN_TURN + 1)
+
+    fits, exceeds = Work(steps=5000, seconds=0), Work(steps=5000, seconds=0)
+    left(fits, 5000)
+    fits.work_out()
+    left(exceeds, 5001)
+    with pytest.raises(TooComplex, match="more than 5000 steps"):
+        exceeds.work_out()
+
+
+def test_time_ends_work_that_has_steps_left() -> None:
+    own = Work(steps=0, seconds=0.01)
+    with pytest.raises(Postponed), own.in_turn(), work.complete():
+        worked_out("key", lambda: steps(100_000_000), size=IN_TURN + 1)
+    with pytest.raises(OutOfTime):
+        own.work_out()
+
+
+def test_work_without_limits_is_done_on_the_spot() -> None:
+    own = Work(steps=1, seconds=0)
+    with own.in_turn(), work.complete(), work.unlimited():
+        assert worked_out("key", lambda: steps(2 * IN_TURN), size=10 * IN_TURN) is not None
