@@ -34,7 +34,11 @@ class WritePermission:
 
     def check_deletion(self, command: Command) -> None:
         """What the command names may be deleted, with all that is or may be beneath."""
-        for xid in _deleted(command):
+        deleted = list(_deleted(command))
+        # A body that names nothing, or is wrong, is answered only to who could have named something.
+        if not deleted and not self._access.somewhere(Action.DELETE, command.target):
+            raise Forbidden(Action.DELETE, command.target)
+        for xid in deleted:
             if xid.kind in (Kind.GROUPS, Kind.GROUP, Kind.RESOURCES):
                 self._require_below(Action.DELETE, xid)
             elif not self._access.may(Action.DELETE, xid.resource):
