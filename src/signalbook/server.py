@@ -326,7 +326,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
 
 def check_settings(settings: Settings) -> None:
     """Raise ``SettingError`` for values that no server can start with."""
-    for name in ("workers", "threads", "max_reports"):
+    for name in ("workers", "threads", "max_reports", "max_entity_bytes"):
         if getattr(settings, name) < 1:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
     if not 0 < settings.port < 65536:
