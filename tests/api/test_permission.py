@@ -103,14 +103,12 @@ def test_a_write_of_nothing_is_a_write(
     assert client.get("/?inline=*", headers=pat).text == before
 
 
-@pytest.mark.parametrize(
-    "path", ["/schemagroups", "/schemagroups/public/schemas", "/schemagroups/hidden-CANARY/schemas"]
-)
+@pytest.mark.parametrize("path", ["", "/public/schemas", "/hidden-CANARY/schemas"])
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"1E5"])
 def test_a_deletion_of_nothing_is_a_deletion(client: Client, bob: dict[str, str], path: str, body: bytes) -> None:
     """Of who may read something, or nothing at all."""
-    assert client.send("DELETE", path, content=body, headers=bob).status_code == 403
-    assert client.send("DELETE", path, content=body).status_code == 401
+    assert client.send("DELETE", f"/schemagroups{path}", content=body, headers=bob).status_code == 403
+    assert client.send("DELETE", f"/schemagroups{path}", content=body).status_code == 401
 
 
 @pytest.mark.parametrize("method", ["PATCH", "POST", "PUT"])

@@ -10,7 +10,7 @@ from tests.fuzzing.running import Run
 from tests.fuzzing.servers import serving
 from tests.fuzzing.wire import Response
 
-REQUESTS = 600
+REQUESTS = 400
 
 
 def test_no_request_does_harm(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_the_attributes_of_an_entity_take_so_much(store: Store) -> None:
     schema = {"format": "JsonSchema/draft-07", "schema": {"description": "x" * 10_000}}
     write(engine, Method.PUT, "/schemagroups/g/schemas/s", schema)
     for target in ("/", "/schemagroups/g", "/schemagroups/g/schemas/s", "/schemagroups/g/schemas/s/meta"):
-        with pytest.raises(RegistryError, match="more than 2000 bytes .*max_entity_bytes"):
+        with pytest.raises(RegistryError, match=r"more than 2000 bytes .*max_entity_bytes"):
             write(engine, Method.PATCH, target, much)
     few = {"l": "x" * 1500}
     write(engine, Method.PATCH, "/schemagroups/g", {"labels": few})
