@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
@@ -29,6 +29,7 @@ from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
+    OncePerTurn,
     check_conditions,
     has_conditions,
     if_modified,
@@ -67,13 +68,13 @@ T = TypeVar("T")
 class Kernel:
     """What all APIs of a server process share.
 
-    ``direct`` lets single entities be read on the event loop: right for a store that answers from this process's own
-    memory and disk in microseconds, wrong for one across a network.
+    ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
+    one that answers from this process's own memory and disk in microseconds, wrong for one across a network.
     """
 
     engine: Engine
     settings: Settings
-    direct: bool
+    generation: Callable[[], Hashable] | None
     workers: Workers
     commits: Commits[Batch]
     cache: CachedResponses = field(default_factory=CachedResponses)
@@ -91,14 +92,14 @@ class Kernel:
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
         authenticator = Authenticator(engine.store, settings)
-        generation = engine.store.generation if direct else None
+        generation = OncePerTurn(engine.store.generation) if direct else None
         exposed = not is_loopback(settings.host)
         admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
         engine.listen(admission.forget)
         return cls(
             engine=engine,
             settings=settings,
-            direct=direct,
+            generation=generation,
             workers=workers,
             commits=Commits(engine.batch, Batch.expect, timeout=settings.request_timeout),
             freshness=freshness,
@@ -107,6 +108,11 @@ class Kernel:
             admission=admission,
             audit=audit,
         )
+
+    @property
+    def direct(self) -> bool:
+        """Whether the store answers at once."""
+        return self.generation is not None
 
     async def write(self, work: Callable[[Session], T], access: Access = UNRESTRICTED) -> T:
         """Do ``work`` in one write of the registry, when it has its turn. Raises what ``work`` or the commit raises."""
@@ -375,9 +381,7 @@ class EntityAPI(Endpoint, Generic[R]):
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
         key = (base_url(scope, kernel.settings), *path, scope["access"].key)
         # The generation is asked first: a commit in between makes a response too new for its number, never too old.
-        generation = scope.get("generation")
-        if generation is None:
-            generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
+        generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
         response = kernel.cache.get(key, generation)
         if response is not None:
             HTTP.hits += 1
