@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from benchmarks.registry import content, postgres, reading, serving
+from benchmarks.registry import content, postgres, reading, serving, tails
 from benchmarks.registry.content import GROUP
 from benchmarks.registry.serving import WRITERS, Load, summary, wrk
 
@@ -85,6 +85,7 @@ def measure(databases: Iterator[str], options: argparse.Namespace, floor: float)
     found |= hot(first, options, floor)
     found |= imports(next(databases))
     found |= reading.measure(next(databases))
+    found |= tails.measure(next(databases), options.seconds)
     small, large = (1_000, 1_000_000) if options.full else (1_000, 50_000)
     stores = {size: next(databases) for size in (small, large)}
     for size, db in stores.items():
