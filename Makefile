@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster check check-image bench conformance run clean
+.PHONY: help demo test cluster faults check check-image bench conformance run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -19,6 +19,10 @@ test:  ## run all tests
 cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 	@tools/setup test
 	$(BIN)/pytest -q --cluster tests/pipeline/test_cluster.py
+
+faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the network between them
+	@tools/setup faults
+	$(BIN)/python -m tests.faults $(FAULTS)
 
 check:  ## linter, formatter, types, and who may import whom
 	@tools/setup test

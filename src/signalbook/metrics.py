@@ -88,7 +88,7 @@ REPLICATION_SYNCED: Final = _gauge(
 )
 REFUSED: Final = _counter(
     "refused_requests",
-    "Requests refused, by reason: credentials, policy, or the limit of requests, writes, reads or logins.",
+    "Requests refused, by reason: credentials, policy, quota, or the limit of requests, writes, reads or logins.",
     "reason",
 )
 WORKERS: Final = _gauge("workers", "Server processes.")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import multiprocessing
 import os
 import signal
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -15,6 +17,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +31,7 @@ from signalbook.access.authentication import Authenticator
 from signalbook.access.control import OPEN, AccessControl
 from signalbook.access.limits import check_limits
 from signalbook.api.app import create_app
+from signalbook.api.kernel.aside import Aside, serve
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
 from signalbook.api.kernel.origins import Origins, is_loopback
 from signalbook.api.kernel.tls import tls_context
@@ -73,8 +77,6 @@ def build(settings: Settings) -> Starlette:
 
     Raises ``StorageError``, ``SettingError``, ``RegistryError``.
     """
-    # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
-    direct = settings.db.startswith("sqlite")
     with ExitStack() as opened:  # closed here if something is wrong, else by the application
         opened.callback(tracing.begin(os.environ, __version__))
         store = open_store(settings.db, timeout=settings.request_timeout)
@@ -104,7 +106,7 @@ def build(settings: Settings) -> Starlette:
     return create_app(
         engine,
         settings,
-        direct=direct,
+        direct=_direct(settings),
         close=close,
         source=source,
         head=head,
@@ -113,7 +115,47 @@ def build(settings: Settings) -> Starlette:
         deliveries=deliveries,
         following=following,
         audit=audit,
+        aside=Aside(_start_aside, settings),
     )
+
+
+def _start_aside(theirs: socket.socket) -> subprocess.Popen[bytes]:
+    # What it counts is not in the metrics, whose folder would have files of every process that ever was.
+    environment = {name: value for name, value in os.environ.items() if name != metrics.FOLDER}
+    code = f"import signalbook.server; signalbook.server.answer_aside({theirs.fileno()})"
+    command = [sys.executable, "-P", "-c", code]
+    return subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603  nothing of a client
+
+
+def answer_aside(number: int) -> None:
+    """Answer the large requests that come by the socket of this ``number``, until it is closed."""
+    # An interrupt is for the server process, which finishes what it has and then closes the socket.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = Connection(number)
+    settings: Settings = connection.recv()
+    begin_log(settings.log_level.upper(), settings.log_format)
+    # Each request was counted where it came in.
+    settings = replace(settings, limits="off")
+    store = open_store(settings.db, timeout=settings.request_timeout)
+    audit = Audit(store, settings)
+    audit.start()
+
+    def close() -> None:
+        audit.stop()
+        store.close()
+
+    app = create_app(Engine(store, settings=settings), settings, direct=_direct(settings), close=close, audit=audit)
+
+    async def answering() -> None:
+        async with app.router.lifespan_context(app):
+            await serve(app.find, connection)
+
+    asyncio.run(answering())
+
+
+def _direct(settings: Settings) -> bool:
+    # A file answers a point read in microseconds: handing it to a thread costs more. A database server does not.
+    return settings.db.startswith("sqlite")
 
 
 def run(settings: Settings) -> None:

@@ -86,6 +86,10 @@ class Settings:
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
     max_group_resources: int = _setting(0, "Most Resources in a Group, not counting their Versions; 0 is no limit.")
+    max_group_versions: int = _setting(0, "Most Versions in a Group, of all its Resources together; 0 is no limit.")
+    max_group_bytes: int = _setting(
+        0, "Most bytes of documents in a Group, those of each Version for itself; 0 is no limit."
+    )
     max_pipelines: int = _setting(1000, "Most pipelines that may report their batches.")
     max_reports: int = _setting(1000, "Reports kept for each pipeline, newest first.")
     max_subscriptions: int = _setting(10_000, "Most subscriptions.")

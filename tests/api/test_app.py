@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import pytest
 from tests.api.conftest import MODEL
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull
 from signalbook.storage.store import ReadTransaction, Store, WriteTransaction
 
 if TYPE_CHECKING:
@@ -184,7 +185,9 @@ class Failing(Store):
     ("error", "status", "code", "told"),
     [
         (StorageBusy("another writer held the database"), 503, "server_busy", "another writer"),
-        (StorageError("the disk is full; free some space there"), 500, "server_error", "the disk is full"),
+        (StorageError("the file is damaged; restore it"), 500, "server_error", "the file is damaged"),
+        (StorageFull("the disk is full; free some space there"), 503, "server_busy", "the disk is full"),
+        (OSError(errno.ENOSPC, "secret"), 503, "server_busy", "temporary files"),
         (ZeroDivisionError("secret"), 500, "server_error", ""),
     ],
 )
@@ -217,10 +220,10 @@ def test_not_ready_while_the_store_fails(serve: Serve) -> None:
 
 def test_a_failed_write_leaves_nothing(serve: Serve) -> None:
     """R22."""
-    store = Failing(open_store("sqlite://"), StorageError("the disk is full"))
+    store = Failing(open_store("sqlite://"), StorageFull("the disk is full"))
     client = serve(store, model="default")
     store.fail()
-    assert client.put("/schemagroups/g", {}).status_code == 500
+    assert client.put("/schemagroups/g", {}).status_code == 503
     store.error = StorageError("")
     store._error = None
     assert client.get("/schemagroups/g").status_code == 404

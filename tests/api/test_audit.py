@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.api.conftest import bearer
+from tests.test_metrics import samples
 
 from signalbook.access import limits
 from signalbook.storage.store import Store
@@ -24,6 +25,9 @@ POLICY: dict[str, Any] = {
 ANY: dict[str, Any] = {"attributes": {"*": {"type": "any"}}}
 NOTES: dict[str, Any] = {"notes": {"singular": "note", "hasdocument": False, **ANY}}
 MODEL: dict[str, Any] = {"groups": {"dirs": {"singular": "dir", "resources": NOTES, **ANY}}}
+LONG: dict[str, Any] = {"schema": {"type": "string", "description": "swordfish" * 9}, "format": "JsonSchema/draft-07"}
+CLOSED = "this registry is not open to everybody: send credentials"
+MISTYPED = "the API token is malformed or mistyped: its checksum does not hold"
 ELSEWHERE = "http://127.0.0.1:9/hook?key=swordfish"
 
 
@@ -110,6 +114,8 @@ def test_what_is_no_entity_is_recorded_without_its_secrets(client: Client, pat: 
     own = f"/access/tokens/{token.json()['id']}"
     client.send("DELETE", own, headers=pat)
     assert token.json()["token"] not in json.dumps(shown(client, pat))
+    ends = f"for sam, expires {token.json()['expires']}"
+    assert [entry["about"] for entry in shown(client, pat)[:2]] == [f"revoked, {ends}", f"made {ends}"]
     assert told(client, pat)[:6] == [
         *[("pat", "administer", [own])] * 2,
         ("pat", "administer", ["/access"]),
@@ -128,12 +134,33 @@ def test_refusals_are_recorded_soon(client: Client, pat: dict[str, str], sam: di
     refused = recorded(client, pat)
     assert {(entry["who"], entry["action"], entry["error"], entry["count"]) for entry in refused} == {
         ("sam", "delete", "403 Forbidden", 3),
-        ("sam", "administer", "403 Forbidden", 1),
-        ("anonymous", "login", "401 Unauthorized", 1),
+        ("sam", "audit", "403 Forbidden", 1),
+        ("anonymous", "login", f"401 Unauthorized: {CLOSED}", 1),
+        ("anonymous", "login", f"401 Unauthorized: {MISTYPED}", 1),
     }
     assert sorted(entry["api"] for entry in refused) == ["audit", "audit", "xregistry", "xregistry"]
     assert next(entry for entry in refused if entry["action"] == "delete")["xids"] == ["/dirs/d"]
     assert "swordfish" not in json.dumps(refused)
+
+
+def test_what_becomes_of_a_revoked_token_is_seen(client: Client, pat: dict[str, str]) -> None:
+    made = client.send("POST", "/access/tokens", json={"subject": "sam", "scopes": ["read"]}, headers=pat).json()
+    path, own = f"/access/tokens/{made['id']}", {"Authorization": f"Bearer {made['token']}"}
+    client.send("DELETE", path, headers=pat)
+    assert client.get("/", headers=own).status_code == 401
+    refused = recorded(client, pat)
+    assert [(entry["who"], entry["xids"]) for entry in refused] == [("anonymous", [path])]
+    assert "unknown or revoked" in refused[0]["error"]
+    assert made["token"] not in json.dumps(refused)
+
+
+def test_an_auditor_reads_the_audit_alone(client: Client, pat: dict[str, str], sam: dict[str, str]) -> None:
+    """Who watches administrators need not be one of them."""
+    rules = [*POLICY["rules"], {"who": ["subject:sam"], "role": "auditor"}]
+    assert client.put("/access", {"rules": rules}, headers=pat).is_success
+    assert client.get("/audit", headers=sam).is_success
+    assert client.get("/access", headers=sam).status_code == 403
+    assert client.send("POST", "/access/tokens", json={"subject": "sam"}, headers=sam).status_code == 403
 
 
 def test_pages_and_filters(client: Client, pat: dict[str, str]) -> None:
@@ -191,6 +218,43 @@ def test_a_caller_is_held_to_his_limits(store: Store, serve: Serve, pat: dict[st
     assert client.get("/health/live").status_code == 200
     refused = [(entry["error"], entry["count"]) for entry in recorded(client, bearer(store, "pat"))]
     assert ("429 Too Many Requests: writes", 5) in refused
+
+
+def test_quotas_hold_in_every_api(store: Store, serve: Serve, pat: dict[str, str]) -> None:
+    client = serve(store, model="default", max_group_versions=2, max_group_bytes=40)
+    assert client.put("/access", POLICY).status_code == 201
+    before = samples(client.get("/metrics", headers=pat).content)
+    draft, catalog = "/compat/schemaregistry/v0.2", "/compat/messagecatalog/v0.1/messagecatalog"
+    schema = {"schema": {"type": "string"}, "format": "JsonSchema/draft-07"}
+    client.put("/schemagroups/g/schemas/one/versions/1$details", schema, headers=pat)
+    client.put("/schemagroups/g/schemas/one/versions/2$details", schema, headers=pat)
+    assert client.put(f"{catalog}/g", {"specversion": "0.1", "format": "CloudEvents"}, headers=pat).is_success
+    events = [{"id": each, "definition": {"attributes": {"type": {"value": each}}}} for each in "abc"]
+    posted = [client.send("POST", f"{catalog}/g/messagedefinitions", json=each, headers=pat) for each in events]
+    assert [answer.status_code for answer in posted[:2]] == [200, 200]
+    whole = {"schemagroups": {"g": {"schemas": {"two": schema}}, "new": {}}}
+    sent = {"headers": {**pat, "Content-Type": "application/schema+json"}, "content": '{"type": "integer"}'}
+    answers = {
+        "versions": client.put("/schemagroups/g/schemas/one/versions/3$details", schema, headers=pat),
+        "tree": client.send("POST", "/", json=whole, headers=pat),
+        "bytes": client.put("/schemagroups/g/schemas/one/versions/1$details", LONG, headers=pat),
+        "draft": client.send("POST", f"{draft}/schemagroups/g/schemas/s?format=JsonSchema/draft-07", **sent),
+        "catalog": posted[2],
+    }
+    for name, answer in answers.items():
+        assert (answer.status_code, "may have" in answer.text) == (400, True), (name, answer.text)
+        assert "swordfish" not in answer.text
+    assert client.get("/schemagroups/new", headers=pat).status_code == 404
+    # Trying is no refusal.
+    tried = client.put("/check/schemagroups/g/schemas/one/versions/3$details", schema, headers=pat)
+    assert "max_group_versions" in tried.text
+    after = samples(client.get("/metrics", headers=pat).content)
+    counted = ("signalbook_refused_requests_total", ("quota",))
+    assert after[counted] - before.get(counted, 0) == len(answers)
+    refused = recorded(client, pat)
+    assert sum(entry["count"] for entry in refused) == len(answers)
+    assert {entry["error"] for entry in refused} == {"400 Bad Request: quota"}
+    assert {xid for entry in refused for xid in entry["xids"]} == {"/schemagroups/g", "/messagegroups/g"}
 
 
 def test_limits_hold_only_where_access_is_configured(store: Store, serve: Serve) -> None:

@@ -15,6 +15,7 @@ GRANTED: Final = {
     "reader": {"list", "read"},
     "writer": {"list", "read", "create", "update"},
     "owner": {"list", "read", "create", "update", "delete", "subscribe", "report"},
+    "auditor": {"audit"},
     "administrator": set(ACTIONS),
     # One action, with what no write can do without; and reading is not of use to everything.
     **{action: {action, "read"} for action in ACTIONS},
@@ -57,7 +58,7 @@ NEEDED: Final[tuple[tuple[str, str, Any, str], ...]] = (
     ("GET", "/pipelines", None, "report"),
     ("GET", "/access", None, "administer"),
     ("GET", "/access/tokens", None, "administer"),
-    ("GET", "/audit", None, "administer"),
+    ("GET", "/audit", None, "audit"),
 )
 WRITES: Final = {"create", "update", "delete", "configure"}
 
@@ -93,7 +94,7 @@ def test_what_each_role_may_do_in_each_api(store: Store, serve: Serve) -> None:
 def test_the_roles_are_what_they_are_said_to_be(store: Store, serve: Serve) -> None:
     """A role allows as much as its actions do, and no more."""
     client = serve(store, model="default", **PROXIED)
-    roles = ("reader", "writer", "owner", "administrator")
+    roles = ("reader", "writer", "owner", "auditor", "administrator")
     put_policy(store, *({"who": [f"subject:{role}"], "role": role} for role in roles))
     for role in roles:
         for action in ACTIONS:

@@ -106,6 +106,13 @@ def test_they_are_listed_shown_and_revoked(client: Client, root: str) -> None:
         assert client.send(method, f"/access/tokens/{second['id']}", headers=bearer(root)).status_code == 404
 
 
+@pytest.mark.parametrize("id", ["%00", "a%00b", "x", "%F0%9F%98%80", "a" * 5000])
+def test_what_cannot_be_an_id(client: Client, root: str, id: str) -> None:
+    for method in ("GET", "DELETE"):
+        assert client.send(method, f"/access/tokens/{id}", headers=bearer(root)).status_code == 404
+    assert client.get(f"/access/tokens?cursor={id}", headers=bearer(root)).status_code == 400
+
+
 def test_pages(client: Client, root: str) -> None:
     for _ in range(4):
         made(client, root, subject="a")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
-from tests.storage.test_migrate import OLD_ROWS, at_revision
+from tests.storage.test_migrate import OLD_ROWS, USED_GROUPS, at_revision, run, used
 
+from signalbook.storage import open_store
 from signalbook.storage.inspection import inspect
 from signalbook.storage.schema import REVISION
+from signalbook.storage.writing import GroupUsage
 
 from .conftest import Cli
 
@@ -19,3 +22,13 @@ def test_an_empty_one_an_old_one_and_one_that_is_new_already(cli: Cli, tmp_path:
         ran = cli("migrate", "--db", url)
         assert (ran.code, f"has schema {REVISION}" in ran.err) == (0, True)
         assert inspect(url, timeout=5).revision == REVISION
+
+
+def test_what_groups_have_is_counted_anew(cli: Cli, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    at_revision("0011", url, USED_GROUPS)
+    assert cli("migrate", "--db", url).code == 0
+    run(url, "DELETE FROM group_usage")
+    assert cli("migrate", "--db", url, "--recount").code == 0
+    with closing(open_store(url)) as store:
+        assert used(store) == GroupUsage(versions=3, bytes=0)

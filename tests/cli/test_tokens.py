@@ -48,6 +48,15 @@ def test_a_token_is_made_shown_once_and_revoked(cli: Cli, db: str) -> None:
     assert cli("token", "list", "--db", db).out == ""
 
 
+def test_all_tokens_of_somebody_are_revoked(cli: Cli, db: str) -> None:
+    for name in ("ann", "ci", "ann"):
+        cli("token", "create", name, "--db", db)
+    assert cli("token", "revoke", "--subject", "ann", "--db", db).code == 0
+    assert [line.split("\t")[1] for line in cli("token", "list", "--db", db).out.splitlines()] == ["ci"]
+    audit = cli("audit", "--db", db, "--json").out.splitlines()
+    assert [json.loads(line)["about"].partition(",")[0] for line in audit[:2]] == ["revoked", "revoked"]
+
+
 def test_as_json(cli: Cli, db: str) -> None:
     made = json.loads(cli("token", "create", "ci", "--days", 0, "--db", db, "--json").out)
     assert who(db, made["token"]).subject == "ci"
@@ -65,6 +74,8 @@ def test_as_json(cli: Cli, db: str) -> None:
         (("create", "ci", "--days", "-1"), 2, "--days"),
         (("create",), 2, "SUBJECT"),
         (("revoke", "nope"), 1, "there is no API token 'nope'"),
+        (("revoke", "--subject", "nobody"), 1, "no API token acts as 'nobody'"),
+        (("revoke",), 2, "--subject NAME"),
     ],
 )
 def test_what_cannot_be(cli: Cli, db: str, arguments: tuple[str, ...], code: int, says: str) -> None:

@@ -99,3 +99,10 @@ def test_a_place_that_one_session_took_is_empty_for_none_after_it(engine: Engine
             do(batch, put("/dirs/a/files/B"))
     with engine.reading() as view:
         assert list(view.collection(Xid.parse("/dirs/a/files"), ViewOptions())) == ["b"]
+
+
+def test_what_cannot_be_there_spoils_no_batch(engine: Engine) -> None:
+    with engine.batch() as batch:
+        batch.expect([Xid(("dirs", "a")), Xid(("dirs", "\0")), Xid(("dirs", "b\0", "files", "f"))])
+        do(batch, put("/dirs/a"))
+    assert groups(engine) == {"/dirs/a"}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -24,12 +25,13 @@ from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
 from signalbook.events.subscriptions.subscription import Credential, Subscription
 from signalbook.settings import Settings
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageError
+from signalbook.storage.base import Row, StorageError
 from signalbook.storage.schema import REVISION, TABLES
-from signalbook.storage.store import MIGRATIONS
+from signalbook.storage.store import MIGRATIONS, Store
 from signalbook.storage.subscriptions import RETRYING, DeliveryState, StoredConsent
+from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSON
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, Xid
 
 OLD_ROWS = """
 INSERT INTO entities (key, parent, xid, type, folded, epoch, createdat, modifiedat, attributes, defaultversionsticky,
@@ -124,6 +126,42 @@ def test_versions_stored_before_they_had_uris_are_found(store_url: str) -> None:
         assert [row.uri for row in rows] == [uri_digest("gs", row.attributes) for row in rows]
         assert [row.xid.id for row in rows if row.uri] == ["7", "9x", "v8"]
     store.close()
+
+
+USED_GROUPS = """
+INSERT INTO entities (key, parent, xid, type, folded, epoch, createdat, modifiedat, attributes, defaultversionsticky,
+                      versioncounter, document)
+SELECT k, p, x, t, f, 1, 0, 0, '{}', FALSE, 0, d
+FROM (SELECT 1 k, 0 p, '/' x, '' t, '' f, NULL d UNION ALL SELECT 2, 1, '/gs/a', 'gs', 'a', NULL UNION ALL
+      SELECT 3, 2, '/gs/a/rs/r', 'rs', 'r', NULL UNION ALL
+      SELECT 4, 3, '/gs/a/rs/r/versions/1', 'versions', '1', 'd' UNION ALL
+      SELECT 5, 3, '/gs/a/rs/r/versions/2', 'versions', '2', 'd' UNION ALL
+      SELECT 6, 3, '/gs/a/rs/r/versions/3', 'versions', '3', NULL) old
+"""
+
+
+def test_what_groups_have_is_counted_and_counted_anew(store_url: str) -> None:
+    content = "'\\x0102'" if store_url.startswith("postgresql") else "X'0102'"
+    at_revision("0011", store_url, f"INSERT INTO documents VALUES ('d', {content})", USED_GROUPS)
+    with closing(open_store(store_url)) as store:
+        assert used(store) == GroupUsage(versions=3, bytes=4)
+    # As a server of the version before leaves it, which counts none.
+    run(store_url, "DELETE FROM entities WHERE key = 4")
+    with closing(open_store(store_url)) as store:
+        assert used(store) == GroupUsage(versions=3, bytes=4)
+        with store.write() as writer:
+            writer.entities.recount()
+        assert used(store) == GroupUsage(versions=2, bytes=2)
+
+
+def used(store: Store) -> GroupUsage:
+    """What is kept of the one Group: less than it has with one Version more."""
+    xid, stamp = Xid.parse("/gs/a/rs/r/versions/9"), datetime(2030, 1, 1, tzinfo=UTC)
+    with store.write() as writer:
+        writer.entities.insert([Row(key=9, parent=3, xid=xid, epoch=1, createdat=stamp, modifiedat=stamp)])
+        ((_, total),) = writer.entities.growth().values()
+        writer.entities.delete([9])
+    return GroupUsage(versions=total.versions - 1, bytes=total.bytes)
 
 
 OLD_URIS = """
@@ -255,7 +293,16 @@ def test_capabilities_that_were_never_stored_are_all_there_are(store_url: str) -
         assert reader.settings.config("capabilities") is None
 
 
-def at_revision(revision: str, url: str, rows: str) -> None:
+def run(url: str, *statements: str) -> None:
+    """Run statements past the store."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.exec_driver_sql(statement)
+    engine.dispose()
+
+
+def at_revision(revision: str, url: str, *rows: str) -> None:
     """Make a database as an older program left it, with these rows in it."""
     engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     config = Config()
@@ -263,8 +310,8 @@ def at_revision(revision: str, url: str, rows: str) -> None:
     with engine.begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
-        connection.exec_driver_sql(rows)
     engine.dispose()
+    run(url, *rows)
 
 
 @pytest.mark.parametrize("revision", ["9999", "none of ours"])

@@ -11,7 +11,7 @@ from psycopg import errors
 from sqlalchemy import make_url
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.postgres import Postgres
 from signalbook.storage.store import Store
 
@@ -49,7 +49,7 @@ def touch(store: Store) -> int:
         (errors.QueryCanceled("x"), StorageBusy, "another writer"),
         (
             errors.DiskFull("could not extend file"),
-            StorageError,
+            StorageFull,
             "disk is full; free some space there (could not extend",
         ),
         (errors.ReadOnlySqlTransaction("x"), StorageError, "name the primary server"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from signalbook.storage.base import DuplicateId, Row
 from signalbook.storage.store import Store
+from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSONObject, digest
 from signalbook.xid import ROOT, Xid
 
@@ -23,6 +25,30 @@ CONTENTS = st.none() | st.sampled_from([b"one", b"two", b"three"])
 ATTRIBUTES = st.dictionaries(
     st.sampled_from(["x", "y"]), st.none() | st.integers(0, 9) | st.text(max_size=3), max_size=2
 )
+
+
+def usage(rows: dict[int, Row]) -> dict[Xid, tuple[int, int]]:
+    """Versions and bytes of documents of each Group."""
+    sizes = {digest(content): len(content) for content in (b"one", b"two", b"three")}
+    found = {row.xid: (0, 0) for row in rows.values() if len(row.xid.parts) == 2}
+    for row in rows.values():
+        if len(row.xid.parts) == 6:
+            versions, size = found[Xid(row.xid.parts[:2])]
+            found[Xid(row.xid.parts[:2])] = (versions + 1, size + sizes.get(row.document or "", 0))
+    return found
+
+
+def growth(before: dict[int, Row], after: dict[int, Row]) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
+    """What Groups that are left gained, and have."""
+    old, new = usage(before), usage(after)
+    return {
+        xid: (
+            GroupUsage(versions=new[xid][0] - old[xid][0], bytes=new[xid][1] - old[xid][1]),
+            GroupUsage(versions=new[xid][0], bytes=new[xid][1]),
+        )
+        for xid in old.keys() & new.keys()
+        if new[xid] != old[xid]
+    }
 
 
 class Machine(RuleBasedStateMachine):
@@ -51,8 +77,11 @@ class Machine(RuleBasedStateMachine):
         """Run ``write`` in a transaction; only a commit changes the model."""
         try:
             with self.store.write() as writer:
-                rows = write(writer)
+                with writer.savepoint() if commit else nullcontext():
+                    rows = write(writer)
+                    assert writer.entities.growth() == growth(self.rows, rows)
                 self.compare(writer, rows)
+                assert writer.entities.growth() == growth(self.rows, rows)
                 if not commit:
                     raise InterruptedError
         except InterruptedError:

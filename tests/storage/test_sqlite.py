@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from signalbook.storage import open_store
-from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull
 from signalbook.storage.dialect import DriverConnection
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.store import Store, ensure_current
@@ -72,13 +72,15 @@ def test_a_damaged_file_says_what_to_do(tmp_path: Path) -> None:
         use()
 
 
-def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     disk = SmallDisk(tmp_path / "s.db", timeout=1)
     ensure_current(disk)
     store = Store(disk, timeout=1)
     put(store, b"small")
-    with pytest.raises(StorageError, match=re.escape("s.db: the disk is full; free some space")):
-        put(store, ONE_MIB)
+    for _ in range(2):
+        with pytest.raises(StorageFull, match=re.escape("s.db: the disk is full; free some space")):
+            put(store, ONE_MIB)
+    assert [record.getMessage() for record in caplog.records if "disk is full" in record.getMessage()][1:] == []
     with store.read() as reader:
         assert (reader.settings.config("modelsource"), reader.settings.config_epoch("before")) == ("small", 1)
     put(store, b"small again")

@@ -60,7 +60,7 @@ Done = tuple[Action, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Requests alike that were refused. ``error`` is a status and its phrase, never what was sent."""
+    """Requests alike that were refused. ``error`` is a status, its phrase and why, never what was sent."""
 
     who: Identity | None
     origin: RequestOrigin
@@ -92,8 +92,10 @@ def read_entries(store: Store, query: AuditQuery, limit: int) -> list[AuditEntry
         return transaction.audit.entries(query, limit)
 
 
-def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid: str) -> list[AuditEntry]:
-    """What one request did, an entry for each action."""
+def entries(
+    access: Access, done: Iterable[Done], *, at: datetime, correlationid: str, about: str = ""
+) -> list[AuditEntry]:
+    """What one request did, an entry for each action; ``about`` says more of it than the xids do."""
     by_action: dict[str, dict[str, None]] = {}
     for action, xid in done:
         by_action.setdefault(action.word, {})[xid] = None
@@ -107,7 +109,7 @@ def entries(access: Access, done: Iterable[Done], *, at: datetime, correlationid
             outcome=DONE,
             xids=tuple(xids)[:MOST_XIDS],
             correlationid=correlationid,
-            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0)),
+            details=_details(identity, origin, more=max(len(xids) - MOST_XIDS, 0), about=about),
         )
         for action, xids in by_action.items()
     ]

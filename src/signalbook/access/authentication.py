@@ -213,11 +213,11 @@ class Authenticator:
         with self._store.read() as transaction:
             stored = transaction.tokens.get(parts[0])
         if not tokens.holds(stored, parts[1]):
-            raise Unauthenticated(_UNKNOWN)
+            raise Unauthenticated(_UNKNOWN, token=parts[0])
         assert stored is not None
         expires = _expires(stored)
         if time.time() >= expires:
-            raise Unauthenticated("the API token has expired")
+            raise Unauthenticated("the API token has expired", token=parts[0])
         return _KnownToken(identity=tokens.identity(stored), generation=generation, expires=expires)
 
     def forwarded(self, scope: Mapping[str, Any]) -> str:

@@ -30,7 +30,9 @@ class Action(IntFlag):
     REPORT = 128
     """Report what a pipeline did, and read such reports."""
     ADMINISTER = 256
-    """Change who may do what, make tokens, and read the audit."""
+    """Change who may do what, and make tokens."""
+    AUDIT = 512
+    """Read who did what, and what was refused to whom."""
 
     @property
     def word(self) -> str:
@@ -40,7 +42,7 @@ class Action(IntFlag):
 
 NOTHING: Final = Action(0)
 EVERYTHING: Final = Action(sum(Action))
-WHOLE: Final = Action.CONFIGURE | Action.ADMINISTER
+WHOLE: Final = Action.CONFIGURE | Action.ADMINISTER | Action.AUDIT
 """What is done to the registry as a whole, so that no part of it can be named."""
 WRITES: Final = Action.CREATE | Action.UPDATE | Action.DELETE
 ACTIONS: Final = {action.word: action for action in Action}
@@ -50,6 +52,7 @@ ROLES: Final = {
     "reader": _READER,
     "writer": _READER | Action.CREATE | Action.UPDATE,
     "owner": _READER | WRITES | Action.SUBSCRIBE | Action.REPORT,
+    "auditor": Action.AUDIT,
     "administrator": EVERYTHING,
 }
 
@@ -120,7 +123,14 @@ ANONYMOUS: Final = Identity()
 
 
 class Unauthenticated(SignalbookError):
-    """Credentials that are needed and missing, or that prove nothing; the message says what is wrong with them."""
+    """Credentials that are needed and missing, or that prove nothing; the message says what is wrong with them.
+
+    ``token`` is the id of the API token that they say they are.
+    """
+
+    def __init__(self, message: str, *, token: str = "") -> None:
+        super().__init__(message)
+        self.token = token
 
 
 class AuthenticationUnavailable(SignalbookError):

@@ -34,7 +34,8 @@ _LONGEST_DELAY: Final = 300.0
 _FORGIVEN_SECONDS: Final = 900.0
 """Without a failed login for so long, a caller starts anew."""
 _IPV6_NETWORK: Final = 64
-_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", "max_group_resources")
+_QUOTAS: Final = ("max_group_resources", "max_group_versions", "max_group_bytes")
+_COUNTS: Final = ("limit_requests", "limit_writes", "limit_reads", "limit_logins", *_QUOTAS)
 _CHOICES: Final = ("auto", "on", "off")
 
 V = TypeVar("V")

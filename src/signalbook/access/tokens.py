@@ -120,6 +120,11 @@ def create(writer: TokenWriter, wanted: TokenRequest, now: datetime) -> tuple[St
     return stored, f"{PREFIX}_{name}_{secret}"
 
 
+def is_id(text: str) -> bool:
+    """Whether a token could have this id."""
+    return len(text) == _ID_LENGTH and all(character in _ID for character in text)
+
+
 def split(text: str) -> tuple[str, str] | None:
     """The id and the secret of a token, None for what cannot be one."""
     match = TOKEN.fullmatch(text)
@@ -159,6 +164,14 @@ def describe(stored: StoredToken) -> JSONObject:
         "used": None if stored.used is None else format_timestamp(stored.used),
         "expired": stored.expires is not None and stored.expires <= values.now(),
     }
+
+
+def summary(stored: StoredToken) -> str:
+    """Whom a token is for, and what it may do, in a line of the audit."""
+    groups = f", groups {', '.join(stored.groups)}" if stored.groups else ""
+    scopes = "" if stored.scopes is None else f", only {', '.join(stored.scopes)}"
+    ends = "never expires" if stored.expires is None else f"expires {format_timestamp(stored.expires)}"
+    return f"for {stored.subject}{groups}{scopes}, {ends}"
 
 
 def _expiry(document: JSONObject, now: datetime, fault: Callable[[Finding], None]) -> datetime | None:

@@ -21,6 +21,7 @@ from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
 from signalbook.api.feed import Feed
+from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.origins import READS, Origins
 from signalbook.api.kernel.requests import HTTPRequest, base_url
@@ -71,7 +72,8 @@ def create_app(
     deliveries: Deliveries | None = None,
     following: Following | None = None,
     audit: Audit | None = None,
-) -> Starlette:
+    aside: Aside | None = None,
+) -> Application:
     """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
     ``source`` shows where the registry comes from, if it follows something; ``head`` is for who waits for changes,
@@ -86,7 +88,7 @@ def create_app(
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
     audit = audit or Audit(engine.store, settings)
-    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit)
+    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit, aside=aside)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:
@@ -209,9 +211,9 @@ class Application(Starlette):
                     message["head"] += lines
             await send(message)
 
-        await self._find(scope)(scope, receive, complete)
+        await self.find(scope)(scope, receive, complete)
 
-    def _find(self, scope: Scope) -> ASGIApp:
+    def find(self, scope: Scope) -> ASGIApp:
         """What answers a request."""
         if self._settings.copies == "refuse" and scope["method"] not in READS and _copies(scope):
             refused = Denied("this registry takes no copies from others (setting copies)")

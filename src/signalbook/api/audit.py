@@ -1,4 +1,4 @@
-"""``/audit``: who did what, and what was refused to whom, for administrators."""
+"""``/audit``: who did what, and what was refused to whom, for those who may ``audit``."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class AuditAPI:
 
     async def _list(self, request: HTTPRequest) -> Response:
         """Entries, the newest first, page by page."""
-        if not request.access.may(Action.ADMINISTER, ROOT):
-            raise Forbidden(Action.ADMINISTER, ROOT)
+        if not request.access.may(Action.AUDIT, ROOT):
+            raise Forbidden(Action.AUDIT, ROOT)
         limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
         wanted = _query(request)
         found = await self._kernel.workers.read(partial(read_entries, self._kernel.engine.store, wanted, limit + 1))

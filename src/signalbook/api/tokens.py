@@ -13,7 +13,16 @@ from signalbook import values
 from signalbook.access.authentication import METADATA
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.control import PolicyRefused
-from signalbook.access.tokens import InvalidToken, TokenRequest, TooManyTokens, create, describe, read_request
+from signalbook.access.tokens import (
+    InvalidToken,
+    TokenRequest,
+    TooManyTokens,
+    create,
+    describe,
+    is_id,
+    read_request,
+    summary,
+)
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Response, json_response
@@ -52,7 +61,7 @@ class TokensAPI:
     async def _list(self, request: HTTPRequest) -> Response:
         """All of them by id, or a page with a link to the next one."""
         limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _PAGE)
-        found = await self._kernel.workers.read(partial(self._page, request.query.get("cursor", ""), limit + 1))
+        found = await self._kernel.workers.read(partial(self._page, _cursor(request), limit + 1))
         headers = [NO_STORE]
         if len(found) > limit:
             query = urlencode({"limit": limit, "cursor": found[limit - 1].id})
@@ -71,15 +80,14 @@ class TokensAPI:
         return json_response({**describe(stored), "token": text}, status=201, headers=headers)
 
     async def _show(self, request: HTTPRequest) -> Response:
-        found = await self._kernel.workers.read(partial(self._get, request.params["id"]))
+        found = await self._kernel.workers.read(partial(self._get, _id(request)))
         if found is None:
             raise RegistryError("not_found", subject=request.path)
         return json_response(describe(found), headers=(NO_STORE,))
 
     async def _revoke(self, request: HTTPRequest) -> Response:
         self._kernel.control.check_closed()
-        own = request.params["id"]
-        if not await self._kernel.write(partial(_remove, id=own), request.access):
+        if not await self._kernel.write(partial(_remove, id=_id(request)), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
@@ -107,17 +115,32 @@ class TokensAPI:
             return transaction.tokens.get(id)
 
 
+def _id(request: HTTPRequest) -> str:
+    named = request.params["id"]
+    if not is_id(named):
+        raise RegistryError("not_found", subject=request.path)
+    return named
+
+
+def _cursor(request: HTTPRequest) -> str:
+    cursor = request.query.get("cursor", "")
+    if cursor and not is_id(cursor):
+        raise request.wrong('"cursor" is not one that this server gave')
+    return cursor
+
+
 def _add(session: Session, *, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
     stored, text = create(session.transaction.tokens, wanted, now)
-    session.record(Action.ADMINISTER, f"{PATH}/{stored.id}")
+    session.record(Action.ADMINISTER, f"{PATH}/{stored.id}", about=f"made {summary(stored)}")
     return stored, text
 
 
 def _remove(session: Session, *, id: str) -> bool:
-    removed = session.transaction.tokens.remove(id)
-    if removed:
-        session.record(Action.ADMINISTER, f"{PATH}/{id}")
-    return removed
+    stored = session.transaction.tokens.get(id)
+    if stored is None:
+        return False
+    session.record(Action.ADMINISTER, f"{PATH}/{id}", about=f"revoked, {summary(stored)}")
+    return session.transaction.tokens.remove(id)
 
 
 def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:

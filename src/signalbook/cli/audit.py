@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Show who did what to a registry, and what was refused to whom, the newest first.
 
-    A server shows that to administrators; whoever has the database may read it there.
+    A server shows that to auditors and administrators; whoever has the database may read it there.
     """
     if outcome not in (None, "done", "refused"):
         raise typer.BadParameter("it is done or refused", param_hint="--outcome")
@@ -114,5 +114,6 @@ def _cells(entry: JSONObject) -> list[str]:
     more = len(xids) - _SHOWN + int(entry.get("more", 0))
     on = " ".join(xids[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
     outcome = f"{entry.get('error') or entry['outcome']}" + (f" ({count} times)" if count > 1 else "")
+    on += f" ({entry['about']})" if "about" in entry else ""
     where = entry.get("forwarded") or entry.get("peer") or "-"
     return [plain(text) for text in (time, entry["who"], where, entry["action"], outcome, on)]

@@ -64,6 +64,8 @@ def restore(
         progress = _progress("restoring", show)
         backup = restore(file, given.db, timeout=given.request_timeout, replace=replace, progress=progress)
     _report(backup, file, f"restored {file}", json=json)
+    if tokens := backup.tables["tokens"].rows:
+        say(f"{tokens} API tokens work again as they did then: signalbook token list, revoke what was revoked since")
 
 
 def _progress(what: str, show: Callable[[str], None]) -> Callable[[str, int], None]:

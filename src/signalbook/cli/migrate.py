@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
+from typing import Annotated
+
+from typer import Option
 
 from signalbook import settings
 from signalbook.cli.console import say
 from signalbook.cli.registry import DbOption
 
 
-def run(db: DbOption = None) -> None:
+def run(
+    db: DbOption = None,
+    recount: Annotated[
+        bool,
+        Option("--recount", help="Count anew what Groups have, once no server of an older version writes any more."),
+    ] = False,
+) -> None:
     """Bring a database to the schema of this version, and make it if it is empty.
 
     serve does the same when it starts: this is for a step of its own before that, such as a job of a cluster. It does
@@ -19,6 +29,9 @@ def run(db: DbOption = None) -> None:
     from signalbook.storage.inspection import inspect
 
     given = settings.load({"db": db}, environ=os.environ)
-    open_store(given.db, timeout=given.request_timeout).close()
+    with closing(open_store(given.db, timeout=given.request_timeout)) as store:
+        if recount:
+            with store.write() as transaction:
+                transaction.entities.recount()
     state = inspect(given.db, timeout=given.request_timeout)
     say(f"{state.where} has schema {state.revision}")

@@ -88,13 +88,22 @@ def list_(server: ServerOption = None, db: DbOption = None, json: JsonOption = F
 
 @app.command("revoke")
 def revoke(
-    id: Annotated[str, Argument(metavar="ID", help="Its id, the part between the underscores.")],
+    id: Annotated[str | None, Argument(metavar="ID", help="Its id, the part between the underscores.")] = None,
+    subject: Annotated[str | None, Option("--subject", metavar="NAME", help="All that act as NAME.")] = None,
     server: ServerOption = None,
     db: DbOption = None,
 ) -> None:
-    """Make an API token worthless, at once and on all servers."""
+    """Make an API token, or all of somebody, worthless: at once, and on all servers."""
+    if (id is None) is (subject is None):
+        raise typer.BadParameter("name one token by its ID, or all tokens of somebody by --subject NAME")
     with _open(server, db, create=False) as tokens:
-        tokens.delete(id)
+        gone = [id] if id is not None else [one["id"] for one in tokens if one["subject"] == subject]
+        if not gone:
+            raise SignalbookError(f"no API token acts as {subject!r}: signalbook token list shows those there are")
+        for each in gone:
+            tokens.delete(each)
+        if subject is not None:
+            say(f"revoked: {', '.join(gone)}")
 
 
 def _ends(token: JSONObject) -> str:
@@ -131,20 +140,23 @@ class _StoredTokens:
     def add(self, wanted: JSONObject) -> JSONObject:
         """Make one."""
         from signalbook.access.base import Action
-        from signalbook.access.tokens import create, describe, read_request
+        from signalbook.access.tokens import create, describe, read_request, summary
 
         now = values.now()
         request = read_request(wanted, now)
         with self._engine.writing() as session:
             stored, text = create(session.transaction.tokens, request, now)
-            session.record(Action.ADMINISTER, f"/access/tokens/{stored.id}")
+            session.record(Action.ADMINISTER, f"/access/tokens/{stored.id}", about=f"made {summary(stored)}")
         return {**describe(stored), "token": text}
 
     def delete(self, id: str) -> None:
         """Revoke one."""
         from signalbook.access.base import Action
+        from signalbook.access.tokens import summary
 
         with self._engine.writing() as session:
-            session.record(Action.ADMINISTER, f"/access/tokens/{id}")
-            if not session.transaction.tokens.remove(id):
+            stored = session.transaction.tokens.get(id)
+            if stored is None:
                 raise SignalbookError(f"there is no API token {id!r}: signalbook token list shows those there are")
+            session.record(Action.ADMINISTER, f"/access/tokens/{id}", about=f"revoked, {summary(stored)}")
+            session.transaction.tokens.remove(id)

@@ -66,6 +66,10 @@ class StorageUnavailable(StorageError):
     """The database is away: it does not run, cannot be reached, or takes no connections. It may be back soon."""
 
 
+class StorageFull(StorageError):
+    """The disk is full. What is stored can be read; writes work again as soon as there is room."""
+
+
 class StorageBusy(StorageError):
     """Another writer held the store for longer than the request may wait."""
 

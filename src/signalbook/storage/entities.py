@@ -37,6 +37,7 @@ from signalbook.storage.schema import (
     ENTITIES,
     IDENTITY,
     MEMBERS,
+    USAGE,
     fold,
     load,
     position,
@@ -138,6 +139,7 @@ class EntityStatements:
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
         self.holders = self._dialect.page(first.where(*held))
         self._member_statements()
+        self._usage_statements()
         self._document_statements()
         self._entity_writes()
 
@@ -190,14 +192,34 @@ class EntityStatements:
         add = add.on_conflict_do_update(index_elements=[m.parent, m.type], set_={"count": m.count + add.excluded.count})
         self.add_members = self._text(add)
         self.drop_members = self._text(delete(MEMBERS).where(of_parents))
-        leaving = select(_E.key, _E.parent, _E.type, _E.document)
+        size = func.length(DOCUMENTS.c.content)
+        leaving = select(_E.key, _E.parent, _E.type, _E.document, _E.xid, size)
+        leaving = leaving.select_from(ENTITIES.outerjoin(DOCUMENTS, DOCUMENTS.c.digest == _E.document))
         self.leaving = self._text(leaving.where(self._dialect.member(_E.key, "keys")))
         self.beneath = self._text(leaving.where(self._dialect.member(_E.parent, "keys")))
+
+    def _usage_statements(self) -> None:
+        u, d, resource = USAGE.c, DOCUMENTS.c, _OTHER.c
+        of_parents = self._dialect.member(u.parent, "parents")
+        self.usage = self._text(select(u.parent, u.versions, u.bytes).where(of_parents))
+        self.sizes = self._text(
+            select(d.digest, func.length(d.content)).where(self._dialect.member(d.digest, "digests"))
+        )
+        add = self._dialect.insert_many(USAGE)
+        added = {c.name: c + add.excluded[c.name] for c in (u.versions, u.bytes)}
+        self.add_usage = self._text(add.on_conflict_do_update(index_elements=[u.parent], set_=added))
+        self.drop_usage = self._text(delete(USAGE).where(of_parents))
+        self.drop_all_usage = self._text(delete(USAGE))
+        total = func.coalesce(func.sum(func.length(d.content)), literal_column("0"))
+        versions = ENTITIES.join(_OTHER, resource.key == _E.parent).outerjoin(DOCUMENTS, d.digest == _E.document)
+        counted = select(resource.parent, func.count(), total).select_from(versions)
+        counted = counted.where(_E.type == literal_column("'versions'")).group_by(resource.parent)
+        self.recount = self._text(USAGE.insert().from_select([u.parent, u.versions, u.bytes], counted))
 
     def _document_statements(self) -> None:
         d = DOCUMENTS.c
         unnamed = not_(exists().where(_E.document == d.digest))
-        named = select(_E.document).where(_E.document.is_not(None)).distinct()
+        named = select(_E.key, _E.document).where(_E.document.is_not(None))
         self.documents = self._text(select(d.digest, d.content).where(self._dialect.member(d.digest, "digests")))
         self.put_document = self._text(self._dialect.insert_many(DOCUMENTS).on_conflict_do_nothing())
         self.named_by_rows = self._text(named.where(self._dialect.member(_E.key, "keys")))

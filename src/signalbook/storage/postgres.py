@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, ClassVar, Final, cast
 from urllib.parse import unquote
@@ -32,17 +34,21 @@ from sqlalchemy.engine import Dialect as SqlDialect
 from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
+from signalbook.storage.silence import KEEPALIVE, Connection
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
 _CONNECT_SECONDS: Final = 10
 # A machine that vanished while writing must not keep its turn for the two hours TCP takes by default.
-_SESSION: Final = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
+_SESSION: Final = "; ".join(f"SET tcp_{name.removeprefix('tcp_')} = {value}" for name, value in KEEPALIVE.items())
+# The same for one that nothing is heard of in another way. A large import thinks for a minute between two statements.
+_IDLE: Final = "SET LOCAL idle_in_transaction_session_timeout = '300s'"
 _SECRETS: Final = ("password", "sslpassword")
 _BUSY: Final = ("55P03", "57014")
 _BAD_PARAMETER: Final = "22"
-_AWAY: Final = ("08", "57", "53300")
+_IDLED: Final = "25P03"
+_AWAY: Final = ("08", "57", "53300", _IDLED)
 _WHILE_CONNECTING: Final = {
     "the database system is": "57P03",
     "terminating connection": "57P01",
@@ -50,13 +56,15 @@ _WHILE_CONNECTING: Final = {
     "remaining connection slots": "53300",
 }
 """By what the server's refusal says; in another language it passes for one that lasts."""
+_FULL: Final = "53100"
 _REMEDIES: Final = {
     "08": "the server cannot be reached; check that it runs and that host and port are right",
     "28": "the server refuses the connection; check user, password and database",
     _BAD_PARAMETER: "the database URL is not right; check what follows its ?",
+    _IDLED: "the server heard nothing of this transaction for too long, and ended it; try again",
     "42501": "this user may not do that; grant it the rights on the database and its schema",
     "25006": "it is read-only (a standby?); name the primary server",
-    "53100": "the server's disk is full; free some space there",
+    _FULL: "the server's disk is full; free some space there",
     "53300": "the server has no connection left; raise its max_connections",
     "57": "the server is shutting down or starting; try again",
     "XX": "the server found its data damaged; see its log, restore a backup",
@@ -71,8 +79,9 @@ class Postgres(Dialect):
     # A write is about few rows and finds them by index. The planner knows that only once the table has been analyzed,
     # and takes any array for a hundred rows; a plan that it keeps is one for the table as it was, maybe empty.
     begin_write: ClassVar = (
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; "
-        "SET LOCAL enable_mergejoin = off; SET LOCAL plan_cache_mode = force_custom_plan; "
+        f"BEGIN ISOLATION LEVEL READ COMMITTED; {_IDLE}; SET LOCAL enable_seqscan = off; "
+        "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
+        "SET LOCAL plan_cache_mode = force_custom_plan; "
         f"SELECT pg_advisory_xact_lock({_LOCK})"
     )
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -82,10 +91,11 @@ class Postgres(Dialect):
 
     def __init__(self, url: URL, *, timeout: float) -> None:
         self.sql: SqlDialect = url.set(drivername="postgresql+psycopg").get_dialect()()
-        self._parameters: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS}
+        self._parameters: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **KEEPALIVE}
         self._parameters |= self.sql.create_connect_args(url)[1]
         self._timeout = timeout
         self._cursors = count(1)
+        self._forsaken: deque[tuple[Any, ...]] = deque()
         self._watch: DriverConnection | None = None
         self._watch_lock = threading.Lock()
         place = {name: value for name, value in url.query.items() if name in ("host", "port")}
@@ -93,13 +103,19 @@ class Postgres(Dialect):
 
     def connect(self) -> DriverConnection:
         """Connect in autocommit mode. Raises psycopg's errors."""
-        connection = psycopg.connect(**self._parameters, autocommit=True)
+        connection = Connection.connect(**self._parameters, autocommit=True)
         try:
             connection.execute(f"{_SESSION}; SET lock_timeout = {max(1, round(self._timeout * 1000))}")
+            connection.watch(partial(self._connect_again, connection.info), self._forsaken)
         except BaseException:
             connection.close()
             raise
         return cast(DriverConnection, connection)
+
+    def _connect_again(self, info: psycopg.ConnectionInfo) -> Connection:
+        """To the very server, where the URL names several."""
+        same = {"host": info.host, "hostaddr": info.hostaddr, "port": info.port}
+        return Connection.connect(**{**self._parameters, **same}, autocommit=True)
 
     def member(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``= ANY`` of an array."""
@@ -161,7 +177,9 @@ class Postgres(Dialect):
     def lost(self, error: Exception) -> bool:
         """Whether the server hung up: no answer at all, or one that says that it is going down."""
         state = getattr(error, "sqlstate", None)
-        return isinstance(error, psycopg.OperationalError) and (state is None or state.startswith(("08", "57P")))
+        return isinstance(error, psycopg.OperationalError) and (
+            state is None or state.startswith(("08", "57P", _IDLED))
+        )
 
     def explain(self, error: Exception) -> StorageError:
         """By SQLSTATE, the whole code or its class; where libpq reports none, by what it says."""
@@ -171,8 +189,8 @@ class Postgres(Dialect):
         if state in _BUSY:
             return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
         remedy = _REMEDIES.get(state) or _REMEDIES.get(state[:2], "PostgreSQL cannot go on")
-        away = state.startswith(_AWAY)
-        return (StorageUnavailable if away else StorageError)(remedy, where=self.where, cause=detail)
+        kind = StorageUnavailable if state.startswith(_AWAY) else StorageFull if state == _FULL else StorageError
+        return kind(remedy, where=self.where, cause=detail)
 
     def _without_secrets(self, text: str) -> str:
         for name in _SECRETS:

@@ -29,7 +29,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0011"
+REVISION: Final = "0012"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -85,6 +85,15 @@ MEMBERS: Final = Table(
     Column("parent", BigInteger, primary_key=True, autoincrement=False),
     Column("type", _BY_CODE_POINT, primary_key=True),
     Column("count", BigInteger, nullable=False),
+)
+
+# How many Versions are in each Group, at any depth, and how many bytes their documents have, each for itself.
+USAGE: Final = Table(
+    "group_usage",
+    TABLES,
+    Column("parent", BigInteger, primary_key=True, autoincrement=False),
+    Column("versions", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
 )
 
 DOCUMENTS: Final = Table(

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Dialect as SqlDialect
 from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
-from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull
 from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
 _MINIMUM: Final = (3, 35)  # RETURNING
@@ -169,7 +169,8 @@ class SQLite(Dialect):
         DATABASE_ERRORS.labels("busy" if busy else "error").inc()
         if busy:
             return StorageBusy(f"another writer held the database for {self._timeout:g} s; try again", where=self.where)
-        return StorageError(_REMEDIES.get(code, "SQLite cannot go on"), where=self.where, cause=str(error))
+        kind = StorageFull if code == sqlite3.SQLITE_FULL else StorageError
+        return kind(_REMEDIES.get(code, "SQLite cannot go on"), where=self.where, cause=str(error))
 
     def generation(self, query: str) -> int:
         """It is asked again only when SQLite's own mark says that anything was committed.

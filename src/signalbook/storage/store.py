@@ -18,7 +18,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from signalbook.plugins import install
 from signalbook.storage.audit import AuditReader, AuditStatements, AuditWriter
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.entities import EntityReader, EntityStatements
 from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
@@ -95,8 +95,13 @@ def _migrate(dialect: Dialect, revision: str) -> None:
         connection.commit()
 
 
+_QUIET_SECONDS: Final = 60.0
 _KEPT: Final = 8
 """Idle connections kept for the next request."""
+_OUTAGES: Final = "outages"
+"""How many there had been when a connection was made."""
+_MOMENT: Final = 2.0
+"""Seconds for which requests wait for a database that may be back."""
 
 
 class Statements:
@@ -217,6 +222,10 @@ class Store:
         self._timeout = timeout
         self._away_since = 0.0
         """On the monotonic clock; 0 while the database is there."""
+        self._full_until = 0.0
+        self._away = ""
+        self._outages = 0
+        self._trying = threading.Lock()
         self._statements = _statements(dialect)
         self._writing = threading.Lock()
         self._closed = False
@@ -268,6 +277,7 @@ class Store:
         it as it is.
         """
         self._check_open()
+        self._await_database()
         try:
             return self._dialect.generation(self._statements.outbox.generation)
         except self._dialect.errors as error:
@@ -299,22 +309,38 @@ class Store:
             self._give_back(pooled)
 
     def _begin(self, begin: str) -> PoolProxiedConnection:
+        self._await_database()
         dead = 0
         while True:
             pooled = self._checkout()
             try:
                 _driver(pooled).execute(begin)
-                break
+                return pooled
             except self._dialect.errors as error:
                 self._give_back(pooled)
                 # When a server restarts all kept connections are dead, and only using one shows it.
                 dead += 1
                 if dead > _KEPT or not self._dialect.lost(error):
                     raise self._explain(error) from None
-        if self._away_since:
-            _LOG.warning("the database is back after %.0f s", time.monotonic() - self._away_since)
-            self._away_since = 0.0
-        return pooled
+
+    def _await_database(self) -> None:
+        """If it is away, have one thread at a time try whether it is back, which may take long where nothing answers.
+
+        The others wait a moment for that. Raises ``StorageUnavailable``.
+        """
+        if not self._away_since:
+            return
+        if not self._trying.acquire(timeout=_MOMENT):
+            raise StorageUnavailable(self._away, where=self.where)
+        try:
+            if self._away_since:
+                self._dialect.connect().close()
+                _LOG.warning("the database is back after %.0f s", time.monotonic() - self._away_since)
+                self._away_since = 0.0
+        except self._dialect.errors as error:
+            raise self._explain(error) from None
+        finally:
+            self._trying.release()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -323,7 +349,12 @@ class Store:
     def _checkout(self) -> PoolProxiedConnection:
         self._check_open()
         try:
-            return self._pool.connect()
+            while True:
+                pooled = self._pool.connect()
+                # What was there before an outage is dead now, as a rule, and it may take seconds to find out of each.
+                if pooled.info.setdefault(_OUTAGES, self._outages) == self._outages:
+                    return pooled
+                pooled.invalidate()
         except PoolTimeout:
             raise StorageBusy(
                 f"all {self._dialect.connections} connections are in use; try again", where=self.where
@@ -334,9 +365,16 @@ class Store:
     def _explain(self, error: Exception) -> StorageError:
         """What to tell of ``error``; of the first of an outage, which thousands follow, in the log too."""
         explained = self._dialect.explain(error)
-        if isinstance(explained, StorageUnavailable) and not self._away_since:
-            self._away_since = time.monotonic()
-            _LOG.error("the database is away: %s", explained)
+        if isinstance(explained, StorageUnavailable):
+            self._away = explained.shown
+            if not self._away_since:
+                self._away_since = time.monotonic()
+                self._outages += 1
+                _LOG.error("the database is away: %s", explained)
+        # Each write says so: one line a minute is enough on a disk that may be full itself.
+        if isinstance(explained, StorageFull) and time.monotonic() > self._full_until:
+            self._full_until = time.monotonic() + _QUIET_SECONDS
+            _LOG.error("a write failed: %s", explained)
         return explained
 
     def _commit(self, connection: DriverConnection) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from signalbook.storage.base import Row, StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import Row, StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
 from signalbook.storage.schema import dump
 from signalbook.xid import Xid
@@ -15,6 +15,8 @@ from signalbook.xid import Xid
 Place: TypeAlias = tuple[int, str, str]
 """Where an entity stands: its parent's key, its collection's name, its folded id."""
 
+VERSIONS: Final = "versions"
+BYTES: Final = "bytes"
 _SAVEPOINT: Final = "SAVEPOINT part"
 _RELEASE: Final = "RELEASE SAVEPOINT part"
 _ROLLBACK: Final = "ROLLBACK TO SAVEPOINT part"
@@ -96,7 +98,8 @@ class SqlTransaction:
         if not self._over:
             self._over = f"an earlier failure ended this transaction: {explained.shown}"
             # Others in this transaction may try again, too.
-            self._kind = type(explained) if isinstance(explained, StorageUnavailable | StorageBusy) else StorageError
+            again = isinstance(explained, StorageUnavailable | StorageBusy | StorageFull)
+            self._kind = type(explained) if again else StorageError
         return explained
 
 
@@ -106,10 +109,11 @@ class Pending:
 
     ``rows`` are entities as they are now, as far as they were met. The database has yet to get those that are
     ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
-    how many ``members`` each collection gained (by parent key and type), ``changes`` for the outbox, entries of the
-    ``audit``, and how many keys were ``reserved``. ``named`` are documents that a row got, ``suspects`` those that one
-    lost; ``touched`` tells that anything of the registry was written, ``marked`` that the database has a savepoint
-    where this part began.
+    how many ``members`` each collection gained (by parent key and type) and what of ``usage`` each Group did (by
+    ``VERSIONS``, ``BYTES``, and the digests of documents, so many times their size), ``changes`` for the outbox,
+    entries of the ``audit``, and how many keys were ``reserved``. ``named`` are documents that a row got, ``suspects``
+    those that one lost; ``touched`` tells that anything of the registry was written, ``marked`` that the database has a
+    savepoint where this part began.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
@@ -118,6 +122,7 @@ class Pending:
     places: set[Place] = field(default_factory=set)
     documents: dict[str, bytes] = field(default_factory=dict)
     members: dict[int, dict[str, int]] = field(default_factory=dict)
+    usage: dict[Xid, dict[str, int]] = field(default_factory=dict)
     changes: list[Parameters] = field(default_factory=list)
     audit: list[Parameters] = field(default_factory=list)
     reserved: int = 0
@@ -136,6 +141,8 @@ class Pending:
         # Counts are differences and add up; rows are states, of which the later one holds.
         for parent, gained in part.members.items():
             add_counts(self.members.setdefault(parent, {}), gained)
+        for group, gained in part.usage.items():
+            add_counts(self.usage.setdefault(group, {}), gained)
         self.changes += part.changes
         self.audit += part.audit
         self.reserved += part.reserved

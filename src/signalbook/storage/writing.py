@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from signalbook.storage.base import DuplicateId, Row
 from signalbook.storage.entities import EntityReader, EntityStatements, deleted_counter
-from signalbook.storage.schema import dump, fold, load, position
-from signalbook.storage.transaction import Pending, SqlWriting, add_counts
+from signalbook.storage.schema import dump, fold, load, position, stored_xid
+from signalbook.storage.transaction import BYTES, VERSIONS, Pending, SqlWriting, add_counts
 from signalbook.xid import ROOT, Kind, Xid
 
 _SUSPECTS: Final = 10_000
 """Documents looked at one by one after they lost a name; beyond that all documents are."""
 _KEYS: Final = 10_000
 """Keys in one statement."""
+_GROUP: Final = 2
+_VERSION: Final = 6
+"""Parts of their xids."""
 _REMEMBERED: Final = 2_000
 """Rows: some for each write of a batch. What meets more of them at once hardly meets them again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupUsage:
+    """How many Versions a Group has in it, and how many bytes their documents have, each for itself."""
+
+    versions: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class _Gone:
+    """Rows that go, how many of which type their parents have ``lost``, and the Groups among them."""
+
+    keys: set[int] = field(default_factory=set)
+    lost: dict[int, dict[str, int]] = field(default_factory=dict)
+    groups: dict[Xid, int] = field(default_factory=dict)
+
+
+_NOTHING: Final = GroupUsage(versions=0, bytes=0)
 
 
 class EntityWriter(EntityReader):
@@ -27,6 +51,8 @@ class EntityWriter(EntityReader):
         self._writing = transaction
         self._last_key: int | None = None
         self._refers: bool | None = None
+        self._used: dict[int, GroupUsage] = {}
+        """What Groups had stored before this transaction, as far as it was asked for."""
 
     def _query(self, sql: str, parameters: Mapping[str, Any]) -> list[Any]:
         """All records, with those that this transaction has not written yet."""
@@ -141,6 +167,8 @@ class EntityWriter(EntityReader):
             self._insert(rows)
         for row in rows:
             add_counts(part.members.setdefault(row.parent, {}), {position(row.xid)[0]: 1})
+            if row.xid.kind is Kind.VERSION:
+                self._use(row.xid, {VERSIONS: 1, **({row.document: 1} if row.document else {})})
         part.named.update(row.document for row in rows if row.document)
         self._keep(rows)
 
@@ -185,18 +213,27 @@ class EntityWriter(EntityReader):
         documents = {row.document for row in rows if row.document}
         part = self._writing.pending
         part.touched = True
-        part.suspects |= self._documents_of([row for row in rows if row.xid.kind is Kind.VERSION]) - documents
+        versions = [row for row in rows if row.xid.kind is Kind.VERSION]
+        before = self._documents_of(versions)
+        for row in versions:
+            if (old := before.get(row.key)) != row.document:
+                self._use(row.xid, {digest: sign for digest, sign in ((old, -1), (row.document, 1)) if digest})
+        part.suspects |= set(before.values()) - documents
         part.unwritten.update((row.xid, row) for row in rows)
         part.named |= documents
         self._keep(rows)
 
-    def _documents_of(self, rows: Sequence[Row]) -> set[str]:
+    def _documents_of(self, rows: Sequence[Row]) -> dict[int, str]:
         """The documents that rows with these keys have so far."""
         met = self._met([row.xid for row in rows])
         unknown = [row.key for row in rows if row.xid not in met]
         keys = {"keys": self._writing.array(unknown)}
         stored = self._writing.rows(self._sql.named_by_rows, keys) if unknown else ()
-        return {row.document for row in met.values() if row.document} | {digest for (digest,) in stored}
+        return {row.key: row.document for row in met.values() if row.document} | dict(stored)
+
+    def _use(self, xid: Xid, gained: Mapping[str, int], sign: int = 1) -> None:
+        """Count what the Group of ``xid`` gained."""
+        add_counts(self._writing.pending.usage.setdefault(Xid(xid.parts[:_GROUP]), {}), gained, sign)
 
     def delete(self, keys: Collection[int]) -> None:
         """Remove these rows and all beneath them; documents that no row names at the commit go with it."""
@@ -204,31 +241,51 @@ class EntityWriter(EntityReader):
             return
         part = self._writing.pending
         part.touched = True
-        gone: set[int] = set()
-        lost: dict[int, dict[str, int]] = {}
+        gone = _Gone()
         self._writing.flush()
         # Level by level: a recursive query has no plan that is right for one row and for a million.
-        level = self._leaving(self._sql.leaving, keys, lost)
+        level = self._leaving(self._sql.leaving, keys, gone)
         while level:
-            gone |= level
-            level = self._leaving(self._sql.beneath, level, lost)
-        self._drop_members(gone, lost)
-        for some in _in_parts(gone):
+            level = self._leaving(self._sql.beneath, level, gone)
+        self._drop_members(gone.keys, gone.lost)
+        self._drop_usage(gone.groups)
+        for some in _in_parts(gone.keys):
             self._writing.run(self._sql.delete, {"keys": self._writing.array(some)})
         self._writing.forget_reads()
 
-    def _leaving(self, sql: str, keys: Collection[int], lost: dict[int, dict[str, int]]) -> set[int]:
-        """Keys of rows that are about to go; they are counted as ``lost``, their documents are suspects."""
+    def _leaving(self, sql: str, keys: Collection[int], gone: _Gone) -> set[int]:
+        """Keys of rows that are about to go and were not met before; their documents are suspects."""
         found = set()
         suspects = self._writing.pending.suspects
         for some in _in_parts(keys):
-            for key, parent, plural, document in self._writing.rows(sql, {"keys": self._writing.array(some)}):
+            rows = self._writing.rows(sql, {"keys": self._writing.array(some)})
+            for key, parent, plural, document, text, size in rows:
+                if key in gone.keys:
+                    continue
+                gone.keys.add(key)
                 found.add(key)
-                add_counts(lost.setdefault(parent, {}), {plural: 1})
+                self._lose(stored_xid(text), key, {BYTES: size} if size is not None else {document: 1}, gone.groups)
+                add_counts(gone.lost.setdefault(parent, {}), {plural: 1})
                 # One more than would be looked at one by one is enough to know that it will be all of them.
                 if document is not None and len(suspects) <= _SUSPECTS:
                     suspects.add(document)
         return found
+
+    def _lose(self, xid: Xid, key: int, size: Mapping[str | None, int], groups: dict[Xid, int]) -> None:
+        """Count what a Group loses that stays. The documents of what is new may not be stored, so have no size yet."""
+        depth = len(xid.parts)
+        if depth == _GROUP:
+            groups[xid] = key
+        elif depth == _VERSION and Xid(xid.parts[:_GROUP]) not in groups:
+            self._use(xid, {VERSIONS: 1, **{name: count for name, count in size.items() if name}}, -1)
+
+    def _drop_usage(self, groups: Mapping[Xid, int]) -> None:
+        """Forget what Groups had that go."""
+        for some in _in_parts(groups.values()):
+            self._writing.run(self._sql.drop_usage, {"parents": self._writing.array(some)})
+        for group in groups:
+            for gained in [dict(layer.usage.get(group, {})) for layer in self._writing.layers]:
+                self._use(group, gained, -1)
 
     def _drop_members(self, gone: set[int], lost: Mapping[int, Mapping[str, int]]) -> None:
         """Count what goes: out of collections that stay, and with collections that go too."""
@@ -256,6 +313,64 @@ class EntityWriter(EntityReader):
         kept = [{"name": deleted_counter(xid), "value": number} for xid, number in numbers.items()]
         self._writing.run_many(self._sql.keep_numbers, kept)
 
+    def growth(self) -> dict[Xid, tuple[GroupUsage, GroupUsage]]:
+        """The Groups that got or lost something in the part of the transaction under way: what, and what they have now.
+
+        The numbers are kept, and not counted here.
+        """
+        part = self._writing.pending.usage
+        gained = self._sized(part)
+        before = [layer.usage for layer in self._writing.layers[:-1]]
+        layers = [gained, *(self._sized({xid: some[xid] for xid in part if xid in some}) for some in before)]
+        groups = self.get_many([xid for xid, some in gained.items() if some != _NOTHING])
+        self._ask_usage([row.key for row in groups.values()])
+        found = {}
+        for xid, row in groups.items():
+            known = [self._used[row.key], *(layer.get(xid, _NOTHING) for layer in layers)]
+            total = GroupUsage(versions=sum(each.versions for each in known), bytes=sum(each.bytes for each in known))
+            found[xid] = (gained[xid], total)
+        return found
+
+    def _ask_usage(self, keys: Collection[int]) -> None:
+        unknown = [key for key in keys if key not in self._used]
+        if unknown:
+            records = self._writing.rows(self._sql.usage, {"parents": self._writing.array(unknown)})
+            self._used.update(dict.fromkeys(unknown, _NOTHING))
+            self._used.update((key, GroupUsage(versions=versions, bytes=size)) for key, versions, size in records)
+
+    def _sized(
+        self, usage: Mapping[Xid, Mapping[str, int]], groups: Collection[Xid] | None = None
+    ) -> dict[Xid, GroupUsage]:
+        """``usage``, or that of ``groups``, with the sizes of the documents in it."""
+        some = usage if groups is None else {xid: usage[xid] for xid in groups if xid in usage}
+        digests = {name for gained in some.values() for name, count in gained.items() if count}
+        sizes = self._sizes(digests - {VERSIONS, BYTES}) | {BYTES: 1}
+        return {
+            xid: GroupUsage(
+                versions=gained.get(VERSIONS, 0),
+                bytes=sum(count * sizes.get(name, 0) for name, count in gained.items()),
+            )
+            for xid, gained in usage.items()
+        }
+
+    def _sizes(self, digests: Collection[str]) -> dict[str, int]:
+        known = {
+            name: len(layer.documents[name])
+            for layer in self._writing.layers
+            for name in digests
+            if name in layer.documents
+        }
+        unknown = [name for name in digests if name not in known]
+        return known | (
+            dict(self._writing.rows(self._sql.sizes, {"digests": self._writing.array(unknown)})) if unknown else {}
+        )
+
+    def recount(self) -> None:
+        """Count what Groups have anew, should the numbers that are kept be wrong."""
+        self._writing.flush()
+        self._writing.run(self._sql.drop_all_usage, {})
+        self._writing.run(self._sql.recount, {})
+
     def finish(self) -> None:
         """Last work before the commit: tell the database what is pending.
 
@@ -268,12 +383,20 @@ class EntityWriter(EntityReader):
         kept = [{"digest": d, "content": content} for d, content in pending.documents.items() if d in pending.named]
         self._writing.run_bulk(self._sql.put_document, kept)
         self._writing.run_bulk(self._sql.add_members, _gained(pending))
+        self._writing.run_bulk(self._sql.add_usage, self._gained_usage(pending))
         if pending.reserved:
             self._writing.run(self._sql.reserve, {"count": pending.reserved})
         if len(pending.suspects) > _SUSPECTS:
             self._writing.run(self._sql.sweep_all, {})
         elif pending.suspects:
             self._writing.run(self._sql.sweep, {"digests": self._writing.array(pending.suspects)})
+
+    def _gained_usage(self, pending: Pending) -> list[dict[str, Any]]:
+        gained = {xid: usage for xid, usage in self._sized(pending.usage).items() if usage != _NOTHING}
+        return [
+            {"parent": row.key, "versions": gained[xid].versions, "bytes": gained[xid].bytes}
+            for xid, row in (self.get_many(gained) if gained else {}).items()
+        ]
 
 
 def _in_parts(keys: Collection[int]) -> Iterator[list[int]]:

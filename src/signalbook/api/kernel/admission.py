@@ -31,6 +31,7 @@ from signalbook.access.policy import Policy
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.origins import READS
+from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.metrics import REFUSED, api_of
 from signalbook.settings import Settings
 from signalbook.xid import Xid
@@ -131,22 +132,28 @@ class Admission:
         caller: Caller | None = scope.get("caller")
         return None if caller is None else await caller.turn()
 
-    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests, scope: Scope) -> None:
+    def refused(self, error: Unauthenticated | Forbidden | TooManyRequests | QuotaExceeded, scope: Scope) -> None:
         """Count and record that a request was refused."""
-        xid = ""
+        xid = why = ""
         match error:
             case Forbidden():
                 reason, action, status, xid = "policy", error.action.word, HTTPStatus.FORBIDDEN, str(error.xid)
             case TooManyRequests():
                 reason, action, status = error.limit, _LIMITED, HTTPStatus.TOO_MANY_REQUESTS
+                why = f": {reason}"
+            case QuotaExceeded():
+                reason, action, status, xid = "quota", _LIMITED, HTTPStatus.BAD_REQUEST, error.subject
+                why = f": {reason}"
             case Unauthenticated():
                 reason, action, status = "credentials", _LOGIN, HTTPStatus.UNAUTHORIZED
+                xid = f"/access/tokens/{error.token}" if error.token else ""
+                why = f": {error}"
         REFUSED.labels(reason).inc()
         # Without an access nobody was let in, so that there is a policy.
         access: Access | None = scope.get("access")
         if records(self._settings, access) if access is not None else self._settings.audit != "off":
             who = ANONYMOUS if access is None else access.identity
-            words = f"{status.value} {status.phrase}" + (f": {reason}" if action == _LIMITED else "")
+            words = f"{status.value} {status.phrase}{why}"
             self._audit.refused(Refusal(who=who, origin=self._origin(scope), action=action, error=words), xid)
 
     def read(self, scope: Scope, status: int) -> None:

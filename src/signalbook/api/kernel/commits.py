@@ -41,6 +41,10 @@ class Workers:
             raise StorageBusy(f"the request waited {self._timeout:g} s for its turn; try again")
         return await running
 
+    def begin(self, work: Callable[[], object]) -> None:
+        """Run ``work`` when there is a thread for it; nobody waits for it."""
+        self._reads.submit(work)
+
     def close(self) -> None:
         """Wait for what runs, and end the threads."""
         self._reads.shutdown()

@@ -7,6 +7,7 @@ where a registry is read-only.
 
 from __future__ import annotations
 
+import errno
 import logging
 import uuid
 from collections.abc import Iterable
@@ -20,11 +21,12 @@ from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.engine.engine import HistoryPruned
 from signalbook.engine.write.workingcopies import IdClash
 from signalbook.errors import RegistryError, SignalbookError, describe
-from signalbook.storage.base import StorageBusy, StorageError, StorageUnavailable
+from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.values import JSON, Finding, JSONObject
 
 _LOG: Final = logging.getLogger("signalbook.api")
 _RETRY_AFTER: Final = "1"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 # By default caches keep some errors, such as 404, for as long as they please (RFC9111 4.2.2).
 NO_STORE: Final[Header] = ("Cache-Control", "no-store")
 PROBLEM_TYPE: Final = "application/problem+json"
@@ -123,12 +125,15 @@ def plain_response(status: HTTPStatus, subject: str, detail: str, **members: JSO
 def _failure_response(error: Exception, subject: str) -> Response:
     """The response to anything that is not the client's doing; what happened goes to the log under ``instance``.
 
-    A busy store is ``server_busy``, as is one that is away, which the store logs; of a broken one the reason is shown,
-    though not which database it is; of any other exception nothing is shown.
+    A busy store is ``server_busy``, as is one that is away or full, which the store logs; of a broken one the reason is
+    shown, though not which database it is; of any other exception nothing is shown.
     """
     if isinstance(error, AuthenticationUnavailable):
         return _catalogue_response(RegistryError("server_busy", subject=subject, detail=str(error)))
-    if isinstance(error, (StorageBusy, StorageUnavailable)):
+    if isinstance(error, OSError) and error.errno in _FULL:
+        error = StorageFull("the disk for temporary files is full; free some space there")
+        _LOG.error("request for %r failed: %s", subject, error)
+    if isinstance(error, (StorageBusy, StorageUnavailable, StorageFull)):
         return _catalogue_response(RegistryError("server_busy", subject=subject, detail=error.shown))
     instance = str(uuid.uuid4())
     if isinstance(error, StorageError):

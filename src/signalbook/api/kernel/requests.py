@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import tempfile
 import time
 from functools import cached_property, lru_cache
-from typing import Final
+from typing import IO, Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -25,6 +26,8 @@ _ZEROS: Final = 99
 """That a number may begin with: ``int`` refuses to read thousands of digits."""
 _SLOW: Final = 0.5
 """Seconds: bodies nearly always come at once."""
+_ASIDE_BYTES: Final = 1 << 20
+"""A larger body is for the process beside this one, where there is one."""
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 
 
@@ -82,11 +85,20 @@ class Disconnected(Exception):
     """The client went away before its request was complete; there is nobody to answer."""
 
 
+class LargeBody(Exception):
+    """A body has turned out to be large: all of it is in ``file``, and the request is for the process beside."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self.file = file
+
+
 async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int, timeout: float) -> bytes:
     """The whole body, at most ``limit`` bytes; beyond it ``bad_request``, before the rest is read (R312).
 
     So are a body that takes longer than ``timeout`` seconds, and a compressed one: it would be stored as it came, under
-    a name that does not say so. Behind a slow one the caller is admitted again.
+    a name that does not say so. Behind a slow one the caller is admitted again. Raises ``LargeBody`` for one that is
+    answered elsewhere.
     """
     headers = dict(scope["headers"])
     declared = headers.get(b"content-length", b"").lstrip(b"0")
@@ -99,18 +111,21 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     try:
         began = time.monotonic()
         async with asyncio.timeout(timeout):
-            body = await _received(receive, limit, subject)
+            body = await _received(receive, limit, subject, aside=scope.get("aside", False))
     except TimeoutError:
         detail = f"the body did not arrive within {timeout:g} seconds (setting body_timeout)"
         raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
     # Whoever takes his time may not be who he was any more.
     if time.monotonic() - began > _SLOW and (admit_again := scope.get("admit_again")):
         await admit_again()
-    return body
+    if isinstance(body, bytes):
+        return body
+    raise LargeBody(body)
 
 
-async def _received(receive: Receive, limit: int, subject: str) -> bytes:
+async def _received(receive: Receive, limit: int, subject: str, *, aside: bool) -> bytes | IO[bytes]:
     parts, size, more = [], 0, True
+    file: IO[bytes] | None = None
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -122,6 +137,13 @@ async def _received(receive: Receive, limit: int, subject: str) -> bytes:
             raise _too_long(limit, subject)
         parts.append(part)
         more = message.get("more_body", False)
+        if aside and size > _ASIDE_BYTES:
+            # Several of them at once shall not fill the memory. It is closed by whoever has it last.
+            file = file or tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115
+            file.write(b"".join(parts))
+            parts.clear()
+    if file is not None:
+        return file
     if size <= LARGE:
         return b"".join(parts)
     # Copying 60 MB takes 50 ms, which no other request shall wait for.

@@ -26,6 +26,7 @@ from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.admission import Admission
+from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
@@ -39,11 +40,12 @@ from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.compression import AT_ONCE, coding, compressed
 from signalbook.api.kernel.errors import NotAllowed, error_response
 from signalbook.api.kernel.origins import READS, is_loopback
-from signalbook.api.kernel.requests import Disconnected, HTTPRequest, base_url, read_body
+from signalbook.api.kernel.requests import Disconnected, HTTPRequest, LargeBody, base_url, read_body
 from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
 from signalbook.api.kernel.streaming import SpooledResponse
 from signalbook.engine.engine import Batch, Engine, Session
 from signalbook.engine.read.view import View
+from signalbook.engine.write.quotas import QuotaExceeded
 from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE
 from signalbook.metrics import HTTP
@@ -69,7 +71,8 @@ class Kernel:
     """What all APIs of a server process share.
 
     ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
-    one that answers from this process's own memory and disk in microseconds, wrong for one across a network.
+    one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
+    with large bodies go ``aside``.
     """
 
     engine: Engine
@@ -83,10 +86,20 @@ class Kernel:
     authenticator: Authenticator
     admission: Admission
     audit: Audit
+    aside: Aside | None = None
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
-    def over(cls, engine: Engine, settings: Settings, *, direct: bool, control: AccessControl, audit: Audit) -> Kernel:
+    def over(
+        cls,
+        engine: Engine,
+        settings: Settings,
+        *,
+        direct: bool,
+        control: AccessControl,
+        audit: Audit,
+        aside: Aside | None = None,
+    ) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
@@ -107,6 +120,7 @@ class Kernel:
             authenticator=authenticator,
             admission=admission,
             audit=audit,
+            aside=aside,
         )
 
     @property
@@ -130,6 +144,8 @@ class Kernel:
 
     def close(self) -> None:
         """Finish what is under way."""
+        if self.aside is not None:
+            self.aside.close()
         self.commits.close()
         self.workers.close()
         self.authenticator.usage.stop()
@@ -153,11 +169,14 @@ class Endpoint(ABC):
                 scope["access"] = UNRESTRICTED
             else:
                 await self.kernel.admission.admit(scope)
-            response = await self.respond(scope, receive)
+            response = await self._responded(scope, receive)
         except Disconnected:
             return
         except (Unauthenticated, Forbidden, TooManyRequests) as error:
             response = self._refused(error, scope)
+        except QuotaExceeded as error:
+            self.kernel.admission.refused(error, scope)
+            response = self.failed(error, scope)
         except Exception as error:
             response = self.failed(error, scope)
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
@@ -167,6 +186,18 @@ class Endpoint(ABC):
             if name := coding(response, scope["headers"]):
                 response = await self._encoded(response, name)
         await response.send(scope, receive, send)
+
+    async def _responded(self, scope: Scope, receive: Receive) -> Sendable:
+        aside = self.kernel.aside
+        if aside is None:
+            return await self.respond(scope, receive)
+        scope["aside"] = True
+        try:
+            return await self.respond(scope, receive)
+        except LargeBody as body:
+            answer = await aside.answer(scope, body.file)
+        self.kernel.admission.forget()
+        return answer
 
     async def _encoded(self, response: Response, name: str) -> Response:
         if len(response.body) <= AT_ONCE or name in response.encodings:

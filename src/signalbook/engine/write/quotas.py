@@ -1,24 +1,54 @@
-"""How many Resources a Group may have."""
+"""How much a Group may have: Resources, Versions, bytes of documents."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TypeAlias
+
 from signalbook.engine.write.workingcopies import WorkingTree
 from signalbook.errors import RegistryError
-from signalbook.storage.base import Reader
+from signalbook.settings import Settings
+from signalbook.storage.writing import EntityWriter
+from signalbook.xid import Xid
+
+_Claim: TypeAlias = tuple[Xid, int, str, int, str]
+"""A Group that grew, how much it has now of what, how much it may have, and the setting that says so."""
 
 
-def check_quota(tree: WorkingTree, reader: Reader, most: int) -> None:
-    """Raise ``bad_request`` if what was written gave a Group new Resources, and it has more than ``most`` of them now.
+class QuotaExceeded(RegistryError):
+    """A write that gives a Group more than it may have."""
 
-    Resources of all types count, not their Versions. The numbers are those that the store keeps: none is counted here.
-    A Group that had more already may lose some, and may not gain any.
+
+def check_quotas(tree: WorkingTree, writer: EntityWriter, settings: Settings) -> None:
+    """Raise ``QuotaExceeded`` if what was written gave a Group more of anything, and it has more than it may now.
+
+    The numbers are those that the store keeps: none is counted here. A Group that had more already may lose some, and
+    may not gain any.
     """
+    for group, has, what, most, setting in _claims(tree, writer, settings):
+        if has > most:
+            # Not how much it would have: some of that may be hidden.
+            detail = f'"{group}" may have {most} {what} (setting {setting}), and would have more'
+            raise QuotaExceeded("bad_request", subject=str(group), error_detail=detail)
+
+
+def _claims(tree: WorkingTree, writer: EntityWriter, settings: Settings) -> Iterator[_Claim]:
+    if most := settings.max_group_resources:
+        for group, count in _resources(tree, writer).items():
+            yield group, count, "Resources", most, "max_group_resources"
+    if settings.max_group_versions or settings.max_group_bytes:
+        for group, (gained, has) in writer.growth().items():
+            if gained.versions > 0 and (most := settings.max_group_versions):
+                yield group, has.versions, "Versions", most, "max_group_versions"
+            if gained.bytes > 0 and (most := settings.max_group_bytes):
+                yield group, has.bytes, "bytes of documents", most, "max_group_bytes"
+
+
+def _resources(tree: WorkingTree, reader: EntityWriter) -> dict[Xid, int]:
+    """How many Resources of all types the Groups have that got new ones."""
     grown = {xid.owner for xid, copy in tree.resources.items() if copy.before is None}
     groups = {row.key: xid for xid, row in reader.get_many(grown).items()}
-    total = dict.fromkeys(groups, 0)
+    total = dict.fromkeys(groups.values(), 0)
     for (key, _), count in reader.counts(groups).items():
-        total[key] += count
-    for key, count in total.items():
-        if count > most:
-            detail = f'"{groups[key]}" may have {most} Resources (setting max_group_resources), and would have {count}'
-            raise RegistryError("bad_request", subject=str(groups[key]), error_detail=detail)
+        total[groups[key]] += count
+    return total

@@ -1,0 +1,166 @@
+"""Requests with large bodies, in a process beside the server process, which ends when there are no more.
+
+What becomes of 60 MB holds the interpreter's lock for seconds, up to a hundred milliseconds at a time, and most of the
+memory that it took never comes back. Beside, it takes neither from the others, and one request has its turn at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
+from typing import IO, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from signalbook.api.kernel.commits import Workers
+from signalbook.settings import Settings
+from signalbook.storage.base import StorageBusy
+
+_IDLE_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 10.0
+_PART: Final = 1 << 16
+_TOLD: Final = frozenset(
+    {"type", "http_version", "method", "scheme", "path", "raw_path", "root_path", "query_string", "headers"}
+    | {"client", "server", "certificate", "base_url"}
+)
+"""What is told of a request. Who makes it is found out anew."""
+
+Start = Callable[[socket.socket], "subprocess.Popen[bytes]"]
+
+
+class Aside:
+    """The process beside this one. For one event loop.
+
+    ``start`` starts it with a socket, where it is told the ``settings`` and then answers what comes until it is closed.
+    """
+
+    def __init__(self, start: Start, settings: Settings) -> None:
+        self._start = start
+        self._settings = settings
+        self._turns = Workers(threads=1, timeout=settings.request_timeout)
+        self._idle: asyncio.TimerHandle | None = None
+        self._running: _Running | None = None
+        """Belongs to the one thread in which turns are taken."""
+
+    async def answer(self, scope: Scope, body: IO[bytes]) -> LargeAnswer:
+        """The answer to a request whose body is in a file. Raises ``StorageBusy``."""
+        if self._idle is not None:
+            self._idle.cancel()
+        told = {name: value for name, value in scope.items() if name in _TOLD}
+        try:
+            return await self._turns.read(partial(self._ask, told, body))
+        finally:
+            self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._turns.begin, self._stop)
+
+    def close(self) -> None:
+        """Finish what is under way, and end the process."""
+        if self._idle is not None:
+            self._idle.cancel()
+        self._turns.begin(self._stop)
+        self._turns.close()
+
+    def _ask(self, told: Mapping[str, object], body: IO[bytes]) -> LargeAnswer:
+        if self._running is not None and self._running.process.poll() is not None:
+            self._stop()
+        if self._running is None:
+            self._running = _Running(self._start, self._settings)
+        connection = self._running.connection
+        try:
+            with body:
+                connection.send(told)
+                send_handle(connection, body.fileno(), self._running.process.pid)
+            status, headers = connection.recv()
+            return LargeAnswer(status, headers, os.fdopen(recv_handle(connection), "rb"))
+        except (OSError, EOFError):
+            self._stop()
+            detail = "the process for large requests ended, perhaps for want of memory; look whether this one was done"
+            raise StorageBusy(detail) from None
+
+    def _stop(self) -> None:
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+
+class _Running:
+    """The process as it runs."""
+
+    def __init__(self, start: Start, settings: Settings) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = start(theirs)
+        self.connection = Connection(ours.detach())
+        self.connection.send(settings)
+
+    def stop(self) -> None:
+        """End it, by force if it takes long."""
+        self.connection.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_STOP_SECONDS)
+        self.process.kill()
+        self.process.wait()
+
+
+class LargeAnswer:
+    """The answer of the process beside this one, as it is to be sent; the body is in a file."""
+
+    def __init__(self, status: int, headers: list[tuple[bytes, bytes]], body: IO[bytes]) -> None:
+        self._status = status
+        self._headers = headers
+        self._body = body
+
+    async def send(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002  see Sendable
+        """Send it, a part at a time."""
+        with self._body as file:
+            await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
+            file.seek(0)
+            while part := file.read(_PART):
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> None:
+    """In the process beside: answer one request after the other by what ``find`` has for it, to the connection's end.
+
+    What all responses have in common is added where the request came in.
+    """
+    while True:
+        try:
+            scope = connection.recv()
+        except EOFError:
+            return
+        with os.fdopen(recv_handle(connection), "rb") as file:
+            file.seek(0)
+            body = file.read()
+        with tempfile.TemporaryFile(prefix="signalbook-", buffering=0) as answer:
+            start = await _answered(find(scope), scope, body, answer)
+            connection.send((start["status"], start["headers"]))
+            send_handle(connection, answer.fileno(), os.getppid())
+
+
+async def _answered(app: ASGIApp, scope: Scope, body: bytes, answer: IO[bytes]) -> Message:
+    """Write the body of the answer to a file. Returns the message that begins it."""
+    messages = [{"type": "http.request", "body": body}]
+    begun: list[Message] = []
+
+    async def receive() -> Message:
+        if not messages:
+            await asyncio.Event().wait()  # whether the client goes away is not seen from here
+        return messages.pop()
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            begun.append(message)
+        else:
+            answer.write(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return begun[0]

@@ -1,0 +1,105 @@
+"""Connections to PostgreSQL that find out, when no answer comes, whether any is still to come.
+
+TCP tells of a machine or a network that is gone, within seconds (``KEEPALIVE``). It does not tell of a proxy, a
+firewall or a frozen server that takes what is sent and answers nothing. Nor would a bound on every statement: one that
+waits for its turn to write, or copies a million rows, takes as long as it takes. So another connection asks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+
+RV = TypeVar("RV")
+
+KEEPALIVE: Final = {
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""What libpq is told, in seconds and milliseconds; the server is told the same of its end."""
+_SILENT_SECONDS: Final = 5.0
+"""Without a byte of the answer, until somebody asks."""
+_ON_ITS_WAY_SECONDS: Final = 1.0
+"""For an answer that was sent, to arrive."""
+_BACKEND: Final = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+# By its start, too: the number may be another's by now.
+_STATE: Final = "SELECT coalesce(state, '') FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
+_END: Final = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
+_UNREACHABLE: Final = "unreachable"
+_GONE: Final = "gone"
+_UNKNOWN: Final = ""
+_OVER: Final = (_GONE, "idle", "idle in transaction", "idle in transaction (aborted)")
+"""What the server says of who has answered, or was never asked."""
+_TOO_MANY: Final = ("too many", "remaining connection slots")
+
+
+class Connection(psycopg.Connection[Any]):
+    """Raises ``OperationalError``, as where the connection broke, once it is known that no answer comes."""
+
+    _backend: tuple[Any, ...] | None = None
+    _again: Callable[[], psycopg.Connection[Any]]
+    _forsaken: deque[tuple[Any, ...]]
+
+    def watch(self, again: Callable[[], psycopg.Connection[Any]], forsaken: deque[tuple[Any, ...]]) -> None:
+        """Begin to ask. ``again`` connects to the same server.
+
+        What is given up joins the ``forsaken``, of all connections: at the server it may hold the turn to write, for
+        which all others wait. It is ended here if it is from before.
+        """
+        self._again, self._forsaken = again, forsaken
+        self._backend = self.execute(_BACKEND).fetchall()[0]
+        while forsaken:
+            try:
+                self.execute(_END, forsaken[0])
+                forsaken.popleft()
+            except IndexError:  # another connection was quicker
+                return
+
+    def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
+        """As psycopg's."""
+        return super().wait(self._watched(gen), *args, **kwargs)
+
+    def _watched(self, gen: PQGen[RV]) -> PQGen[RV]:
+        heard, allowed = time.monotonic(), _SILENT_SECONDS
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard, allowed = time.monotonic(), _SILENT_SECONDS
+                elif time.monotonic() - heard > allowed:
+                    # Who is idle by now may just have answered: only the second time that is for good.
+                    allowed = self._ask(last=allowed == _ON_ITS_WAY_SECONDS)
+                    heard = time.monotonic()
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            result: RV = end.value
+            return result
+
+    def _ask(self, *, last: bool) -> float:
+        """How many seconds to wait on. Raises ``OperationalError`` if that is in vain."""
+        state = self._state()
+        if state == _UNREACHABLE or (state in _OVER and last):
+            if self._backend is not None:
+                self._forsaken.append(self._backend)
+            self.pgconn.finish()
+            raise psycopg.OperationalError("the server does not answer any more")
+        return _ON_ITS_WAY_SECONDS if state in _OVER else _SILENT_SECONDS
+
+    def _state(self) -> str:
+        if self._backend is None:
+            return _UNREACHABLE
+        try:
+            with closing(self._again()) as other:
+                found = other.execute(_STATE, self._backend).fetchall()
+        except psycopg.Error as error:
+            return _UNKNOWN if any(phrase in str(error) for phrase in _TOO_MANY) else _UNREACHABLE
+        return str(found[0][0]) if found else _GONE

@@ -1,0 +1,145 @@
+"""Large requests in a process of their own: it answers as the server would, ends when it is not needed, may die."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.serving import serving
+
+from signalbook.api.kernel import aside as module
+from signalbook.api.kernel.aside import Aside
+from signalbook.server import _start_aside, build
+from signalbook.settings import Settings
+from signalbook.storage.base import StorageBusy
+
+LARGE = b'{"description":"%s"}' % (b"x" * 3_000_000)
+HEADERS = {"Content-Type": "application/json", "xRegistry-format": "JsonSchema/draft-07"}
+
+
+def scope(method: str, path: str) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [
+            (b"host", b"localhost"),
+            *((name.lower().encode(), value.encode()) for name, value in HEADERS.items()),
+        ],
+        "client": ("127.0.0.1", 9),
+        "server": ("127.0.0.1", 80),
+        "state": object(),
+    }
+
+
+async def answered(aside: Aside, path: str, body: bytes = LARGE) -> tuple[int, bytes]:
+    file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  the process beside has it last
+    file.write(body)
+    answer = await aside.answer(scope("PUT", path), file)
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await answer.send({}, None, send)  # type: ignore[arg-type]
+    return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+
+
+def test_it_answers_dies_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_IDLE_SECONDS", 1.0)
+    settings = Settings(db=f"sqlite:///{tmp_path}/r.db")
+    build(settings)  # founds the registry
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(theirs: Any) -> subprocess.Popen[bytes]:
+        started.append(_start_aside(theirs))
+        return started[-1]
+
+    async def program() -> None:
+        aside = Aside(start, settings)
+        assert await answered(aside, "/schemagroups/g/schemas/s") == (201, LARGE)
+        status, body = await answered(aside, "/schemagroups/g", b"[" * 2_000_000)
+        assert status == 400
+        assert b"#parsing_data" in body
+        assert len(started) == 1
+
+        # It is gone when the next one comes; and it goes while it is at work.
+        started[0].kill()
+        started[0].wait()
+        assert (await answered(aside, "/schemagroups/g/schemas/t"))[0] == 201
+        os.kill(started[1].pid, signal.SIGSTOP)
+        waiting = asyncio.ensure_future(answered(aside, "/schemagroups/g/schemas/u"))
+        await asyncio.sleep(0.2)
+        started[1].kill()
+        with pytest.raises(StorageBusy, match="ended"):
+            await waiting
+
+        assert (await answered(aside, "/schemagroups/g/schemas/v"))[0] == 201
+        assert len(started) == 3
+        while started[2].poll() is None:  # it has nothing to do
+            await asyncio.sleep(0.05)
+        aside.close()
+
+    asyncio.run(program())
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("aside")
+    rules = [{"who": ["anyone"], "role": "writer"}, {"who": ["anyone"], "deny": ["create"], "on": ["/schemagroups/no"]}]
+    policy = {"rules": [*rules, {"who": ["subject:root"], "role": "administrator"}]}
+    (folder / "policy.json").write_text(json.dumps(policy))
+    with serving(folder, "--access-file", "policy.json", "--max-body-bytes", "30000000") as url:
+        yield url
+
+
+def resident(pid: str) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def children(pid: str) -> list[str]:
+    return subprocess.run(["pgrep", "-P", pid], capture_output=True, text=True).stdout.split()
+
+
+def test_large_bodies_do_not_reach_the_server_process(url: str) -> None:
+    """By length or in chunks; with all the headers that others have; the memory of the server stays as it was.
+
+    Who may not is refused there, too.
+    """
+    listening = subprocess.run(["pgrep", "-f", f"port {url.rpartition(':')[2]}"], capture_output=True, text=True)
+    family = listening.stdout.split()[:1]
+    for pid in family:
+        family += children(pid)
+    before = {pid: resident(pid) for pid in family}
+    hostile = b'{"labels":[' + b"[]," * 6_000_000 + b"[]]}"
+    with httpx.Client(base_url=url, timeout=300) as client:
+        made = client.put("/schemagroups/g/schemas/s", content=LARGE, headers=HEADERS)
+        assert (made.status_code, made.content) == (201, LARGE)
+        assert made.headers["Location"] == f"{url}/schemagroups/g/schemas/s"
+        assert made.headers["Access-Control-Expose-Headers"]
+        assert client.get("/schemagroups/g/schemas/s").content == LARGE
+        pieces = (hostile[at : at + 100_000] for at in range(0, len(hostile), 100_000))
+        refused = client.put("/schemagroups/h", content=pieces)
+        assert refused.status_code == 400
+        assert refused.json()["type"].endswith("#parsing_data")
+        assert client.get("/schemagroups/h").status_code == 404
+        barred = client.put("/schemagroups/no", content=b" " * 2_000_000 + b"{}")
+        assert barred.status_code == 401
+        assert "WWW-Authenticate" in barred.headers
+        assert "max_body_bytes" in client.put("/schemagroups/h", content=b" " * 31_000_000).text
+    after = {pid: resident(pid) for pid in family}
+    assert max(after[pid] - before[pid] for pid in family) < 40_000_000

@@ -1,0 +1,316 @@
+"""PostgreSQL, three servers on it, a load balancer before them, a proxy between: started, killed and started again."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import httpx
+import psycopg
+from tests.serving import BIN, kept_port
+
+Program = tuple[list[str], dict[str, str]]
+"""What is run, and what its environment has beside ours."""
+Launch = Callable[[], Program]
+PATIENCE = 120.0
+SERVERS = 3
+_PRESENT: Program = ([str(BIN / "signalbook"), "serve"], {})
+_HAPROXY = """
+global
+  maxconn 2000
+defaults
+  mode http
+  option http-keep-alive
+  option redispatch
+  retries 2
+  timeout connect 2s
+  timeout client 120s
+  timeout server 120s
+  timeout check 2s
+frontend registry
+  bind 127.0.0.1:{port}
+  default_backend servers
+backend servers
+  balance roundrobin
+  option httpchk GET /health/ready
+  default-server inter 500ms fall 1 rise 1
+{servers}
+"""
+
+
+class Postgres:
+    """A database server as it comes, on a port of this machine. It is killed and recovers."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+        on_path = shutil.which("postgres")
+        if not found and on_path is None:
+            raise SystemExit("PostgreSQL's server programs are missing: apt-get install postgresql")
+        self._programs = found[-1] if found else Path(str(on_path)).resolve().parent
+        self._user = "postgres" if os.geteuid() == 0 else None
+        self._folder = folder
+        self.port = port
+        if self._user:
+            shutil.chown(folder, self._user)
+        init: list[str | Path] = [
+            self._programs / "initdb",
+            "-D",
+            folder / "data",
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+        ]
+        subprocess.run(init, user=self._user, check=True, stdout=subprocess.DEVNULL, cwd=folder)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+        with self.connect("postgres") as connection:
+            connection.execute("CREATE DATABASE registry")
+
+    @property
+    def url(self) -> str:
+        """The registry's database, past the proxy."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/registry"
+
+    def start(self) -> None:
+        """Start it, or start it again; returns when it answers."""
+        command: list[str | Path] = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder]
+        command += ["-p", str(self.port), "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=150"]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, user=self._user, stderr=log, stdout=log, cwd=self._folder)
+        self.wait()
+
+    def wait(self) -> None:
+        """Until it answers."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.connect("postgres").close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline or (self._process is not None and self._process.poll() is not None):
+                    raise
+                time.sleep(0.02)
+
+    def connect(self, name: str = "registry") -> psycopg.Connection:
+        """A connection past the proxy."""
+        return psycopg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{name}", autocommit=True)
+
+    def kill(self) -> None:
+        """End all its processes at once."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # so that it does not tidy up behind the first that dies
+        for pid in [*_children(self._process.pid), self._process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def kill_backend(self, rng: random.Random) -> bool:
+        """End one process that serves a connection: all others are ended by PostgreSQL, which then recovers."""
+        try:
+            with self.connect() as connection:
+                pids = connection.execute(
+                    "SELECT pid FROM pg_stat_activity WHERE datname = 'registry' AND pid <> pg_backend_pid()"
+                ).fetchall()
+            os.kill(rng.choice(pids)[0], signal.SIGKILL)
+        except (psycopg.OperationalError, ProcessLookupError, IndexError):
+            return False
+        return True
+
+    def stop(self) -> None:
+        """End it without a trace of haste."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(60)
+
+
+class Server:
+    """``signalbook serve`` under a supervisor that starts it again whenever it ends."""
+
+    def __init__(self, number: int, port: int, launch: Launch, folder: Path) -> None:
+        self.number = number
+        self.port = port
+        self.ready_since = 0.0
+        """On the monotonic clock; 0 while it is not known to be ready since it was started."""
+        self._launch = launch
+        self._folder = folder
+        self._stopping = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._supervise, daemon=True)
+        self._thread.start()
+        self._started.wait()
+
+    @property
+    def url(self) -> str:
+        """Past the balancer."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def _supervise(self) -> None:
+        while not self._stopping:
+            command, environment = self._launch()
+            with (self._folder / f"server{self.number}.log").open("ab") as log:
+                self._process = subprocess.Popen(
+                    command,
+                    cwd=self._folder,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={**os.environ, **environment},
+                )
+            self._started.set()
+            self._process.wait()
+            self.ready_since = 0.0
+            # What is left of it ends by itself, and its port is free then.
+            time.sleep(0.1)
+
+    def look(self) -> bool:
+        """Whether it is ready."""
+        try:
+            ready = httpx.get(f"{self.url}/health/ready", timeout=2).is_success
+        except httpx.TransportError:
+            ready = False
+        if ready and not self.ready_since:
+            self.ready_since = time.monotonic()
+        return ready
+
+    def kill(self, what: str) -> None:
+        """End the ``server``, all of it, or its ``supervisor`` or ``worker`` alone."""
+        process = self._process
+        assert process is not None
+        self.ready_since = 0.0
+        with suppress(ProcessLookupError):
+            if what == "server":
+                os.killpg(process.pid, signal.SIGKILL)
+            elif what == "supervisor":
+                os.kill(process.pid, signal.SIGKILL)
+            else:
+                for pid in _children(process.pid):
+                    if b"spawn_main" in _command_line(pid):
+                        os.kill(pid, signal.SIGKILL)
+
+    def replace(self) -> None:
+        """End it in order, so that it is started again."""
+        assert self._process is not None
+        self.ready_since = 0.0
+        self._process.terminate()
+
+    def stop(self) -> None:
+        """End it for good, in order."""
+        self._stopping = True
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._thread.join(10)
+
+
+class Proxy:
+    """``tests.faults.proxy`` in a process of its own."""
+
+    def __init__(self, upstream: str, ports: list[int]) -> None:
+        command = [sys.executable, "-m", "tests.faults.proxy", upstream, *map(str, ports)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=Path(__file__).parents[2])
+
+    def set(self, link: int, mode: str, seconds: float = 0.0) -> None:
+        """As the proxy takes it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{link} {mode} {seconds}\n".encode())
+        self._process.stdin.flush()
+
+    def stop(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+
+
+class Cluster:
+    """All of it. ``url`` is that of the balancer; servers that are started again run this version if ``upgraded``."""
+
+    def __init__(self, url: str, postgres: Postgres, proxy: Proxy, servers: list[Server], upgraded: set[int]) -> None:
+        self.url = url
+        self.postgres = postgres
+        self.proxy = proxy
+        self.servers = servers
+        self.upgraded = upgraded
+
+    def ready(self, enough: Callable[[list[bool]], bool] = all, patience: float = PATIENCE) -> bool:
+        """Wait until ``enough`` of the servers are ready, each asked past the balancer."""
+        deadline = time.monotonic() + patience
+        while not enough([server.look() for server in self.servers]):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+
+@contextmanager
+def cluster(folder: Path, sink: str, old: Program | None = None) -> Iterator[Cluster]:
+    """Everything started and ready, until the end of the block. Events may go to ``sink`` (HOST:PORT).
+
+    Servers run the program ``old``, if there is one, until they are ``upgraded``.
+    """
+    balancer = shutil.which("haproxy") or "/usr/sbin/haproxy"
+    if not Path(balancer).exists():
+        raise SystemExit("the load balancer is missing: apt-get install haproxy")
+    with ExitStack() as opened:
+        ports = [opened.enter_context(kept_port()) for _ in range(2 + 2 * SERVERS)]
+        front, database, links, places = ports[0], ports[1], ports[2 : 2 + SERVERS], ports[2 + SERVERS :]
+        (folder / "postgres").mkdir()
+        (folder / "sinks").mkdir()
+        postgres = Postgres(folder / "postgres", database)
+        opened.callback(postgres.stop)
+        proxy = Proxy(str(database), links)
+        opened.callback(proxy.stop)
+        lines = "\n".join(f"  server s{n} 127.0.0.1:{port} check" for n, port in enumerate(places))
+        (folder / "haproxy.cfg").write_text(_HAPROXY.format(port=front, servers=lines))
+        servers: list[Server] = []
+        upgraded: set[int] = set()
+
+        def launch(number: int) -> Program:
+            program, environment = _PRESENT if old is None or number in upgraded else old
+            db = f"postgresql://postgres@127.0.0.1:{links[number]}/registry"
+            command = [*program, "--port", str(places[number]), "--db", db, "--base-url", f"http://127.0.0.1:{front}"]
+            return [*command, "--allow-sinks", sink, "--sink-folder", str(folder / "sinks")], environment
+
+        for number, port in enumerate(places):
+            servers.append(Server(number, port, partial(launch, number), folder))
+            opened.callback(servers[-1].stop)
+        with (folder / "haproxy.log").open("ab") as log:
+            before = subprocess.Popen([balancer, "-db", "-f", str(folder / "haproxy.cfg")], stdout=log, stderr=log)
+        opened.callback(before.wait, 30)
+        opened.callback(before.terminate)
+        made = Cluster(f"http://127.0.0.1:{front}", postgres, proxy, servers, upgraded)
+        if not made.ready():
+            raise SystemExit(f"the servers do not get ready: see {folder}")
+        yield made
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
