@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -319,7 +319,7 @@ def test_who_goes_away_takes_nobody_along(workers: Workers) -> None:
 def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> None:
     fail = True
 
-    def ask() -> int:
+    def ask() -> Hashable:
         return 1 // (0 if fail else 1)
 
     async def run() -> None:
@@ -335,9 +335,9 @@ def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> No
 
 def test_one_question_serves_a_turn_of_the_event_loop() -> None:
     """What comes later asks again, since a client may know of a commit by then."""
-    answers = iter([1, 2, StorageError("it is away"), 3])
+    answers: Iterator[Hashable] = iter([1, 2, StorageError("it is away"), 3])
 
-    def ask() -> int:
+    def ask() -> Hashable:
         answer = next(answers)
         if isinstance(answer, StorageError):
             raise answer

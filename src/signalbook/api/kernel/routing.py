@@ -169,7 +169,8 @@ class Endpoint(ABC):
                 scope["access"] = UNRESTRICTED
             else:
                 await self.kernel.admission.admit(scope)
-            response = await self._responded(scope, receive)
+            reads = scope["method"] in READS
+            response = await (self.respond(scope, receive) if reads else self._responded(scope, receive))
         except Disconnected:
             return
         except (Unauthenticated, Forbidden, TooManyRequests) as error:
