@@ -64,6 +64,7 @@ def test_a_preflight_lets_nobody_in(closed: Client) -> None:
     assert closed.get("/").status_code == 401
 
 
+@pytest.mark.usefixtures("asked")
 def test_a_read_from_memory_takes_few_steps(closed: Client) -> None:
     """Each call of a function in Python takes a quarter of a microsecond, where a whole read takes 40."""
     ann = {"X-User": "ann"}
