@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import http.client
 import os
 import signal
@@ -20,6 +21,7 @@ import pytest
 from starlette.applications import Starlette
 from tests.serving import kept_port
 
+from signalbook import server
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import Command, Method
 from signalbook.errors import SignalbookError
@@ -364,3 +366,15 @@ def test_any_server_process_shows_the_metrics_of_all(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, shown
             time.sleep(0.1)
         assert "signalbook_workers 2.0" in shown
+
+
+def test_no_thread_keeps_requests_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each system call of the event loop gives up the interpreter, and waits so long for a thread that works."""
+    for name in ("collect", "freeze", "set_threshold"):
+        monkeypatch.setattr(gc, name, lambda *_: None)
+    before = sys.getswitchinterval()
+    try:
+        server._favour_requests()
+        assert sys.getswitchinterval() <= 0.001
+    finally:
+        sys.setswitchinterval(before)

@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from benchmarks.registry import content, postgres, reading, serving
+from benchmarks.registry import content, postgres, reading, serving, tails
 from benchmarks.registry.content import GROUP
 from benchmarks.registry.serving import WRITERS, Load, summary, wrk
 
 RESULTS = Path(__file__).parents[1] / "results"
 HISTORY = 7_500
 DATABASES = ("sqlite", "postgresql")
-PARTS = ("hot", "imports", "filters", "sizes", "histories")
+PARTS = ("hot", "imports", "filters", "tails", "sizes", "histories")
 
 
 def main() -> None:
@@ -99,6 +99,8 @@ def measure(databases: Iterator[str], options: argparse.Namespace, results: dict
         found |= imports(next(databases))
     if "filters" in options.parts:
         found |= reading.measure(next(databases))
+    if "tails" in options.parts:
+        found |= tails.measure(next(databases), options.seconds)
     if "sizes" in options.parts:
         numbers = (1_000, 50_000, 1_000_000) if options.full else (1_000, 50_000)
         stores = {size: next(databases) for size in numbers}

@@ -65,10 +65,10 @@ _HANG_SECONDS: Final = 60
 """A server process that does nothing at all for so long is replaced. Starting on a busy machine takes some."""
 _LOOK_SECONDS: Final = 0.5
 """Between two looks of a server process for the one that started it."""
-_SWITCH_SECONDS: Final = 0.0005
-"""A thread that computes lets others have their turn so often: a sign of life takes several, at 5 ms by default."""
 _ALLOCATIONS: Final = 10_000
 """Objects made between two looks for garbage: a write makes hundreds, and leaves none that has to be looked for."""
+_SLICE_SECONDS: Final = 0.0005
+"""For which a thread keeps the interpreter to itself while others wait; Python's own 5 ms add up over many clients."""
 _CENTURY: Final = 36_525
 """Days."""
 
@@ -288,8 +288,7 @@ def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable 
             application = build(settings)
         except StorageUnavailable as error:
             application = Waiting(late, error)
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    _spare_what_stays()
+    _favour_requests()
     for number, handler in handlers.items():
         signal.signal(number, handler)
     return application
@@ -310,12 +309,17 @@ def _end_with_supervisor() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _spare_what_stays() -> None:
-    """Keep the garbage collector from what was loaded to stay: looking it all through stops every request for 60 ms."""
+def _favour_requests() -> None:
+    """Keep requests from waiting for what else the process does.
+
+    Looking through all that was loaded to stay for garbage would stop each of them for 60 ms. A thread that works for
+    one makes the event loop wait at every system call, for as long as threads may keep the interpreter to themselves.
+    """
     gc.collect()
     gc.freeze()
     gc.enable()
     gc.set_threshold(_ALLOCATIONS)
+    sys.setswitchinterval(_SLICE_SECONDS)
 
 
 def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:

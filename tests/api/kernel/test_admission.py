@@ -64,6 +64,7 @@ def test_a_preflight_lets_nobody_in(closed: Client) -> None:
     assert closed.get("/").status_code == 401
 
 
+@pytest.mark.usefixtures("asked")
 def test_a_read_from_memory_takes_few_steps(closed: Client) -> None:
     """Each call of a function in Python takes a quarter of a microsecond, where a whole read takes 40."""
     ann = {"X-User": "ann"}
@@ -71,7 +72,8 @@ def test_a_read_from_memory_takes_few_steps(closed: Client) -> None:
     calls: list[str] = []
 
     def count(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and "signalbook" in frame.f_code.co_filename:
+        file = frame.f_code.co_filename
+        if event == "call" and "/signalbook/" in file and "/storage/" not in file:
             calls.append(frame.f_code.co_qualname)
 
     sys.setprofile(count)
@@ -79,4 +81,4 @@ def test_a_read_from_memory_takes_few_steps(closed: Client) -> None:
         closed.get("/", headers=ann)
     finally:
         sys.setprofile(None)
-    assert 20 < len(calls) <= 40, calls
+    assert 20 < len(calls) <= 36, calls

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from signalbook.api.kernel.caching import CachedResponses, Freshness, entity_tag, if_modified, with_etag
+from signalbook.api.kernel.caching import (
+    CachedResponses,
+    Freshness,
+    OncePerTurn,
+    entity_tag,
+    if_modified,
+    with_etag,
+)
 from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.responses import Response
 from signalbook.storage import open_store
+from signalbook.storage.base import StorageError
 
 if TYPE_CHECKING:
     from tests.api.conftest import Client
@@ -311,7 +319,7 @@ def test_who_goes_away_takes_nobody_along(workers: Workers) -> None:
 def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> None:
     fail = True
 
-    def ask() -> int:
+    def ask() -> Hashable:
         return 1 // (0 if fail else 1)
 
     async def run() -> None:
@@ -323,3 +331,29 @@ def test_a_question_that_fails_fails_for_those_who_asked(workers: Workers) -> No
         assert await freshness.now() == 1
 
     asyncio.run(run())
+
+
+def test_one_question_serves_a_turn_of_the_event_loop() -> None:
+    """What comes later asks again, since a client may know of a commit by then."""
+    answers: Iterator[Hashable] = iter([1, 2, StorageError("it is away"), 3])
+
+    def ask() -> Hashable:
+        answer = next(answers)
+        if isinstance(answer, StorageError):
+            raise answer
+        return answer
+
+    async def scenario() -> None:
+        generation = OncePerTurn(ask)
+
+        async def request() -> object:
+            return generation()
+
+        assert await asyncio.gather(*(request() for _ in range(3))) == [1, 1, 1]
+        assert await asyncio.gather(*(request() for _ in range(3))) == [2, 2, 2]
+        await asyncio.sleep(0)
+        with pytest.raises(StorageError):
+            generation()
+        assert generation() == 3
+
+    asyncio.run(scenario())

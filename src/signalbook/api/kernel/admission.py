@@ -180,8 +180,7 @@ class Admission:
         moment, tick = self._moment, int(time.time() / _RECENT)
         generation = moment.generation
         if self._generation is not None:
-            # Kept responses are asked for by it, too: it takes a good part of what a hot read does.
-            scope["generation"] = generation = self._generation()
+            generation = self._generation()
         if tick != moment.tick or generation != moment.generation:
             moment = await self._look(tick, generation)
         client = scope.get("client")

@@ -137,6 +137,7 @@ async def serve(find: Callable[[Scope], ASGIApp], connection: Connection) -> Non
             scope = connection.recv()
         except EOFError:
             return
+        await asyncio.sleep(0)  # a turn of the event loop ends: what was asked in it is forgotten
         with os.fdopen(recv_handle(connection), "rb") as file:
             file.seek(0)
             body = file.read()

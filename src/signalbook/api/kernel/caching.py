@@ -126,6 +126,28 @@ def _cost(response: Response) -> int:
     return len(response.body) * 3 // 2 + _HEADER_BYTES
 
 
+class OncePerTurn:
+    """The generation of a store that says it at once, asked once in each turn of the event loop.
+
+    What is done in one turn was received before it, so that all may share the answer: no commit that a client knows of
+    came later. Asking SQLite takes 10 of the 40 us of a read from memory.
+    """
+
+    def __init__(self, generation: Callable[[], Hashable]) -> None:
+        self._generation = generation
+        self._asked: Hashable = None
+
+    def __call__(self) -> Hashable:
+        """The generation. Raises what asking raises."""
+        if self._asked is None:
+            self._asked = self._generation()
+            asyncio.get_running_loop().call_soon(self._forget)
+        return self._asked
+
+    def _forget(self) -> None:
+        self._asked = None
+
+
 class Freshness:
     """The generation of a store that it takes a while to ask, such as one across a network. For one event loop.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
@@ -30,6 +30,7 @@ from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
+    OncePerTurn,
     check_conditions,
     has_conditions,
     if_modified,
@@ -72,15 +73,16 @@ T = TypeVar("T")
 class Kernel:
     """What all APIs of a server process share.
 
-    ``direct`` lets single entities be read on the event loop: right for a store that answers from this process's own
-    memory and disk in microseconds, wrong for one across a network. Requests with large bodies go ``aside``.
+    ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
+    one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
+    with large bodies go ``aside``.
     ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
     keeps nobody else waiting, and few of them, since each slows down all that runs.
     """
 
     engine: Engine
     settings: Settings
-    direct: bool
+    generation: Callable[[], Hashable] | None
     workers: Workers
     small_work: Workers
     large_work: Workers
@@ -110,14 +112,14 @@ class Kernel:
         workers = Workers(threads=settings.threads, timeout=settings.request_timeout)
         freshness = Freshness(engine.generation, workers)
         authenticator = Authenticator(engine.store, settings)
-        generation = engine.store.generation if direct else None
+        generation = OncePerTurn(engine.store.generation) if direct else None
         exposed = not is_loopback(settings.host)
         admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
         engine.listen(admission.forget)
         return cls(
             engine=engine,
             settings=settings,
-            direct=direct,
+            generation=generation,
             workers=workers,
             small_work=Workers(threads=2, timeout=settings.request_timeout, name="work"),
             large_work=Workers(threads=1, timeout=settings.request_timeout, name="work"),
@@ -129,6 +131,11 @@ class Kernel:
             audit=audit,
             aside=aside,
         )
+
+    @property
+    def direct(self) -> bool:
+        """Whether the store answers at once."""
+        return self.generation is not None
 
     async def write(self, work: Callable[[Session], T], access: Access = UNRESTRICTED) -> T:
         """Do ``work`` in one write of the registry, when it has its turn. Raises what ``work`` or the commit raises."""
@@ -190,7 +197,8 @@ class Endpoint(ABC):
                 scope["access"] = UNRESTRICTED
             else:
                 await self.kernel.admission.admit(scope)
-            response = await self._responded(scope, receive)
+            reads = scope["method"] in READS
+            response = await (self.respond(scope, receive) if reads else self._responded(scope, receive))
         except Disconnected:
             return
         except (Unauthenticated, Forbidden, TooManyRequests) as error:
@@ -433,9 +441,7 @@ class EntityAPI(Endpoint, Generic[R]):
         path = (scope["path"], scope.get("raw_path"), scope["query_string"])
         key = (base_url(scope, kernel.settings), *path, scope["access"].key)
         # The generation is asked first: a commit in between makes a response too new for its number, never too old.
-        generation = scope.get("generation")
-        if generation is None:
-            generation = kernel.engine.generation() if kernel.direct else await kernel.freshness.now()
+        generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
         response = kernel.cache.get(key, generation)
         if response is not None:
             HTTP.hits += 1
