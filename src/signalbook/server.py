@@ -216,7 +216,7 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
     # Its processes share their counts there, which begin anew with it.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
         metrics.share(folder)
-        _spare_what_stays()
+        _favour_requests()
         supervisor.run()
 
 
