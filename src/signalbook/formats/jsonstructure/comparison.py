@@ -103,7 +103,7 @@ class _Side:
         self._parents: dict[int, tuple[int, str | int]] = {}
         self._alternatives: dict[Type, tuple[Type, ...]] = {}
         self._members: dict[Type, _Members | None] = {}
-        self._listed: dict[int, frozenset[str | bytes]] = {}
+        self._listed: dict[int, Mapping[str | bytes, JSON]] = {}
         waiting: list[JSON] = [structure.root]
         while waiting:
             node = waiting.pop()
@@ -160,14 +160,19 @@ class _Side:
             return {} if kind == "any" else values
         if "const" in schema or "enum" in schema:  # what they list was found to be of the type
             listed = self._listed_values(schema)
-            return {} if values.keys() <= listed else {key: value for key, value in values.items() if key not in listed}
+            return (
+                {}
+                if values.keys() <= listed.keys()
+                else {key: value for key, value in values.items() if key not in listed}
+            )
         return {key: value for key, value in values.items() if PRIMITIVES[kind](value, schema)}
 
-    def _listed_values(self, schema: JSONObject) -> frozenset[str | bytes]:
+    def _listed_values(self, schema: JSONObject) -> Mapping[str | bytes, JSON]:
         if id(schema) not in self._listed:
-            lists = [schema["enum"]] if "enum" in schema else []
-            lists += [[schema["const"]]] if "const" in schema else []
-            self._listed[id(schema)] = frozenset.intersection(*(frozenset(by_identity(each)) for each in lists))
+            listed = by_identity(schema["enum"] if "enum" in schema else [schema["const"]])
+            if "const" in schema:
+                listed = {key: value for key, value in by_identity([schema["const"]]).items() if key in listed}
+            self._listed[id(schema)] = listed
         return self._listed[id(schema)]
 
     def members(self, type: Type) -> _Members | None:
