@@ -8,10 +8,10 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, StorageBusy
@@ -22,7 +22,7 @@ from signalbook.xid import ROOT, Xid
 TWIN = Xid.parse("/things/twin")
 RAISE = """
 import sys
-from dataclasses import replace
+from msgspec.structs import replace
 from signalbook.storage import open_store
 from signalbook.xid import ROOT, Xid
 store = open_store(sys.argv[1], timeout=600)

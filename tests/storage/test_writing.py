@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from tests.storage.test_behaviour import GROUP, STAMP, plant, plant_things, plant_version
 
 from signalbook.storage import open_store
