@@ -7,6 +7,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ pytest_plugins = ["tests.brokers.fixtures"]
 _INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _databases = count(1)
+_MANY_BYTES = 1 << 20
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
 # seen yet: the same ones are tried each time, and others with --hypothesis-profile=explore.
@@ -38,6 +40,10 @@ settings.load_profile("signalbook")
 # time than they save.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
+# Where no bytecode is written, each of the hundreds of programs that are started compiles all that it imports, and each
+# process of the tests rewrites all assertions.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A shell lets what it runs in the background ignore interrupts, and so all that the tests start, of which some are to
 # be interrupted.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -237,7 +243,15 @@ def _new_database(url: str) -> str:
 
 
 def _empty(url: str) -> None:
-    """Back to the state after migration: faster than another database for every test."""
-    tables = ", ".join(name for name in TABLES.tables if name != "counters")
+    """Back to the state after migration: faster than another database for every test.
+
+    Rows are deleted one by one unless there are many: to truncate is to make all files anew, which takes longer.
+    """
+    names = [name for name in TABLES.tables if name != "counters"]
+    emptied = "; ".join(f"DELETE FROM {name}" for name in names)
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f"TRUNCATE {tables} RESTART IDENTITY; UPDATE counters SET value = 0".encode())
+        sizes = ", ".join(f"pg_relation_size('{name}')" for name in names)
+        if max(connection.execute(f"SELECT {sizes}".encode()).fetchall()[0]) > _MANY_BYTES:
+            emptied = f"TRUNCATE {', '.join(names)}"
+        begin = "SELECT setval(format('%I', sequencename)::regclass, 1, false) FROM pg_sequences"
+        connection.execute(f"{emptied}; UPDATE counters SET value = 0; {begin}".encode())

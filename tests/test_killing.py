@@ -130,7 +130,7 @@ def check_whole(reader: ReadTransaction, versions: dict[str, Row]) -> None:
 
 
 def check_told(reader: ReadTransaction, resource: Row) -> None:
-    """Every write that is there was told as a whole, once and in order, and no other was (R297, R307)."""
+    """Every write that is there was reported as a whole, once and in order, and no other was (R297, R307)."""
     records = reader.outbox.records(limit=1_000_000)
     actions = [record.change["action"] for record in records if record.change["xid"] == str(RESOURCE)]
     assert actions == ["created", *["updated"] * (resource.epoch - 1)]

@@ -45,12 +45,12 @@ def test_a_key_that_may_not_be() -> None:
     assert faults(reasons={"": 1})[0].message == "Expected `str` of length >= 1 as key"
 
 
-def test_faults_of_sums_and_times_are_told_together() -> None:
+def test_faults_of_sums_and_times_are_reported_together() -> None:
     found = faults(read=7, landed=5, finished="x", lag={"oldest": "y"})
     assert [fault.path for fault in found] == ["/read", "/landed", "/finished", "/lag/oldest"]
 
 
-def test_what_is_told_is_bounded() -> None:
+def test_what_is_reported_is_bounded() -> None:
     """A report of 4 MiB has place for many faults, and for long words."""
     of_messages = {f"m{number}": {"landed": 0, "rejected": 0, "oldest": "x", "newest": "y"} for number in range(300)}
     assert len(faults(by_message=of_messages)) == 100

@@ -3,7 +3,7 @@
 Load comes from ``wrk`` on the same machine, so both share its cores: ratios to the floors of the same run are what
 counts. A floor is a bare ASGI handler on the same server for reads, one inserted row and its commit for writes.
 
-    python -m benchmarks.registry.bench [--full] [--seconds N] [--rounds N] [--postgres URL] [--output FILE]
+    python -m benchmarks.registry.bench [--full] [--only PART...] [--seconds N] [--rounds N] [--postgres URL]
 """
 
 from __future__ import annotations
@@ -29,20 +29,26 @@ from benchmarks.registry import content, postgres, reading, serving
 from benchmarks.registry.content import GROUP
 from benchmarks.registry.serving import WRITERS, Load, summary, wrk
 
-RESULTS = Path(__file__).parents[1] / "results" / "registry.json"
+RESULTS = Path(__file__).parents[1] / "results"
 HISTORY = 7_500
+DATABASES = ("sqlite", "postgresql")
+PARTS = ("hot", "imports", "filters", "sizes", "histories")
 
 
 def main() -> None:
     options = _options()
     if not shutil.which("wrk"):
         raise SystemExit("wrk is missing: install it with `apt-get install wrk`")
-    results: dict[str, Any] = {"machine": machine(), "full": options.full}
-    with serving.bare() as server:
-        results["bare handler"] = summary([wrk(server, "/", options.seconds) for _ in range(options.rounds)])
+    # What is not measured this time stays as it was.
+    results: dict[str, Any] = json.loads(options.output.read_text()) if options.only and options.output.exists() else {}
+    results |= {"machine": machine(), "full": options.full}
+    if "hot" in options.parts:
+        with serving.bare() as server:
+            results["bare handler"] = summary([wrk(server, "/", options.seconds) for _ in range(options.rounds)])
     for name, new in (("sqlite", sqlite_databases), ("postgresql", postgres.databases)):
-        with new(options.postgres) as databases:
-            results[name] = measure(databases, options, results["bare handler"]["requests/s"])
+        if name in options.databases:
+            with new(options.postgres) as databases:
+                results[name] = results.get(name, {}) | measure(databases, options, results)
     results["machine"]["load after"] = os.getloadavg()
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
@@ -51,12 +57,16 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="a store of 1 M Versions, and longer runs")
+    parser.add_argument("--full", action="store_true", help="a store of 1 M Versions too, and longer runs")
+    parser.add_argument("--only", nargs="+", choices=[*PARTS, *DATABASES], default=[], help="these parts, or databases")
     parser.add_argument("--seconds", type=int, help="length of each load")
     parser.add_argument("--rounds", type=int, help="interleaved rounds; medians are reported")
     parser.add_argument("--postgres", metavar="URL", help="use this server, not one started for the purpose")
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--output", type=Path, help="default: registry.json, or registry-full.json, in results/")
     options = parser.parse_args()
+    options.parts = [part for part in PARTS if part in options.only] or PARTS
+    options.databases = [name for name in DATABASES if name in options.only] or DATABASES
+    options.output = options.output or RESULTS / ("registry-full.json" if options.full else "registry.json")
     options.seconds = options.seconds or (5 if options.full else 2)
     options.rounds = options.rounds or (3 if options.full else 1)
     return options
@@ -78,22 +88,28 @@ def sqlite_databases(_: str | None) -> Iterator[Iterator[str]]:
         yield (f"sqlite:///{folder}/{number}.db" for number in range(100))
 
 
-def measure(databases: Iterator[str], options: argparse.Namespace, floor: float) -> dict[str, Any]:
+def measure(databases: Iterator[str], options: argparse.Namespace, results: dict[str, Any]) -> dict[str, Any]:
     """All figures on one kind of database."""
-    first = next(databases)
-    found: dict[str, Any] = {"floor: commits of one row/s": round(commits(first))}
-    found |= hot(first, options, floor)
-    found |= imports(next(databases))
-    found |= reading.measure(next(databases))
-    small, large = (1_000, 1_000_000) if options.full else (1_000, 50_000)
-    stores = {size: next(databases) for size in (small, large)}
-    for size, db in stores.items():
-        content.fill(db, size)
-    found |= sizes(stores, options)
-    histories = {n: next(databases) for n in (100, 100_000 if options.full else HISTORY)}
-    for size, db in histories.items():
-        content.fill(db, size, each=size)
-    found |= long_histories(histories, options)
+    found: dict[str, Any] = {}
+    if "hot" in options.parts:
+        first = next(databases)
+        found["floor: commits of one row/s"] = round(commits(first))
+        found |= hot(first, options, results["bare handler"]["requests/s"])
+    if "imports" in options.parts:
+        found |= imports(next(databases))
+    if "filters" in options.parts:
+        found |= reading.measure(next(databases))
+    if "sizes" in options.parts:
+        numbers = (1_000, 50_000, 1_000_000) if options.full else (1_000, 50_000)
+        stores = {size: next(databases) for size in numbers}
+        for size, db in stores.items():
+            content.fill(db, size)
+        found |= sizes(stores, options)
+    if "histories" in options.parts:
+        histories = {n: next(databases) for n in (100, 100_000 if options.full else HISTORY)}
+        for size, db in histories.items():
+            content.fill(db, size, each=size)
+        found |= long_histories(histories, options)
     return found
 
 
@@ -162,8 +178,8 @@ def long_histories(stores: dict[int, str], options: argparse.Namespace) -> dict[
 def in_turns(
     stores: dict[int, str], requests: dict[str, Callable[[str, int], httpx.Request]], options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Median milliseconds of each request over each store, one after the other, and how many times as long the last
-    takes as the first: what else the machine does falls on both."""
+    """Median milliseconds of each request over each store, one after the other, and how many times as long each takes
+    as the first: what else the machine does falls on all."""
     with ExitStack() as stack:
         servers = {size: stack.enter_context(serving.registry(db)) for size, db in stores.items()}
         http = stack.enter_context(httpx.Client(timeout=120))
@@ -176,9 +192,9 @@ def in_turns(
                     http.send(request(server.url, n)).raise_for_status()
                     taken[size].append((time.perf_counter() - started) * 1000)
             medians = {size: statistics.median(times) for size, times in taken.items()}
-            first, *_, last = medians.values()
-            ratio = round(last / first, 2)
-            found[name] = {f"ms with {size}": round(ms, 2) for size, ms in medians.items()} | {"times as long": ratio}
+            first, *others = medians
+            times = {f"times as long with {size}": round(medians[size] / medians[first], 2) for size in others}
+            found[name] = {f"ms with {size}": round(ms, 2) for size, ms in medians.items()} | times
     return found
 
 

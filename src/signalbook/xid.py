@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 from urllib.parse import unquote
+
+import msgspec
 
 ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._~:@-]{0,127}", re.ASCII)
 _TYPE: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
@@ -56,8 +57,7 @@ def short_key(part: str) -> int | None:
     return int(found[1], 16) if found else None
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Xid:
+class Xid(msgspec.Struct, frozen=True, order=True):
     """A path below the registry root, such as ``/schemagroups/g/schemas/s/versions/1``; ``Xid(())`` is the root.
 
     ``parts`` alternates type names and ids; the fifth part is the literal ``meta`` or ``versions``.

@@ -10,6 +10,7 @@ from signalbook.access.base import ANONYMOUS
 from signalbook.access.decisions import Access
 from signalbook.access.policy import read_policy
 from signalbook.engine.engine import Engine
+from signalbook.engine.read.filters import parse_filter
 from signalbook.engine.read.paging import PageRequest
 from signalbook.engine.read.view import ViewOptions
 from signalbook.engine.write.commands import Command, Method
@@ -66,3 +67,27 @@ def test_a_page_reads_few_rows_more_than_it_shows(engine: Engine, decoded: list[
         page = view.listed(Xid.parse("/schemagroups"), ViewOptions(), PageRequest(limit=10, after=None))
         assert [node.xid.id for node in page.members] == [f"g{number}" for number in range(100, 110)]
     assert len(decoded) <= 210
+
+
+def test_a_filter_decides_once_for_all_versions_of_a_resource(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {
+        f"v{number}": {"name": "x", "format": "JsonSchema/draft-07", "schemaurl": "https://s.example/x"}
+        for number in range(20)
+    }
+    schemas = {name: {"versions": versions} for name in ("a", "b", "hidden")}
+    group = Xid.parse("/schemagroups/g001")
+    with engine.writing() as session:
+        session.execute(Command(method=Method.PATCH, target=group, body={"schemas": schemas}))
+    decided: list[Xid] = []
+
+    def counting(self: Access, xid: Xid) -> bool:
+        decided.append(xid)
+        return readable(self, xid)
+
+    readable = Access.readable
+    with engine.reading(access("/schemagroups/*/schemas/a*", "/schemagroups/*/schemas/b")) as view:
+        options = ViewOptions(filter=parse_filter(["versions.name=x"], group / "schemas", view.model, subject=""))
+        monkeypatch.setattr(Access, "readable", counting)
+        listed = view.listed(group / "schemas", options, PageRequest(limit=10))
+        assert [node.xid.id for node in listed.members] == ["a", "b"]
+    assert len(decided) < 20

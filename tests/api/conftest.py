@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import httpx
 import pytest
@@ -67,11 +67,14 @@ def put_policy(store: Store, *rules: dict[str, Any]) -> None:
         control.put(transaction, read_policy({"rules": [everything, *rules]}), by=UNRESTRICTED)
 
 
+T = TypeVar("T")
+
+
 class Client:
     """Short words for requests to an application; redirects are not followed."""
 
     def __init__(self, app: Starlette, audit: Audit | None = None) -> None:
-        self._app = app
+        self.app = app
         self.audit = audit
         self._loop = asyncio.Runner()
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
@@ -88,6 +91,10 @@ class Client:
         self._loop.run(self._http.aclose())
         self._loop.run(self._lifespan.__aexit__(None, None, None))
         self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do ``work`` where the application runs."""
+        return self._loop.run(work)
 
     def send(self, method: str, path: str, **sent: Any) -> httpx.Response:
         """Any request."""

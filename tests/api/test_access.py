@@ -158,6 +158,8 @@ def test_who_am_i(client: Client, sam: dict[str, str]) -> None:
         "subject": "sam",
         "groups": ["staff"],
         "restricted": True,
+        "policy": 1,
+        "hidden": False,
         "xid": "/schemagroups/g",
         "may": ["list", "read"],
         "somewhere": ["list", "read"],
@@ -194,6 +196,29 @@ def test_a_policy_in_a_file_is_not_put(store: Store, serve: Serve, pat: dict[str
     assert client.get("/access", headers=pat).json() == policy()
     answer = client.put("/access", policy(READERS), headers=pat)
     assert (answer.status_code, "the policy is the file policy.yaml" in answer.text) == (409, True)
+
+
+def test_who_may_read_nothing_learns_no_types(client: Client, store: Store, pat: dict[str, str]) -> None:
+    client.put("/schemagroups/g", {}, headers=pat)
+    for headers in ({}, bearer(store, "kim")):
+        answers = [
+            client.send("OPTIONS", path, headers=headers)
+            for path in ("/schemagroups", "/nothing", "/schemagroups/g", "/nothing/g/x/y", "/model", "/")
+        ]
+        assert {answer.status_code for answer in answers} == {200}
+        told = [{name: value for name, value in answer.headers.items() if name != "date"} for answer in answers]
+        assert told == [told[0]] * len(told)
+        # What a browser may send is not limited by who it is before it says so.
+        assert {"PUT", "DELETE"} <= set(told[0]["access-control-allow-methods"].split(", "))
+        assert told[0]["allow"] == "GET, HEAD, OPTIONS"
+        known, unknown = (client.get(path, headers=headers) for path in ("/schemagroups", "/schemagroupz"))
+        assert (known.status_code, known.text) == (unknown.status_code, unknown.text.replace("groupz", "groups"))
+        written = [client.put(path, {}, headers=headers) for path in ("/schemagroups/g", "/schemagroupz/g")]
+        assert written[0].text == written[1].text.replace("groupz", "groups")
+        assert {answer.status_code for answer in written} == {403 if headers else 401}
+        tried = [client.put(f"/check{path}", {}, headers=headers) for path in ("/schemagroups/g", "/schemagroupz/g")]
+        assert tried[0].text == tried[1].text.replace("groupz", "groups")
+    assert client.send("OPTIONS", "/nothing", headers=pat).status_code == 404
 
 
 def test_options_answer_what_the_caller_may_do(client: Client, store: Store, pat: dict[str, str]) -> None:

@@ -94,7 +94,7 @@ def test_a_compressed_body(client: Client) -> None:
 
 
 def test_a_large_body(client: Client) -> None:
-    """It is decoded beside other writes, and its faults are told like any other's."""
+    """It is decoded beside other writes, and its faults are reported like any other's."""
     notes = {f"n{n}": {"description": "x" * 1000} for n in range(300)}
     assert len(client.send("POST", "/dirs/d1/notes", json=notes).json()) == 300
     client.refused("PUT", "/dirs/d1", "parsing_data", content=b"[" + b"1," * 200_000)
@@ -150,7 +150,7 @@ def test_an_answer_beyond_the_bound(small: Client, path: str) -> None:
 
 
 class Failing(Store):
-    """A store whose transactions fail as told."""
+    """A store whose transactions fail as a test says."""
 
     def __init__(self, store: Store, error: Exception) -> None:
         self._store = store
@@ -192,7 +192,7 @@ class Failing(Store):
     ],
 )
 def test_a_store_that_fails(error: Exception, status: int, code: str, told: str, serve: Serve) -> None:
-    """What can be told is; an unexpected failure only leaves its number."""
+    """What may be shown is; an unexpected failure only leaves its number."""
     store = Failing(open_store("sqlite://"), error)
     client = serve(store, model="default")
     store.fail()

@@ -309,7 +309,7 @@ def test_interactions(sampled: Client, sample: Sample) -> None:
 
 
 def test_a_version_that_makes_room(sampled: Client) -> None:
-    """E-19, R304: one that is pruned is told as any other that goes"""
+    """E-19, R304: one that is pruned is reported as any other that goes"""
     model = {"groups": {"dirs": {"singular": "dir", "resources": {"files": {"singular": "file", "maxversions": 2}}}}}
     sampled.put("/modelsource", model).raise_for_status()
     for path in (V1, V2):

@@ -94,7 +94,7 @@ def test_too_large(client: Client) -> None:
 
 
 def test_readonly(file: Path, client: Client) -> None:
-    """R261: what an administrator made read-only; a client is told, and nothing changes (R22)."""
+    """R261: what an administrator made read-only; a client gets an error, and nothing changes (R22)."""
     store = open_store(f"sqlite:///{file}", timeout=5)
     with Engine(store, settings=Settings(model="default")).writing(admin=True) as session:
         target = Xid.parse(f"{SCHEMA}/meta")

@@ -14,7 +14,7 @@ from .conftest import ADMINISTRATOR, MODEL, PROXIED, Serve, put_policy
 NOT_UPDATED = "type NOT IN ('io.xregistry.registry.updated')"
 
 
-def test_each_committed_change_is_told_once_in_order(client: Any) -> None:
+def test_each_committed_change_is_reported_once_in_order(client: Any) -> None:
     """R293, R294, R296, R298, R307."""
     start = client.get("/events").json()[-1]["id"]
     answer = client.put("/dirs/d1", {"name": "first"})

@@ -265,7 +265,7 @@ def test_either_form_in_either_media_type(client: Client) -> None:
     assert answer.json()["filters"] == WANTED["filters"]
 
 
-def test_every_fault_is_told(client: Client) -> None:
+def test_every_fault_is_reported(client: Client) -> None:
     found = refused(
         client,
         {
@@ -494,7 +494,7 @@ def test_the_bound_holds_when_many_come_at_once(store: Store, serve: Serve) -> N
 
 
 @pytest.mark.parametrize("name", ["secret", "accesstoken", "refreshtoken", "signingsecret"])
-def test_no_secret_is_told(client: Client, caplog: pytest.LogCaptureFixture, name: str) -> None:
+def test_no_secret_is_shown(client: Client, caplog: pytest.LogCaptureFixture, name: str) -> None:
     """D-31: not in answers, not in the log, wherever it stands"""
     caplog.set_level(logging.DEBUG)
     kinds = ("PLAIN", "ACCESSTOKEN", "REFRESHTOKEN", "SIGNATURE", "OTHER")

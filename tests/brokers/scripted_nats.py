@@ -1,4 +1,4 @@
-"""A server that says what it is told to, for what a real one says once in a long while."""
+"""A server that says what a script has, for what a real one says once in a long while."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def verdict(text: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("rule", "code"), [(None, 1), ("backward", 1), ("forward", 0), ("FULL", 1)])
 def test_two_files(cli: Cli, rule: str | None, code: int) -> None:
-    """No registry is asked; the rule is backward unless told."""
+    """No registry is asked; the rule is backward unless another is given."""
     given = [] if rule is None else ["--compatibility", rule]
     ran = cli("check", "new.avsc", "--against", "old.avsc", *given)
     assert ran.code == code, ran.err
@@ -126,7 +126,7 @@ def test_against_a_server(cli: Cli, server: str) -> None:
 
 
 def test_documents_offline(cli: Cli) -> None:
-    """A new registry with the default model; findings are told, and count with --strict."""
+    """A new registry with the default model; findings are reported, and count with --strict."""
     Path("r.json").write_text(json.dumps({"endpoints": {"e": {"usage": ["producer", "consumer"]}}}))
     ran = cli("check", "r.json", "--offline")
     assert (ran.code, "/endpoints/e#usage" in ran.out, "/endpoints/e would be created" in ran.out) == (0, True, True)

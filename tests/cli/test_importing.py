@@ -80,7 +80,7 @@ def test_the_model_that_comes_with_it(cli: Cli, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("source", ["-", "book.json", "."])
 def test_a_message_catalog(cli: Cli, source: str) -> None:
-    """C-14, L-19: told, not refused."""
+    """C-14, L-19: reported, not refused."""
     event = {"id": "a", "authority": "x.example", "definition": {"attributes": {"type": {"value": "a"}}}}
     document = json.dumps({"id": "g", "format": "CloudEvents", "definitions": [event]})
     Path("book.json").write_text(document)
@@ -148,7 +148,7 @@ def test_damage_is_repaired_when_asked(cli: Cli) -> None:  # L-37
     ]
 
 
-def test_what_leniency_would_repair_is_told(cli: Cli) -> None:  # L-37
+def test_what_leniency_would_repair_is_reported(cli: Cli) -> None:  # L-37
     ran = cli("import", "damaged.json" if write("damaged.json", DAMAGED) else "")
     assert "--lenient would repair it:\n  line 2: took away a comment [L-26]" in ran.err
     ran = cli("import", write("old.cereg", {"endpoints": {"e": {"usage": "consumer"}}}))
@@ -209,7 +209,7 @@ def test_under_another_name(cli: Cli) -> None:
     assert cli("import", "g.json", "--to", "nonsense").code == 2
 
 
-def test_many_documents_are_told_in_one_line(cli: Cli) -> None:
+def test_many_documents_are_reported_in_one_line(cli: Cli) -> None:
     for number in range(30):
         write(f"books/{number}.xreg.json", {"messagegroups": {f"m{number}": {}}})
     assert cli("import", *Path("books").iterdir()).err == "imported 30 documents: created 30 groups\n"

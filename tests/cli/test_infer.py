@@ -41,7 +41,7 @@ def test_a_draft_in_a_registry(cli: Cli, server: str) -> None:
 
 
 def test_a_draft_replaces_nothing(cli: Cli) -> None:
-    """A group that is there is told of before anything is read."""
+    """A group that is there is reported before anything is read."""
     db = ("--db", "sqlite:///registry.db")
     assert cli(*GIVEN, *db, "--json").code == 0
     ran = cli(*GIVEN[:3], "gone", *GIVEN[4:], *db)

@@ -143,7 +143,7 @@ def test_a_payload_that_is_written_already(cli: Cli, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_made(cli: Cli, arguments: list[str], code: int, complaint: str) -> None:
-    """K-50: told, and nothing printed."""
+    """K-50: reported, and nothing printed."""
     ran = build(cli, *arguments)
     assert (ran.code, ran.out) == (code, "")
     assert complaint in ran.err

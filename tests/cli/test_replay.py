@@ -44,6 +44,6 @@ def test_letters_are_judged_by_a_candidate_and_run_again(cli: Cli, tmp_path: Pat
         (("run", "--registry", REGISTRY, "--input", EXAMPLE, "--output", "o", "--policy", "x"), "write NAME=VALUE"),
     ],
 )
-def test_bad_input_is_told(cli: Cli, arguments: tuple[str | Path, ...], words: str) -> None:
+def test_bad_input_is_reported(cli: Cli, arguments: tuple[str | Path, ...], words: str) -> None:
     ran = cli("pipeline", *arguments)
     assert (ran.code, words in ran.err) == (1, True), ran.err

@@ -64,7 +64,7 @@ def test_push_and_pull(cli: Cli, database: str, target: str, server: str, monkey
     assert "pushed.a" in cli("get", "/schemagroups", "--db", target).out
 
 
-def test_what_was_refused_is_told(cli: Cli, database: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_refused_is_reported(cli: Cli, database: str, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNALBOOK_BASE_URL", SOURCE)
     ran = cli("replicate", database, server, "--scope", "/schemagroups/a", "--authority", "https://other.example")
     assert ran.code == 1

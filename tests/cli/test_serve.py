@@ -54,7 +54,7 @@ def test_a_model_of_ones_own(serve: Serve, tmp_path: Path) -> None:
     assert get(f"{url}/").json()["dirsurl"] == "http://book.example/r/dirs"
 
 
-def test_a_server_stops_when_told(serve: Serve, tmp_path: Path) -> None:
+def test_a_server_stops_by_a_signal(serve: Serve, tmp_path: Path) -> None:
     server = serve("--db", f"sqlite:///{tmp_path / 'r.db'}")
     server.process.terminate()
     server.process.wait(timeout=300)

@@ -107,7 +107,7 @@ def test_options_become_a_document(ask: Ask, tmp_path: Path) -> None:
         (("subscriptions", "show", "x"), 1, "cannot be found"),
     ],
 )
-def test_what_is_wrong_is_told(ask: Ask, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_what_is_wrong_is_reported(ask: Ask, arguments: tuple[str, ...], code: int, told: str) -> None:
     ran = ask(*arguments)
     assert (ran.code, ran.out) == (code, "")
     assert told in ran.err

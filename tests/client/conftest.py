@@ -1,4 +1,4 @@
-"""Servers to talk to: a whole registry, and one that answers as it is told."""
+"""Servers to talk to: a whole registry, and one that answers as a test says."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_members_are_filtered_sorted_and_paged(client: Client) -> None:
         client.get("/schemagroups/g1", filter="name=nobody")
 
 
-def test_faults_of_the_server_are_told(client: Client) -> None:
+def test_faults_of_the_server_are_reported(client: Client) -> None:
     with pytest.raises(Refused) as caught:
         client.put("/schemagroups/g", {"name": 1, "labels": 2})
     error = caught.value

@@ -110,7 +110,7 @@ def test_nobody_else_gets_them(to: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 class Site:
-    """A server that keeps what it is asked, and answers what it was told to."""
+    """A server that keeps what it is asked, and answers what a test says."""
 
     def __init__(self) -> None:
         site = self

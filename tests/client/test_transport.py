@@ -99,7 +99,7 @@ def test_pages_that_lead_astray(script: Script, link: str, message: str) -> None
         list(client.items("/dirs"))
 
 
-def test_a_user_in_the_url_is_told_to_the_server_alone(script: Script) -> None:
+def test_a_user_in_the_url_is_reported_to_the_server_alone(script: Script) -> None:
     """On every page, too; no message shows it."""
     page = (200, {"Link": f'<{script.url}/dirs?page=2>;rel="next"'}, b'{"a": {}}')
     script.answers = [page, (404, {}, b"")]

@@ -16,6 +16,7 @@ from signalbook.conformance.running import ConformanceSession, Options
 from signalbook.conformance.wire import Wire
 from signalbook.server import build
 from signalbook.settings import Settings
+from signalbook.values import JSON
 
 ROOT = "http://registry.example"
 EVERYTHING = Options(writes=True, configures=True, locks_out=True, exact_titles=True)
@@ -90,9 +91,22 @@ def sqlite_server() -> Iterator[InProcess]:
 
 @pytest.fixture(scope="module")
 def session(server: InProcess) -> Iterator[ConformanceSession]:
-    """The kit at work, allowed everything, with the one capability on that is off on a fresh server."""
+    """The kit at work, allowed everything, with the one capability on that is off on a fresh server.
+
+    Whatever ran, it leaves the entities, the model and the capabilities as they were.
+    """
     with httpx.Client(transport=server, base_url=ROOT) as client:
         client.patch("/capabilities", json={"shortself": True}).raise_for_status()
+        client.put("/messagegroups/mine/messages/m", json={"name": "stays"}).raise_for_status()
+    before = everything(server)
     wire = Wire(ROOT, timeout=300, headers={}, transport=server)
     with wire, ConformanceSession(wire, EVERYTHING) as opened:
         yield opened
+    assert everything(server) == before
+
+
+def everything(transport: InProcess) -> list[JSON]:
+    """What a server has, but for what tells that it was written to."""
+    with httpx.Client(transport=transport, base_url=ROOT) as client:
+        registry = client.get("/?inline=*,capabilities,modelsource").json()
+    return [value for name, value in registry.items() if name not in ("epoch", "modifiedat")]

@@ -1,4 +1,4 @@
-"""What a run is told as: JSON, JUnit's XML, the scoreboard."""
+"""How a run is reported: JSON, JUnit's XML, the scoreboard."""
 
 from __future__ import annotations
 

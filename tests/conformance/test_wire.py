@@ -51,7 +51,7 @@ def test_redirects_are_answers() -> None:
         assert opened.send(WireRequest(method="GET", target="/", headers={})).status == 303
 
 
-def test_failures_are_told() -> None:
+def test_failures_are_reported() -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route")
 

@@ -85,7 +85,7 @@ def test_a_port_that_is_taken_is_seen_however_much_is_said_after_it(tmp_path: Pa
     assert len(tries) == program._TRIES
 
 
-def test_what_keeps_it_from_starting_is_told(tmp_path: Path) -> None:
+def test_what_keeps_it_from_starting_is_reported(tmp_path: Path) -> None:
     refusing = Program("it", tmp_path, lambda folder, ports: [sys.executable, "-c", "exit('no folder')"], "never", ())
     with pytest.raises(NotStarted, match=f"it does not start; the end of {tmp_path / 'log'}:\nno folder"):
         refusing.open()

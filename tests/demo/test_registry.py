@@ -17,7 +17,7 @@ def test_it_answers_with_its_database_in_the_folder(tmp_path: Path) -> None:
     assert (tmp_path / "registry.db").is_file()
 
 
-def test_what_keeps_it_from_starting_is_told(tmp_path: Path) -> None:
+def test_what_keeps_it_from_starting_is_reported(tmp_path: Path) -> None:
     (tmp_path / "registry.db").mkdir()
     with pytest.raises(NotStarted, match=r"registry\.db"), steps.serving(tmp_path):
         pass

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from signalbook import demo
 from signalbook.demo import kafka, steps
 
 
 def shown(folder: Path) -> str:
     screen = io.StringIO()
     console = Console(file=screen, width=100, soft_wrap=True)
-    demo.run(folder, count=1000, master="local[2]", with_github=False, console=console)
+    steps.run(folder, count=1000, master="local[2]", with_github=False, console=console)
     return screen.getvalue()
 
 

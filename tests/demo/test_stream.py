@@ -23,7 +23,7 @@ def test_the_job_file_is_one(tmp_path: Path) -> None:
     assert (wanted.job.output, wanted.job.jars) == (tmp_path / 'ö"x', (tmp_path / "jars",))
 
 
-def test_reports_are_told_once_and_whole(tmp_path: Path) -> None:
+def test_reports_are_reported_once_and_whole(tmp_path: Path) -> None:
     reports = tmp_path / "stream.jsonl"
     reports.write_text('{"read":1}\n{"re')
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:

@@ -1,4 +1,4 @@
-"""Repairs of damaged JSON (domain L-37): each is told with its line, nothing else is put up with."""
+"""Repairs of damaged JSON (domain L-37): each is reported with its line, nothing else is put up with."""
 
 from __future__ import annotations
 

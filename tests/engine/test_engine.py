@@ -382,7 +382,7 @@ def test_one_transaction_forgets_so_many(history_engine: Engine, store: Store) -
     assert history_engine.prune(before=START + timedelta(days=9), upto=LAST) == 9
 
 
-def test_who_is_too_late_is_told(history_engine: Engine, store: Store) -> None:
+def test_who_is_too_late_is_refused(history_engine: Engine, store: Store) -> None:
     positions = told(store, 4)
     history_engine.prune(before=START + timedelta(days=9), upto=positions[1])
     for after in (0, positions[0]):

@@ -78,7 +78,7 @@ def _touched(url: str) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("analyzed", [False, True])
 def test_no_write_walks_through_what_is_stored(postgres_database: str, analyzed: bool) -> None:
-    """Autovacuum would tell the planner of the tables in its own time: here it is told at once, or never."""
+    """Autovacuum would renew the planner's statistics in its own time: here they are made at once, or never."""
     open_store(postgres_database).close()
     with psycopg.connect(postgres_database, autocommit=True) as connection:
         for table in TABLES:

@@ -1,4 +1,4 @@
-"""Web hooks to deliver to: real servers on this machine that do as they are told, and remember what they got."""
+"""Web hooks to deliver to: real servers on this machine that do what a test says, and remember what they got."""
 
 from __future__ import annotations
 

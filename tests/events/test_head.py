@@ -40,7 +40,7 @@ class Outbox:
         self.until(lambda: self.looks >= wanted)
 
 
-def test_all_are_told_of_each_move() -> None:
+def test_all_are_notified_of_each_move() -> None:
     outbox, told = Outbox(), [threading.Event(), threading.Event()]
     head = Head(outbox.ask)
     stops = [head.listen(lambda position, event=event: event.set()) for event in told]  # type: ignore[misc]

@@ -6,6 +6,7 @@ import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from http import HTTPStatus
 from itertools import groupby, pairwise
 
 import psycopg
@@ -29,10 +30,14 @@ def check_state(cluster: Cluster, writers: Sequence[Writer], ledger: Ledger) -> 
     for server in cluster.servers:
         client = Client(server.url, ledger)
         for writer in writers:
-            shown = client.insist("GET", f"{writer.group}/schemas?inline=versions.schema").body
+            shown = client.insist("GET", f"{writer.group}/schemas?inline=versions.schema")
+            counted = client.insist("GET", writer.group)
+            if (shown.status, counted.status) != (HTTPStatus.OK, HTTPStatus.OK):
+                ledger.violation(f"server {server.number}, {writer.group} at the end: {shown.status} {shown.body}")
+                continue
             found = {
                 name: {key: (v["schema"]["title"], v["epoch"], v.get("name")) for key, v in schema["versions"].items()}
-                for name, schema in shown.items()
+                for name, schema in shown.body.items()
             }
             expected = {
                 name: {key: (v.title, v.epoch, v.name) for key, v in versions.items()}
@@ -44,9 +49,8 @@ def check_state(cluster: Cluster, writers: Sequence[Writer], ledger: Ledger) -> 
                         f"server {server.number}, {writer.group}/schemas/{name} at the end: "
                         f"{found.get(name)}, not {expected.get(name)}"
                     )
-            counted = client.insist("GET", writer.group).body["schemascount"]
-            if counted != len(expected):
-                ledger.violation(f"{writer.group} at the end: schemascount {counted}, not {len(expected)}")
+            if counted.body["schemascount"] != len(expected):
+                ledger.violation(f"{writer.group} at the end: {counted.body}, not {len(expected)} schemas")
         epoch = client.insist("GET", SHARED).body["epoch"]
         missing = len(set(range(2, epoch + 1)) - ledger.shared)
         if missing > ledger.shared_unknown or (ledger.shared and epoch < max(ledger.shared)):

@@ -71,7 +71,7 @@ def test_no_comparison() -> None:
 
 
 def test_words_for_people() -> None:
-    """The newer document is told about, whichever of the two is the reader."""
+    """The newer document is the one to mend, whichever of the two is the reader."""
     difference = Difference(path="R.a", rule="type_changed", old="writer", new="reader", message="they differ")
     backward = finding("backward", difference, document="new", against="old")
     assert (str(backward), backward.old, backward.new) == (

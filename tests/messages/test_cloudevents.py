@@ -78,7 +78,7 @@ def test_invalid_attributes(name: str, value: object) -> None:
     assert [(finding.path, finding.rule) for finding in found] == [(name, "cloudevents")]
 
 
-def test_every_fault_is_told() -> None:
+def test_every_fault_is_reported() -> None:
     found = invalid_attributes({"id": "", "time": "x", "a_b": "y"})
     assert {finding.path for finding in found} == {"specversion", "source", "type", "id", "time", "a_b"}
 

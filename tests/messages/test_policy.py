@@ -67,7 +67,7 @@ def test_flags_and_sections_say_the_same() -> None:
         (f"{ORDER}:on_no_match=drop", f"policy for {ORDER}: there is no setting 'on_no_match'"),
     ],
 )
-def test_what_is_no_setting_is_told(flag: str, words: str) -> None:
+def test_what_is_no_setting_is_reported(flag: str, words: str) -> None:
     with pytest.raises(PolicyError) as caught:
         parse_flags([flag])
     assert words in str(caught.value)

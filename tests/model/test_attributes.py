@@ -120,7 +120,7 @@ def test_bad_values(values: JSONObject, code: str, path: str) -> None:
     assert faults(attributes(MIXED).check(values)) == [(code, path)]
 
 
-def test_all_faults_are_told() -> None:
+def test_all_faults_are_reported() -> None:
     values = {"none": 1, "text": 5, "object": {"x": 1}, "list": [None, "a"]}
     assert faults(attributes(MIXED).check(values)) == [
         ("unknown_attribute", "none"),
@@ -232,7 +232,7 @@ def test_attributes_tell_of_themselves() -> None:
 
 
 def test_hints_are_for_few() -> None:
-    """A body full of unknown names is told of at once, without a search for each."""
+    """A body full of unknown names is reported at once, without a search for each."""
     values = dict.fromkeys([f"dcription{number}" for number in range(50)], "x")
     found = attributes({}).check(values).findings
     assert len(found) == 50
@@ -320,7 +320,7 @@ def test_compatibility_is_case_insensitive(value: str, good: bool) -> None:
     ],
 )
 def test_faults_become_one_error(values: JSONObject, code: str, arguments: JSONObject) -> None:
-    """The first fault decides the code; all are told."""
+    """The first fault decides the code; all are reported."""
     found = attributes(MIXED).check(values).findings
     error = findings_to_error(found, "/dirs/d")
     assert isinstance(error, RegistryError)

@@ -239,7 +239,7 @@ def test_matchversions_stands_on_static_scalars_of_versions() -> None:
     assert faults({}, meta={"a": match})
 
 
-def test_every_fault_is_told() -> None:
+def test_every_fault_is_reported() -> None:
     """R69: all at once, the first one deciding the error."""
     with pytest.raises(RegistryError) as caught:
         compiled({"a": {"type": "string", "default": "x"}, "b": {"type": "map", "x": 1}, "Q": {"type": "no"}})

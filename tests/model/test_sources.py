@@ -123,7 +123,7 @@ def test_earlier_includes_win(order: list[str], winner: str) -> None:
         ({"$include": "a", "$includes": ["b"]}, "not both"),
     ],
 )
-def test_bad_includes_are_told(source: JSONObject, message: str) -> None:
+def test_bad_includes_are_reported(source: JSONObject, message: str) -> None:
     """R112: cycles, both forms at once, nothing there."""
     _, messages = resolve(source)
     assert messages

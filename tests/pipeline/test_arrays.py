@@ -122,7 +122,7 @@ def test_values_of_xml_fit_their_columns() -> None:
         (Scalar(kind="string"), "\ud800"),
     ],
 )
-def test_a_value_that_does_not_fit_is_told(shape: Shape, value: Any) -> None:
+def test_a_value_that_does_not_fit_is_reported(shape: Shape, value: Any) -> None:
     with pytest.raises(MISFITS):
         build(struct(x=shape), [{"x": value}], ValueForm.DECODED)
 

@@ -174,7 +174,7 @@ def test_a_part_of_a_registry(trio: list[Server], xid: str, copied: list[str]) -
 
 
 def test_what_the_target_has_of_its_own_stays(trio: list[Server]) -> None:
-    """D-9: neither overwritten nor deleted, whatever the source has under that name; both are told."""
+    """D-9: neither overwritten nor deleted, whatever the source has under that name; both are reported."""
     one, two, _ = trio
     one.patch({"schemagroups": {"shop": {"name": "Shop", "schemas": schemas("order", "away")}}})
     two.patch({"schemagroups": {"shop": {"name": "Mine", "schemas": schemas("order", "mine", description="mine")}}})
@@ -199,7 +199,7 @@ def test_a_version_of_its_own_beside_copies(trio: list[Server]) -> None:
     assert list(two.content()["schemagroups"]["g"]["schemas"]["s"]["versions"]) == ["mine"]
 
 
-def test_what_the_target_refuses_is_told_and_nothing_else_is_lost(trio: list[Server]) -> None:
+def test_what_the_target_refuses_is_reported_and_nothing_else_is_lost(trio: list[Server]) -> None:
     """One that its model or rules do not admit; all others of the same write are there."""
     one, two, _ = trio
     names = [f"s{n}" for n in range(40)]

@@ -1,4 +1,4 @@
-"""Servers that copy from others by themselves, told by their feeds, by notices, or by the clock."""
+"""Servers that copy from others by themselves, woken by their feeds, by notices, or by the clock."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_who_knocks_during_a_look_is_heard(trio: list[Server], monkeypatch: pyte
             following.stop()
 
 
-def test_of_many_sources_those_that_are_followed_are_told() -> None:
+def test_of_many_sources_those_that_are_followed_are_reported() -> None:
     settings = Settings(follow=("http://one.example/",))
     with closing(open_store("sqlite://")) as store:
         following = Following(Engine(store, settings=settings), settings)
@@ -268,7 +268,7 @@ def test_events_from_elsewhere(listener: str, followed: str, source: str) -> Non
     assert HTTP.post(listener, json=[event(followed), event(source)], headers=BATCH).status_code == 403
 
 
-def test_a_long_source_is_not_told_back(listener: str) -> None:
+def test_a_long_source_is_not_reported_back(listener: str) -> None:
     answer = HTTP.post(listener, json=event(f"urn:{'x' * 100_000}"), headers=STRUCTURED)
     assert (answer.status_code, len(answer.content) < 1000) == (403, True)
 

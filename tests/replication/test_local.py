@@ -125,7 +125,7 @@ def test_what_is_not_there(target: LocalRegistry) -> None:
 
 
 def test_a_history_that_is_forgotten(target: LocalRegistry) -> None:
-    """What was told meanwhile is gone: everything is compared, and nothing is missed."""
+    """What was reported meanwhile is gone: everything is compared, and nothing is missed."""
     with closing(open_store("sqlite://")) as store:
         one = LocalRegistry(Engine(store, settings=Settings()), "http://forgets.example")
         one.patch(GROUPS, {"g": {"schemas": {name: {"versions": {"1": version()}} for name in ("a", "b")}}})

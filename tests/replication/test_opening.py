@@ -21,7 +21,7 @@ SCHEMA = {"schemagroups": {"g": {"schemas": {"s": {"versions": {"1": version()}}
 
 
 def test_a_hub_may_refuse_copies(serve: Callable[..., Server], trio: list[Server]) -> None:
-    """D-12: 403, told once; its own clients write as before."""
+    """D-12: 403, reported once; its own clients write as before."""
     one, *_ = trio
     one.patch(SCHEMA)
     hub = serve("--copies", "refuse")

@@ -51,7 +51,7 @@ def test_a_scope_with_other_names() -> None:
 
 
 def test_the_way_a_copy_came() -> None:
-    """D-8, D-11: the nearest first; other labels stay, and a stranger's nonsense is none."""
+    """D-8, D-11: the nearest first; other labels stay, and what is no such label is ignored."""
     hub = link.with_origin(link.with_origin({"labels": {"a": "b"}}, "http://one"), "http://hub")
     assert hub == {"labels": {"a": "b", "replicatedfrom": "http://hub http://one"}}
     assert link.without_origin(hub) == {"labels": {"a": "b"}}

@@ -143,7 +143,7 @@ def test_a_source_that_begins_anew_is_compared_as_a_whole(
 
 
 def test_hints_in_any_order_and_again_lead_to_the_same(trio: list[Server], tmp_path: Path) -> None:
-    """D-21: what is told may be long over; it is looked at as it is now."""
+    """D-21: what is reported may be long over; it is looked at as it is now."""
     one, two, _ = trio
     one.patch(batch("g", 0, 20))
     state = StateFile(tmp_path / "state.json")

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, StorageBusy
@@ -22,7 +22,7 @@ from signalbook.xid import ROOT, Xid
 TWIN = Xid.parse("/things/twin")
 RAISE = """
 import sys
-from dataclasses import replace
+from msgspec.structs import replace
 from signalbook.storage import open_store
 from signalbook.xid import ROOT, Xid
 store = open_store(sys.argv[1], timeout=600)
@@ -112,7 +112,7 @@ def test_programs_lose_no_update_and_see_whole_commits(shared: Store, store_url:
     check(shared, seen, 300)
 
 
-def test_a_writer_that_waits_too_long_is_told(store_url: str) -> None:
+def test_a_writer_that_waits_too_long_is_refused(store_url: str) -> None:
     stores = [open_store(store_url, timeout=0.05) for _ in range(2)]
     with stores[0].write() as writer:
         writer.settings.put_config("modelsource", {})

@@ -97,9 +97,10 @@ def test_rows_that_are_wanted(store: Store, things: int) -> None:
     assert reference.target == found["t"].row
     assert reference.default is not None
     assert (reference.row.xid, reference.default.xid.id) == (THING / "v", "B")
-    assert (dangling.target, dangling.default, dangling.attributes("default")) == (None, None, {})
-    assert reference.attributes("default") == {"name": "Stra\u00dfe"}
-    assert (bare.row, bare.default, bare.attributes("own")) == (None, None, {})
+    assert (reference.xref, bare.xref) == (reference.row.xref, None)
+    assert (dangling.target, dangling.default, dangling.attribute("default", "name")) == (None, None, None)
+    assert reference.attribute("default", "name") == "Stra\u00dfe"
+    assert (bare.row, bare.default, bare.attribute("own", "name")) == (None, None, None)
 
 
 def test_by_key(store: Store, things: int) -> None:

@@ -33,7 +33,7 @@ def report(writer: WriteTransaction) -> None:
 
 @pytest.mark.parametrize("write", [change, configure])
 def test_a_change_changes_it_whoever_commits(store_url: str, write: Callable[[WriteTransaction], None]) -> None:
-    """Also one that nobody is told of."""
+    """Also one that nobody is reported of."""
     here, there = open_store(store_url), open_store(store_url)
     seen = [(here.generation(), there.generation())]
     for writer in (here, there, here):

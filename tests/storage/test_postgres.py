@@ -85,14 +85,14 @@ def test_errors_say_what_to_do(error: psycopg.Error, kind: type[StorageError], m
         f"://{SECRET}",
     ],
 )
-def test_a_password_is_never_told(url: str) -> None:
+def test_a_password_is_never_shown(url: str) -> None:
     with pytest.raises(StorageError) as caught:
         open_store(url)
     assert SECRET not in "".join(traceback.format_exception(caught.value))
     assert "; " in str(caught.value) or ": give " in str(caught.value)
 
 
-def test_the_place_is_told_without_the_password(postgres_database: str) -> None:
+def test_the_place_is_reported_without_the_password(postgres_database: str) -> None:
     store = open_store(postgres_database.replace("postgres@", f"postgres:{SECRET}@"))
     assert repr(store) == f"Store({postgres_database.replace('postgres@', 'postgres:***@')})"
     store.close()
@@ -102,7 +102,7 @@ def test_the_place_is_told_without_the_password(postgres_database: str) -> None:
     ("change", "message"),
     [(("/postgres?", "/none?"), 'database "none" does not exist'), (("//postgres@", "//none@"), 'role "none"')],
 )
-def test_what_the_server_refuses_is_told(postgres_url: str, change: tuple[str, str], message: str) -> None:
+def test_what_the_server_refuses_is_reported(postgres_url: str, change: tuple[str, str], message: str) -> None:
     with pytest.raises(StorageError, match=message):
         open_store(postgres_url.replace(*change))
 

@@ -115,7 +115,7 @@ with store.read() as reader:
 """
 
 
-def test_a_write_the_disk_refuses_is_told_and_not_kept(tmp_path: Path) -> None:
+def test_a_write_the_disk_refuses_is_reported_and_not_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, f"sqlite:///{tmp_path / 's.db'}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     message, epoch = done.stdout.splitlines()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 from tests.storage.test_behaviour import GROUP, STAMP, plant, plant_things, plant_version
 
 from signalbook.storage import open_store
@@ -130,7 +130,7 @@ def test_keys_of_a_part_that_failed_are_free_again(store: Store) -> None:
         assert (list(kept), list(writer.entities.reserve(1))) == (list(lost[:2]), [lost[2]])
 
 
-def test_changes_of_parts_are_told_in_their_order(store: Store) -> None:
+def test_changes_of_parts_are_reported_in_their_order(store: Store) -> None:
     with store.write() as writer:
         for number in range(3):
             with writer.savepoint():

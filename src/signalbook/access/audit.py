@@ -199,7 +199,7 @@ class Audit:
         """Store what was refused so far, as far as there may be so many entries; returns how many were stored."""
         with self._lock:
             pending, self._pending = self._pending, {}
-            # What there is no room for is told together, when its turn comes.
+            # What there is no room for is stored as one entry, when its turn comes.
             stored = {refusal: pending[refusal] for refusal in list(pending)[: self._room(len(pending))]}
             for refusal, gathered in pending.items():
                 if refusal not in stored:
@@ -274,7 +274,7 @@ class Audit:
 
 
 def _together(refusal: Refusal) -> Refusal:
-    """What is told of it where there are too many to tell them apart."""
+    """What is stored of it where there are too many to store each."""
     return Refusal(who=None, origin=RequestOrigin(), action=refusal.action, error=refusal.error)
 
 

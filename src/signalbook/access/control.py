@@ -112,6 +112,12 @@ class AccessControl:
         """The stored policy, which a file may be in force instead of. Raises as ``policy``."""
         return self._stored(transaction)[1]
 
+    def changes(self) -> int:
+        """How often another policy came into force, be it stored or a file's."""
+        with self._store.read() as transaction:
+            kept = transaction.settings.get(_FILE_KEY) or {}
+            return transaction.settings.config_epoch(CONFIG) + int(kept.get("number", 0))
+
     def identity(self, names: Iterable[str]) -> Identity:
         """Somebody whom rules call by these ``names``; with that of a token there is, all that the token stands for.
 
@@ -241,19 +247,21 @@ class _PolicyFile:
         kept = {"file": str(self.path.absolute()), "policy": document}
         try:
             # Most of the time nothing changed, and no other writer shall wait for that.
-            if KeyValueStore(self._store).get(_FILE_KEY) != kept:
+            if not kept.items() <= (KeyValueStore(self._store).get(_FILE_KEY) or {}).items():
                 with self._store.write() as transaction:
-                    found = self._record(transaction, kept)
-                    transaction.settings.put(_FILE_KEY, kept)
+                    found = self._replace(transaction, kept)
                 audit.tell(found, self._settings)
         except StorageError as error:
             # The file is the policy, whether it can be stored or not.
             _LOG.warning("%s: it is in force, and could not be stored for the next start: %s", self.path, error)
 
-    def _record(self, transaction: WriteTransaction, kept: JSONObject) -> list[AuditEntry]:
+    def _replace(self, transaction: WriteTransaction, kept: JSONObject) -> list[AuditEntry]:
         before = transaction.settings.get(_FILE_KEY) or {}
         # Servers may have copies of it at different places.
-        if before.get("policy") == kept["policy"]:
+        same = before.get("policy") == kept["policy"]
+        number = int(before.get("number", 0)) + (not same)
+        transaction.settings.put(_FILE_KEY, {**kept, "number": number})
+        if same:
             return []
         done = audit.recorded(self._settings, UNRESTRICTED, [(Action.ADMINISTER, f"/{CONFIG}")])
         entries = audit.entries(UNRESTRICTED, done, at=values.now(), correlationid="")

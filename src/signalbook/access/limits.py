@@ -26,7 +26,7 @@ LOGINS: Final = "logins"
 _BURST_SECONDS: Final = 10.0
 """What nobody asked for in so many seconds may be asked for at once."""
 _CALLERS: Final = 10_000
-"""Callers that are told apart; of more than these, those that were seen first start anew."""
+"""Callers with limits of their own; of more than these, those that were seen first start anew."""
 _WAIT_SECONDS: Final = 10.0
 _MANY: Final = 1 << 30
 _FIRST_DELAY: Final = 1.0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
 from signalbook.storage.base import Hit, Part, Reader, Row, Selection
 from signalbook.storage.outbox import Record
-from signalbook.values import JSONObject
+from signalbook.values import JSON
 from signalbook.xid import ROOT, Kind, Xid
 
 _FEW = 100
@@ -98,15 +97,24 @@ class RestrictedReader:
 
     def select(self, selection: Selection) -> Iterator[tuple[Hit, ...]]:
         """The ways that lead through readable entities alone."""
-        if selection.resource is not None:
-            # Only its row tells what a Resource refers to.
-            selection = replace(selection, rows=selection.rows | {selection.resource})
         parent = self._known((selection.parent,)).get(selection.parent)
         if parent is None:
             return
+        if selection.resource is None and self._is_open(parent):
+            yield from self._reader.select(selection)
+            return
+        # The steps of the way before: they are the same objects as long as they are the same.
+        steps: list[_Step] = []
         for way in self._reader.select(selection):
-            shown = self._way(parent, way, selection)
-            if shown is not None:
+            same = 0
+            while same < len(steps) and steps[same].hit is way[same]:
+                same += 1
+            del steps[same:]
+            for hit in way[same:]:
+                if not steps or steps[-1].shown is not None:
+                    steps.append(self._step(steps[-1].xid if steps else parent, hit, len(steps), selection))
+            shown = tuple([step.shown for step in steps if step.shown is not None])
+            if len(shown) == len(way):
                 yield shown
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
@@ -206,18 +214,24 @@ class RestrictedReader:
         ways = self._reader.select(Selection(parent=parent, types=xid.parts[-1:]))
         return sum(self._access.readable(xid / way[0].folded) for way in ways)
 
-    def _way(self, parent: Xid, way: tuple[Hit, ...], selection: Selection) -> tuple[Hit, ...] | None:
-        """``way`` without what is hidden; None if there is nothing left of it."""
-        xid, shown = parent, list(way)
-        for step, hit in enumerate(way):
-            xid = xid / selection.types[step] / hit.folded
-            if not self._access.readable(xid):
-                return None
-            if step == selection.resource and hit.target is not None and not self._access.readable(hit.target.xid):
-                if step < len(way) - 1:
-                    return None
-                shown[step] = _Dangling(hit)
-        return tuple(shown)
+    def _step(self, above: Xid, hit: Hit, number: int, selection: Selection) -> _Step:
+        """Step ``number`` of a way, without what is hidden."""
+        if above.kind is Kind.RESOURCE:
+            return _Step(above, hit, hit)
+        xid = above / selection.types[number] / hit.folded
+        if not self._access.readable(xid):
+            return _Step(xid, hit, None)
+        if number == selection.resource and hit.xref is not None and not self._access.readable(hit.xref):
+            return _Step(xid, hit, _Dangling(hit) if number == len(selection.types) - 1 else None)
+        return _Step(xid, hit, hit)
+
+
+class _Step(NamedTuple):
+    """The entity ``xid`` on a way, ``hit`` as the store has it, ``shown`` as it may be seen, None if it may not."""
+
+    xid: Xid
+    hit: Hit
+    shown: Hit | None
 
 
 class _Dangling:
@@ -232,6 +246,10 @@ class _Dangling:
         self.folded = hit.folded
 
     @property
+    def xref(self) -> Xid | None:
+        return self._hit.xref
+
+    @property
     def row(self) -> Row | None:
         return self._hit.row
 
@@ -243,8 +261,8 @@ class _Dangling:
     def default(self) -> Row | None:
         return None
 
-    def attributes(self, part: Part) -> JSONObject:
-        return {} if part == "default" else self._hit.attributes(part)
+    def attribute(self, part: Part, name: str) -> JSON:
+        return None if part == "default" else self._hit.attribute(part, name)
 
 
 _OF_REGISTRY: Final = frozenset({"registry", "model", "modelsource", "capabilities"})

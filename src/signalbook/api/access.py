@@ -89,9 +89,12 @@ class AccessAPI:
     async def _self(self, request: HTTPRequest) -> Response:
         """Who asks, and what he may do at ``xid``, the Registry unless it is given, and somewhere."""
         access, xid = request.access, _xid(request)
+        changes = 0 if access.unrestricted else await self._kernel.workers.read(self._control.changes)
         shown = {
             **_described(access.identity),
             "restricted": not access.unrestricted,
+            "policy": changes,
+            "hidden": not access.reads_everything,
             "xid": str(xid),
             "may": [action.word for action in Action if access.may(action, xid)],
             "somewhere": [action.word for action in Action if access.somewhere(action)],

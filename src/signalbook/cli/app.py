@@ -181,7 +181,7 @@ def demo(
     faults, runs the pipeline, and checks that those faults and only those became dead letters. Then starts a Kafka and
     a stream from it, changes a definition meanwhile, and replays dead letters.
     """
-    from signalbook.demo import run
+    from signalbook.demo.steps import run
 
     run(folder, count=count, master=master, with_github=github, with_live=live)
 

@@ -151,7 +151,7 @@ def log_in(url: str, show: Show, *, issuer: str = "", client: str = "", scope: s
 
 
 def log_out(url: str) -> bool:
-    """Forget the login for a registry; whether there was one. The issuer is told, if it wants to be (RFC 7009)."""
+    """Forget the login for a registry; whether there was one. An issuer that takes revocations gets one (RFC 7009)."""
     with _exclusive():
         logins = dict(_read())
         gone = logins.pop(_key(url), None)

@@ -120,6 +120,12 @@ class ReadableRegistry(Protocol):
     def wait(self, after: int, seconds: float) -> None:
         """Return once there may be a change behind ``after``, or when the time is over."""
 
+    def hides(self, xid: Xid) -> bool:
+        """Whether this identity is not shown what is at ``xid``, be there anything or not."""
+
+    def rights(self) -> str:
+        """What is another text once other rights may hold here for this identity, ``""`` if that is not known."""
+
 
 class Registry(ReadableRegistry, Protocol):
     """A registry to read from and to write to."""

@@ -186,6 +186,21 @@ class RemoteRegistry:
     def wait(self, after: int, seconds: float) -> None:
         self._client.wait_for_event(after, seconds)
 
+    def hides(self, xid: Xid) -> bool:
+        """As the protocol says. Only a Signalbook can say so; what others do not show is not there."""
+        caller = self._caller(xid)
+        return bool(caller.get("restricted")) and "read" not in caller["may"]
+
+    def rights(self) -> str:
+        caller = self._caller(ROOT)
+        return f"{caller.get('policy', 0)} {caller['name']}" if caller.get("restricted") else ""
+
+    def _caller(self, xid: Xid) -> JSONObject:
+        try:
+            return self._client.access.whoami(str(xid))
+        except (NotFound, BadResponse):
+            return {}
+
 
 class _Trial(RemoteRegistry):
     """A registry whose server is asked what it would say to a write, if it has that API."""

@@ -82,8 +82,8 @@ def _error(expected: ExpectedError, response: WireResponse, variables: Variables
         # "While it is RECOMMENDED that implementations use those errors (for consistency), they MAY choose to use a
         # more appropriate one" (core/spec.md "Error Processing"): that there is an error is the rule, which one is not.
         wanted = " or ".join(expected.codes)
-        told = f"{response.status} {show(body)}"
-        yield Mismatch(path="error", expected=wanted, actual=told, advice=f"{code} for {named}")
+        shown = f"{response.status} {show(body)}"
+        yield Mismatch(path="error", expected=wanted, actual=shown, advice=f"{code} for {named}")
 
 
 def _code(body: JSON) -> str:

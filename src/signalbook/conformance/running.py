@@ -186,8 +186,8 @@ class ConformanceSession:
                 refused = self._refused(self._merged({}))
                 if refused:
                     self._kit = before
-                    told = f"the server refuses the type {plural}/{name}: {refused}"
-                    without[name or plural.removeprefix("kit")] = told
+                    reason = f"the server refuses the type {plural}/{name}: {refused}"
+                    without[name or plural.removeprefix("kit")] = reason
         if not self._kit.get("kitdirs", {}).get("resources"):
             self._kit, without = {}, {"*": f"the server refuses the kit's types: {refusal}"}
         return without

@@ -206,7 +206,7 @@ def mend_protobuf(item: RepairedObject, name: str, format: JSON) -> None:
     if not isinstance(text, str) or not str(format).lower().startswith("protobuf"):
         return
     code = _NO_CODE.sub("", text)
-    # Exactly one too many, at the very end, comments and strings aside: anything else is damage that may be meant
+    # Exactly one too many, at the very end, not in a comment or string: anything else is damage that may be meant
     # otherwise.
     if code.count("}") == code.count("{") + 1 and text.rstrip().endswith("}"):
         item.change(name, text.rstrip()[:-1].rstrip() + "\n", "took away the surplus } at its end", "L-33")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from signalbook import values
 from signalbook.errors import RegistryError
@@ -141,13 +142,25 @@ def compile_model(source: JSONObject, *, include: Loader | None = None, base: st
     if not isinstance(source, dict):
         raise RegistryError("model_error", subject="/model", error_detail="a model source is an object")
     expanded, findings = expand(source, include, base)
-    full = complete(expanded, ModelPosition(findings=findings))
+    if not findings:
+        return _compiled(values.dump_json(source), values.dump_json(expanded))
+    complete(expanded, ModelPosition(findings=findings))
+    raise model_findings_to_error(findings)
+
+
+# What is put in force is compiled to be checked, and again once it is read from the store; another store mostly has the
+# same model. To compile the default model takes a tenth of a second.
+@lru_cache(maxsize=4)
+def _compiled(source: bytes, expanded: bytes) -> Model:
+    findings: list[ModelFinding] = []
+    full = complete(values.parse_json(expanded), ModelPosition(findings=findings))
     if findings:
         raise model_findings_to_error(findings)
-    return _model(source, full)
+    return _model(values.parse_json(source), full)
 
 
 def _model(source: JSONObject, full: FullModel) -> Model:
+    """The model of a ``source`` that is nobody else's, and what it says with everything written out."""
     groups: JSONObject = full.document.get("groups", {})
     resources: dict[str, ResourceType] = {}
     for plural, group in groups.items():
@@ -156,7 +169,7 @@ def _model(source: JSONObject, full: FullModel) -> Model:
             if origin not in resources:
                 resources[origin] = _resource_type(origin, resource, full.types)
     return Model(
-        source=copy.deepcopy(source),
+        source=source,
         document=full.document,
         types=full.types,
         attributes=compile_attributes(full.document["attributes"], full.types, spec=registry_attributes(groups)),

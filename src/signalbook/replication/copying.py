@@ -82,6 +82,7 @@ def _only_counts(event: JSONObject, xid: Xid) -> bool:
 
 
 _NO_TYPE: Final = "the target's model has no such type: --model extends it"
+HIDDEN: Final = "the source does not show it to this identity, so nobody knows whether it is there: the copy stays"
 _WALK: Final = 50
 _SCARCE: Final = 12
 """One Resource by itself costs as much as so many on a page."""
@@ -148,7 +149,7 @@ class Copy:
             there = self._target.members(collection, deep=False)
             for name, shown in [known for known in there if owned_by(known[1], self._link.source)]:
                 here = self._link.scope.here(collection / name)
-                if here is not None and self._link.scope.holds(here) and here.id not in seen:
+                if here is not None and self._link.scope.holds(here) and here.id not in seen and self._is_gone(here):
                     self._remove_group(here, shown)
 
     def _source_groups(self, collection: Xid) -> Iterator[tuple[Xid, JSONObject]]:
@@ -206,8 +207,18 @@ class Copy:
         shown, current = self._source.find(xid, deep=False), self._target.find(there, deep=False)
         if shown is not None:
             self._attributes(xid, there, shown, current)
-        elif current is not None:
+        elif current is not None and self._is_gone(xid):
             self._remove_group(xid, current)
+
+    def _is_gone(self, xid: Xid) -> bool:
+        """Whether what the source did not show is not there: it may be hidden from this identity, or was a moment ago.
+
+        Rights do not depend on what there is: who may read the xid, and is shown nothing, knows that it is gone.
+        """
+        if self._source.hides(xid):
+            self._report.skip(xid, HIDDEN)
+            return False
+        return self._source.find(xid, deep=False) is None
 
     def _remove_group(self, xid: Xid, current: JSONObject) -> None:
         """Delete what of a Group came from the source, and the Group too if that was all (D-9)."""
@@ -278,7 +289,7 @@ class Copy:
         only: Set[str] | None = None,
     ) -> None:
         if ours is None:
-            if theirs is not None:
+            if theirs is not None and self._is_gone(xid):
                 self._remove(xid, there, theirs)
             return
         merge = self._merge(xid, there, ours, theirs)

@@ -197,6 +197,12 @@ class LocalRegistry:
         while self._engine.position() <= after and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY)
 
+    def hides(self, xid: Xid) -> bool:  # noqa: ARG002 - it shows all there is
+        return False
+
+    def rights(self) -> str:
+        return ""
+
     def _copy(self) -> LocalRegistry:
         return LocalRegistry(self._engine, self._url, admin=self._admin, max_bytes=self.max_bytes)
 

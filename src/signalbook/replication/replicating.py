@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
@@ -104,6 +105,8 @@ _LOG: Final = logging.getLogger("signalbook.replication")
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 30.0
 Failed = Callable[[SignalbookError | None], None]
+RIGHTS_SECONDS: Final = 60.0
+"""Between two looks whether other rights hold at the source."""
 _LISTEN: Final = 2.0
 """Seconds after which a listener looks whether it is to stop."""
 
@@ -141,6 +144,7 @@ class Replication:
         self._state = state
         self._made = made
         self._name = name_of(link, made())
+        self._looked = time.monotonic()
 
     def everything(self) -> None:
         """Compare all, and copy what is different. Raises what registries raise."""
@@ -149,12 +153,12 @@ class Replication:
     def advance(self) -> bool:
         """Copy all there is, or a part of what changed since then; whether there is more. Raises as ``everything``."""
         position = self.position
-        if position is None:
-            # Changes made while everything is read come behind this position.
-            position = self._source.position()
+        if position is None or self._has_other_rights():
+            # Changes made while everything is read come behind this position, and rights are looked at again.
+            rights, position = self._source.rights(), self._source.position()
             mark = self._source.mark(position)
             self.everything()
-            self._reached(position, mark)
+            self._reached(position, mark, rights=rights)
             return True
         try:
             changes = self._source.changes(position)
@@ -179,6 +183,7 @@ class Replication:
         It ends before the position reached, or has something else there: the source was set up anew, or from a backup.
         """
         position = self.position
+        self._looked = -RIGHTS_SECONDS
         if position is not None and (self._source.position() < position or self._another(position)):
             _LOG.warning("%s: its history begins anew: comparing everything", self._link.source)
             self._reached(None)
@@ -203,9 +208,28 @@ class Replication:
         found = self._source.mark(position) if known else ""
         return bool(found) and found != known
 
-    def _reached(self, position: int | None, mark: str = "") -> None:
+    def _has_other_rights(self) -> bool:
+        """Whether the source may show something else since everything was compared; asked once a minute.
+
+        There are no events of what became readable.
+        """
+        if time.monotonic() - self._looked < RIGHTS_SECONDS:
+            return False
+        self._looked = time.monotonic()
+        if self._source.rights() == self._rights:
+            return False
+        _LOG.info("%s: other rights may hold there: comparing everything", self._link.source)
+        return True
+
+    @property
+    def _rights(self) -> str:
+        state = self._state.load()
+        return str(state.get("rights", "")) if isinstance(state, dict) else ""
+
+    def _reached(self, position: int | None, mark: str = "", *, rights: str | None = None) -> None:
         source, target = self._link.source, self._link.target
         state = {"link": self._name, "source": source, "target": target, "position": position, "mark": mark}
+        state["rights"] = self._rights if rights is None else rights
         self._state.save({**state, "at": format_timestamp(now())})
 
 

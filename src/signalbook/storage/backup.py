@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -158,7 +159,7 @@ def _copy_out(source: Dialect, file: Path, progress: Progress) -> None:
         writing.execute(target.begin_write)
         contents = {}
         for table in _tables(writing):
-            rows = _Digest(table.name, source.stream(reading, table.query, {}), progress)
+            rows = _Digest(table.name, chain.from_iterable(source.stream(reading, table.query, {})), progress)
             writing.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608  counters, which start with some
             target.load(writing, table.name, table.columns, rows)
             contents[table.name] = rows.contents()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
+import msgspec
+
 from signalbook.errors import SignalbookError
-from signalbook.values import JSONObject
+from signalbook.values import JSON, JSONObject
 from signalbook.xid import Xid
 
 Part: TypeAlias = Literal["own", "shown", "default"]
@@ -74,8 +76,7 @@ class StorageBusy(StorageError):
     """Another writer held the store for longer than the request may wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One entity: the Registry, a Group, a Resource (with its meta) or a Version.
 
     ``attributes`` are the client-settable ones beyond the columns here. Of a Resource, ``epoch``, ``createdat``,
@@ -92,7 +93,7 @@ class Row:
     epoch: int
     createdat: datetime
     modifiedat: datetime
-    attributes: JSONObject = field(default_factory=dict)
+    attributes: JSONObject = msgspec.field(default_factory=dict)
     # Resource only
     defaultversionid: str | None = None
     defaultversionsticky: bool = False
@@ -114,6 +115,10 @@ class Hit(Protocol):
     """The folded id."""
 
     @property
+    def xref(self) -> Xid | None:
+        """What a Resource refers to, be it there or not."""
+
+    @property
     def row(self) -> Row | None:
         """The entity's own row; None if rows were not wanted."""
 
@@ -125,8 +130,8 @@ class Hit(Protocol):
     def default(self) -> Row | None:
         """The default Version of what a Resource shows."""
 
-    def attributes(self, part: Part) -> JSONObject:
-        """The attributes of a row alone, at a tenth of the cost; empty without one. ``part`` is own or default."""
+    def attribute(self, part: Part, name: str) -> JSON:
+        """One attribute of a row, at a hundredth of its cost; None without it. ``part`` is own or default."""
 
 
 class Reader(Protocol):

@@ -82,8 +82,8 @@ class Dialect(Protocol):
     def array(self, values: Collection[int] | Collection[str]) -> object:
         """``values`` as one parameter."""
 
-    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
-        """Records of a query, holding one batch of them at a time."""
+    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[list[Columns]]:
+        """Records of a query, batch by batch; one of them is in memory at a time."""
 
     def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
         """Add all ``rows`` to an empty table, in the transaction that is open; keys given out go on behind them."""

@@ -6,23 +6,27 @@ The SQL that pages through a collection is in ``entities`` (``children``).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import accumulate
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
+import msgspec
 from sqlalchemy import BigInteger, ColumnElement, Text, and_, bindparam, case, func, literal_column, or_, select
 from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.storage.base import Condition, Hit, Part, Row, Selection
 from signalbook.storage.dialect import Dialect
-from signalbook.storage.schema import COLUMNS, ENTITIES, load, load_json
-from signalbook.values import JSONObject
+from signalbook.storage.schema import COLUMNS, ENTITIES, load, stored_xid
+from signalbook.values import JSON
+from signalbook.xid import Xid
 
 _LONGEST: Final = 200
 _ATTRIBUTES: Final = [column.name for column in COLUMNS].index("attributes")
-_SHORT: Final = 3
+_XREF: Final = [column.name for column in COLUMNS].index("xref")
+_SHORT: Final = 4
+"""Columns of a step with attributes alone, which are the last one."""
 _LIKE: Final = re.compile(r"([%_!])")
 
 
@@ -145,6 +149,7 @@ class _Joins:
         yield own.folded
         if parts is not _Parts.ROWS:
             yield own.key
+            yield own.xref
         if parts is _Parts.ATTRIBUTES:
             yield self._default.c.attributes if of_default else own.attributes
         if parts is _Parts.ROWS:
@@ -155,14 +160,19 @@ class _Joins:
 class SqlHit:
     """``base.Hit`` over one step's columns."""
 
-    __slots__ = ("_attributes", "_record", "_rows", "folded", "key")
+    __slots__ = ("_record", "_rows", "folded", "key")
 
     def __init__(self, record: Sequence[Any]) -> None:
         self.folded: str = record[0]
         self.key: int = record[1]
         self._record = record
-        self._rows: dict[int, Row | None] = {}
-        self._attributes: dict[Part, JSONObject] = {}
+        self._rows: dict[int, Row | None] | None = None
+
+    @property
+    def xref(self) -> Xid | None:
+        """A column, or one of the first row."""
+        text = self._record[2 if len(self._record) <= _SHORT else 1 + _XREF]
+        return None if text is None else stored_xid(text)
 
     @property
     def row(self) -> Row | None:
@@ -179,17 +189,18 @@ class SqlHit:
         """The third row."""
         return self._row(2)
 
-    def attributes(self, part: Part) -> JSONObject:
-        """One column, decoded."""
-        if part not in self._attributes:
-            start = (
-                2 if len(self._record) == _SHORT else 1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)
-            )
-            text = self._record[start] if len(self._record) > start else None
-            self._attributes[part] = {} if text is None else load_json(text)
-        return self._attributes[part]
+    def attribute(self, part: Part, name: str) -> JSON:
+        """One value of a column, decoded alone."""
+        record = self._record
+        place = (
+            _SHORT - 1 if len(record) == _SHORT else 1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)
+        )
+        text = record[place] if len(record) > place else None
+        return None if text is None else _decoder(name)(text).value
 
     def _row(self, place: int) -> Row | None:
+        if self._rows is None:
+            self._rows = {}
         if place not in self._rows:
             start = 1 + place * len(COLUMNS)
             record = tuple(self._record[start : start + len(COLUMNS)])
@@ -197,9 +208,23 @@ class SqlHit:
         return self._rows[place]
 
 
+class _Attribute(Protocol):
+    value: JSON
+
+
+@lru_cache(maxsize=256)
+def _decoder(name: str) -> Callable[[str], _Attribute]:
+    """Decodes the attribute ``name`` of a JSON object, and passes over all others."""
+    kind = msgspec.defstruct("Attribute", [("value", Any, None)], rename={"value": name}, gc=False)
+    return cast(Callable[[str], _Attribute], msgspec.json.Decoder(kind).decode)
+
+
 def selected(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
     """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
     starts = list(accumulate((_width(selection, step) for step in range(len(selection.types))), initial=0))
+    if len(selection.types) == 1:
+        yield from ((SqlHit(record),) for record in records)
+        return
     way: list[SqlHit] = []
     for record in records:
         for step, start in enumerate(starts[:-1]):
@@ -213,7 +238,7 @@ def selected(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator
 def _width(selection: Selection, step: int) -> int:
     match _parts(selection, step):
         case _Parts.KEY:
-            return 2
+            return _SHORT - 1
         case _Parts.ATTRIBUTES:
             return _SHORT
         case _:

@@ -153,13 +153,13 @@ class Postgres(Dialect):
         """One round trip."""
         return connection.execute(sql, {"rows": msgspec.json.encode(rows).decode()}).rowcount
 
-    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
-        """Fetch batch by batch from a cursor held by the server."""
+    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[list[Columns]]:
+        """Fetch from a cursor held by the server."""
         name = f"stream_{next(self._cursors)}"
         with cast(psycopg.Connection, connection).cursor(name) as cursor:
             cursor.execute(sql, parameters)
             while records := cursor.fetchmany(BATCH):
-                yield from records
+                yield records
 
     def load(self, connection: DriverConnection, table: str, columns: Sequence[str], rows: Iterable[Columns]) -> None:
         """By COPY, which leaves the sequences behind the keys alone."""

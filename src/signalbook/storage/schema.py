@@ -334,4 +334,4 @@ def microseconds(stamp: datetime) -> int:
 
 def instant(value: int) -> datetime:
     """The UTC ``datetime`` that ``microseconds`` made ``value`` of."""
-    return _EPOCH + timedelta(microseconds=value)
+    return _EPOCH + timedelta(0, 0, value)

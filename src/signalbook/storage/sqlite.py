@@ -144,12 +144,12 @@ class SQLite(Dialect):
         """A JSON array."""
         return msgspec.json.encode(list(values)).decode()
 
-    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[Columns]:
-        """Fetch batch by batch from an open cursor."""
+    def stream(self, connection: DriverConnection, sql: str, parameters: Parameters) -> Iterator[list[Columns]]:
+        """Fetch from an open cursor."""
         cursor: Any = connection.execute(sql, parameters)
         try:
             while records := cursor.fetchmany(BATCH):
-                yield from records
+                yield records
         finally:
             cursor.close()
 

@@ -47,16 +47,20 @@ class SqlTransaction:
 
     def stream(self, sql: str, parameters: Parameters) -> Iterator[tuple[Any, ...]]:
         """The records of one query, a batch at a time in memory. Ends with the transaction."""
-        records = self._dialect.stream(self._connection, sql, parameters)
-        self._streams.append(records)
+        batches = self._dialect.stream(self._connection, sql, parameters)
+        self._streams.append(batches)
         while True:
             self.check()
             try:
-                yield next(records)
-            except StopIteration:
-                return
+                batch = next(batches, None)
             except self._dialect.errors as error:
                 raise self._failed(error) from None
+            if batch is None:
+                return
+            for record in batch:
+                if self._over:
+                    self.check()
+                yield record
 
     def run(self, sql: str, parameters: Parameters) -> int:
         """Run one statement that returns nothing; the number of rows it touched."""

@@ -146,7 +146,7 @@ def test_a_document_elsewhere(client: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/dirs/none", "/nope/nope", "/dirs/d1/files/f1/x", "/dirs?inline=.", "/health/live"])
 def test_what_must_not_be_kept(client: Client, path: str) -> None:
-    """Some errors are kept by caches unless they are told (RFC9111 4.2.2)."""
+    """Some errors are kept by caches unless they may not (RFC9111 4.2.2)."""
     answer = client.get(path, headers={"If-None-Match": "*"})
     assert answer.status_code != 304
     assert answer.headers["Cache-Control"] == "no-store"
@@ -254,7 +254,7 @@ def test_answers_differ_by_host_query_and_form(client: Client) -> None:
 
 
 class Slow:
-    """A generation that is told when it is let, and what it was when it was asked."""
+    """A generation that is returned when it is let, and what it was when it was asked."""
 
     def __init__(self) -> None:
         self.now = 0

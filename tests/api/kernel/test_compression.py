@@ -92,7 +92,7 @@ def test_large_ones_take_a_thread_and_are_the_same(filled: Client) -> None:
         assert int(found.headers["Content-Length"]) < 10_000
 
 
-def test_a_client_that_has_any_of_them_is_told_so(filled: Client) -> None:
+def test_a_client_that_has_any_of_them_gets_that_answer(filled: Client) -> None:
     """304 has the tag of what the client would have got"""
     tags = {name: asked(filled, name).headers["ETag"] for name in ("identity", "zstd", "gzip")}
     for name, tag in tags.items():

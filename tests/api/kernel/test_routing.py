@@ -12,7 +12,7 @@ PATHS = ("/events", "/health/live", "/health/ready", "/.well-known/xregistry")
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_methods_are_told(client: Any, path: str) -> None:
+def test_methods_are_reported(client: Any, path: str) -> None:
     """R138, R315."""
     for answer in (client.send("OPTIONS", path), client.send("OPTIONS", f"{path}/")):
         assert (answer.status_code, answer.headers["Allow"]) == (200, "GET, HEAD, OPTIONS")

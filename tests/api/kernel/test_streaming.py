@@ -67,7 +67,7 @@ def test_no_more_large_answers_than_threads(store: Store, serve: Serve, monkeypa
 
 
 @pytest.mark.parametrize("path", ["/?inline=nope", "/dirs/none?inline=files", "/dirs/d1/files/f1/x?inline=*"])
-def test_what_is_wrong_is_told_before(filled: Client, path: str) -> None:
+def test_what_is_wrong_is_reported_before(filled: Client, path: str) -> None:
     assert filled.get(path).status_code in (400, 404)
 
 

@@ -145,7 +145,7 @@ def test_definitions_that_are_refused(group: Client, document: Any) -> None:
     assert group.get(DEFINITIONS).json() == []
 
 
-def test_every_fault_is_told(group: Client) -> None:
+def test_every_fault_is_reported(group: Client) -> None:
     answer = post(group, {"attributes": {"A": {}, "time": {"value": "now"}}}, authority="x").json()
     assert [fault["path"] for fault in answer["faults"]] == [
         "definition.attributes.A",

@@ -130,7 +130,7 @@ def test_bytes_are_as_they_were(filled: Schemas) -> None:
 
 
 def test_a_document_again(filled: Schemas) -> None:
-    """A-45: answered with the version that has it; nothing is made, and nobody told."""
+    """A-45: answered with the version that has it; nothing is made, and nobody notified."""
     before, told = filled.state(), len(filled.events())
     answer = filled.post("g/s", INT, schema_description="one")
     assert (answer.status_code, answer.headers["Schema-Version"]) == (200, "1")

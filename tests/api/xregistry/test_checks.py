@@ -67,7 +67,7 @@ def test_accepted(filled: Client, method: str, path: str, sent: dict[str, Any], 
 
 
 def test_a_document_with_headers(filled: Client) -> None:
-    """The very request, document and headers included; the differences are told with what is there on both sides."""
+    """The very request, document and headers included; differences come with what is there on both sides."""
     sent: dict[str, Any] = {"content": b'{"type": "int"}', "headers": {"xRegistry-format": AVRO}}
     verdict = checked(filled, "POST", S, **sent)
     (error,) = verdict["errors"]
@@ -180,7 +180,7 @@ def test_check_is_no_group_type(filled: Client) -> None:
 
 @pytest.mark.parametrize("place", ["", "http://r.example", "http://other.example"])
 def test_references_by_url(filled: Client, place: str) -> None:
-    """G-16: schemas of this registry, by xid and by its own URL; what is elsewhere is not fetched, and told."""
+    """G-16: schemas of this registry, by xid and by its own URL; what is elsewhere is not fetched, and reported."""
     named = "JsonSchema/draft-07"
     filled.put("/schemagroups/g/schemas/point$details", {"format": named, "schema": {"type": "integer"}})
     line = {"properties": {"a": {"$ref": f"{place}/schemagroups/g/schemas/point"}}}

@@ -283,7 +283,7 @@ def test_bad_requests(client: Client, method: str, path: str, content: bytes, co
     client.refused(method, path, code, content=content)
 
 
-def test_every_fault_is_told_with_its_place(client: Client) -> None:
+def test_every_fault_is_reported_with_its_place(client: Client) -> None:
     """R18; the extension ``faults``."""
     body = client.refused("PUT", f"{F1}$details", "invalid_attribute", json={"size": -1, "counts": {"a": "x"}})
     assert [(fault["path"], fault["rule"]) for fault in body["faults"]] == [

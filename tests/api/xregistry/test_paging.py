@@ -38,7 +38,7 @@ def links(answer: httpx.Response) -> dict[str, tuple[str, int]]:
 
 
 def follow(client: Client, path: str) -> tuple[list[dict[str, Any]], set[int]]:
-    """All pages, and the counts their links told."""
+    """All pages, and the counts in their links."""
     pages, counts, url = [], set(), f"{BASE}{path}"
     while url:
         answer = client.get(url.removeprefix(BASE))

@@ -79,7 +79,7 @@ def repaired(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.others("the faults of xRegistry's sample schemastore", ours="test_a_large_document_of_our_own")
-def test_a_large_catalogue_is_told_all_its_faults(
+def test_all_faults_of_a_large_catalogue_are_reported(
     store: Store, serve: Serve, sample_file: Callable[[str], Path]
 ) -> None:
     """R255: Versions of JSON Schemas without a document; R22."""
@@ -92,7 +92,7 @@ def test_a_large_catalogue_is_told_all_its_faults(
 def test_a_large_catalogue_imports_where_it_keeps_the_rules(
     store: Store, serve: Serve, sample_file: Callable[[str], Path]
 ) -> None:
-    """R21, R58, R81: 14 of its schemas change their format between Versions, and each of them is told."""
+    """R21, R58, R81: 14 of its schemas change their format between Versions, and each of them is reported."""
     document = repaired(read(sample_file("schemastore_org.xreg.json")))
     schemas = document["schemagroups"]["schemastore_org.json"]["schemas"]
     client = serve(store, model="default")

@@ -87,7 +87,7 @@ def test_the_window_is_opened_again() -> None:
     assert [fields[0] for fields in flows] == [0, 1025]
 
 
-def test_a_peer_that_asks_is_told() -> None:
+def test_a_peer_that_asks_gets_a_flow() -> None:
     asked = frame(0, FLOW, Uint(0), Uint(9), Uint(0), Uint(9), Uint(0), Uint(0), Uint(0), None, None, True)
     assert len([1 for code, _ in received(ATTACHED + asked)[2] if code == FLOW]) == 2
 

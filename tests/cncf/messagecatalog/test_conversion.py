@@ -202,7 +202,7 @@ def test_what_was_projected_is_projected_the_same_again(properties: Any, annotat
     ],
 )
 def test_data_schemas(schema: Any, wanted: Any) -> None:
-    """C-23, J-14: inline wins; a format that cannot be told is not guessed."""
+    """C-23, J-14: inline wins; a format that cannot be found out is not guessed."""
     message = definition_to_message("NATS", {"payload": {"dataschema": schema}}, {})
     assert {name: value for name, value in message.items() if name.startswith("data")} == wanted
 

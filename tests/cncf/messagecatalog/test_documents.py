@@ -193,7 +193,7 @@ def test_duplicates_are_errors() -> None:
         adopt_catalog_documents(sources(f__a=GROUP, f__b={**GROUP, "id": "h"}, f__d={"id": "d", "definition": PUB}))
 
 
-def test_every_fault_is_told_with_its_file() -> None:
+def test_every_fault_is_reported_with_its_file() -> None:
     wrong = {**GROUP, "definitions": [{"id": "d", "definition": {"pub": {"queue": {}}}}, {"id": "e e"}]}
     with pytest.raises(DocumentError) as caught:
         adopt_catalog_documents(sources(f=wrong))
@@ -201,7 +201,7 @@ def test_every_fault_is_told_with_its_file() -> None:
     assert "f: definitions[1].id" in str(caught.value)
 
 
-def test_what_is_taken_though_it_is_not_right_is_told() -> None:
+def test_what_is_taken_though_it_is_not_right_is_reported() -> None:
     """B-3, C-14, C-21, L-19, L-38."""
     group = {"id": "g", "format": "CloudsEvents", "labels": 1}
     attributes = {"type": {"value": "a"}, "subject": {"value": "{group-id}"}}

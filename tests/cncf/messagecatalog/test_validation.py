@@ -161,7 +161,7 @@ def test_definitions_that_are_right(format: str, definition: Any) -> None:
         ),
     ],
 )
-def test_every_fault_is_told_by_its_path(format: str, definition: Any, wrong: list[str]) -> None:
+def test_every_fault_is_reported_by_its_path(format: str, definition: Any, wrong: list[str]) -> None:
     assert paths(format, definition) == wrong
 
 
@@ -209,7 +209,7 @@ def test_relatedvia_by_format(format: str, definition: Any, via: str, right: boo
         ("{a,b}", ["J-17"]),
     ],
 )
-def test_templates_that_xregistry_does_not_understand_are_told(value: Any, rules: list[str]) -> None:
+def test_templates_that_xregistry_does_not_understand_are_reported(value: Any, rules: list[str]) -> None:
     """C-21, J-17."""
     found = doubts("NATS", {"pub": {"subject": {"value": value}}, "payload": "?"})
     assert [doubt.rule for doubt in found] == rules

@@ -50,7 +50,7 @@ def test_labels_tell_what_was_repaired_and_where_it_came_from() -> None:  # L-38
     assert document["endpoints"]["e"]["usage"] == "consumer"
 
 
-def test_repaired_text_is_told_by_every_group() -> None:  # L-37, L-38
+def test_repaired_text_is_reported_by_every_group() -> None:  # L-37, L-38
     text = (Repair(line=3, message="took away a comment", rule="L-26"),)
     found, _ = modernise({"schemagroups": {"g": {}}, "dirs": {"d": {}}}, source="x.json", text=text)
     assert found["schemagroups"]["g"]["labels"] == found["dirs"]["d"]["labels"]

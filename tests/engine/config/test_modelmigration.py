@@ -66,7 +66,7 @@ def test_another_versionmode(registry: Registry, mode: str, ancestors: JSONObjec
     assert registry.row(F1).defaultversionid == default
 
 
-def test_what_moved_is_told(registry: Registry) -> None:
+def test_what_moved_is_reported(registry: Registry) -> None:
     """R241, R297, R300: one change per subject, and none for what stayed"""
     registry.configure("modelsource", model())
     created = {"v1": "2021-01-01T00:00:00Z", "v2": "2020-01-01T00:00:00Z"}
@@ -120,7 +120,7 @@ def compliance_model(group: JSONObject | None = None, registry: JSON = None, **r
     ],
 )
 def test_refused(registry: Registry, source: JSONObject, path: str) -> None:
-    """R70, R81, R93, R98, R109; every fault is told."""
+    """R70, R81, R93, R98, R109; every fault is reported."""
     registry.put(F1, {"versions": {"v1": {"ancestorid": "v1", "kind": "a"}, "v2": {"ancestorid": "v2", "kind": "b"}}})
     before = registry.everything()
     with pytest.raises(RegistryError) as caught:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from signalbook.engine.read.filters import Operand, Operator, as_instant, holds, sort_key
+from signalbook.engine.read.filters import Operand, Operator, as_instant, comparison, sort_key
 
 NOON = datetime(2030, 12, 19, 12, tzinfo=UTC)
 LESS, EQUAL, AT_LEAST = Operator.LESS, Operator.EQUAL, Operator.AT_LEAST
@@ -48,7 +48,7 @@ LESS, EQUAL, AT_LEAST = Operator.LESS, Operator.EQUAL, Operator.AT_LEAST
 )
 def test_relations(value: Any, relation: Operator, text: str, expected: bool) -> None:
     """R186, R187."""
-    assert holds(value, relation, Operand(text)) is expected
+    assert comparison(relation, Operand(text))(value) is expected
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def let_through(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
 
 def passes(tested: FilterExpression, attributes: dict[str, Any]) -> bool:
     found = find_values(attributes, tested.steps)
-    return tested.accepts(map(as_instant, found) if tested.timestamp else found)
+    return tested.accepts(list(map(as_instant, found)) if tested.timestamp else found)
 
 
 @settings(max_examples=500, deadline=None)

@@ -83,7 +83,7 @@ def test_collections_alone(filled: Registry, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dirs/none", "/dirs/none/files", "/dirs/d2/files/dangling/versions"])
-def test_what_is_not_there_is_told_at_once(filled: Registry, path: str) -> None:
+def test_what_is_not_there_is_reported_at_once(filled: Registry, path: str) -> None:
     with filled.engine.reading() as view, pytest.raises(RegistryError) as caught:
         view.pieces(Xid.parse(path), ViewOptions())
     assert caught.value.code == "not_found"

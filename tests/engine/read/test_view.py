@@ -391,7 +391,7 @@ class TestFetching:
         assert len(counting.calls) <= 3
 
     def test_a_response_beyond_its_bound(self, filled: Registry) -> None:
-        """R203: told before it is built."""
+        """R203: reported before it is built."""
         assert refused(filled, "/", "*", max_bytes=1000) == "too_large"
         assert show(filled, "/", max_bytes=1000)
 
@@ -402,7 +402,7 @@ class TestFetching:
         assert show(registry, F1, "file", max_bytes=6000)
 
 
-def test_a_lost_document_is_told(filled: Registry) -> None:
+def test_a_lost_document_is_reported(filled: Registry) -> None:
     """R23."""
     with filled.store.read() as reader, filled.engine.reading() as view:
         broken = View(Without(reader), view.model, view.capabilities)

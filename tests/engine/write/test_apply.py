@@ -158,7 +158,7 @@ def test_what_went_with_its_owner(tree: Registry, path: str, cascaded: dict[str,
 
 
 def test_outbox(tree: Registry) -> None:
-    """What was told is what is in the outbox, all of one session under one correlation id (R296)."""
+    """What was reported is what is in the outbox, all of one session under one correlation id (R296)."""
     before = len(tree.outbox())
     with tree.engine.writing():
         pass

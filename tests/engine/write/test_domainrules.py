@@ -132,7 +132,7 @@ def test_no_such_setting(made: Made) -> None:
 
 
 def test_doubts_refuse_nothing(made: Made) -> None:
-    """F-9, F-17, F-31: what the specification only recommends is told and stored."""
+    """F-9, F-17, F-31: what the specification only recommends is reported and stored."""
     registry = made("reject")
     body = {"basemessage": f"{G}/messages/gone", "envelope": "CloudEvents/1.0"}
     found = registry.put(f"{G}/messages/m", body).findings
@@ -207,7 +207,7 @@ def test_base_messages_that_are_versions(made: Made) -> None:
 
 
 def test_schemas_of_messages(made: Made) -> None:
-    """F-12, F-13: a schema of this registry that is named is there, deep links aside."""
+    """F-12, F-13: a schema of this registry that is named is there, without looking into deep links."""
     registry = made("warn")
     registry.put("/schemagroups/s/schemas/x", {"format": "JsonSchema/draft-07", "schema": {}})
     for reference, rules in (

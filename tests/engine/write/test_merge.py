@@ -167,7 +167,7 @@ def test_ids_differ_by_more_than_case(registry: Registry, method: str, path: str
     assert registry.refused(method, path, body).code == "bad_request"
 
 
-def test_every_fault_is_told_with_its_path(registry: Registry) -> None:
+def test_every_fault_is_reported_with_its_path(registry: Registry) -> None:
     body = {
         "name": 5,
         "files": {"f1": {"name": []}, "f2": {"versions": {"v1": {"createdat": "x"}, "v2": {"labels": 1}}}},

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from tests.engine.conftest import Registry, model_of
 
 from signalbook.engine.engine import Engine
@@ -238,12 +238,12 @@ def test_another_rule_compares_everything() -> None:
 
 
 def test_a_long_line_is_walked_once() -> None:
-    links = {str(i): str(max(i - 1, 0)) for i in range(20_000)}
+    links = {str(i): str(max(i - 1, 0)) for i in range(4_000)}
     draft = resource(links, rule="full_transitive", stored=" ".join(links))
     assert pairs(draft, "full_transitive") == {}
-    newest = draft.versions["19999"]
+    newest = draft.versions["3999"]
     newest.before = replace(newest.before, document="x") if newest.before else None
-    assert len(pairs(draft, "full_transitive")["19999"].split()) == 19_999
+    assert len(pairs(draft, "full_transitive")["3999"].split()) == 3_999
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_rules(comparing: Registry, old: JSON, new: JSON, rules: str) -> None:
         comparing.delete(F1)
 
 
-def test_every_difference_is_told(comparing: Registry) -> None:
+def test_every_difference_is_reported(comparing: Registry) -> None:
     """G-28, R258: path, rule, and what is there on both sides; the offending Versions by id."""
     versions(comparing, PLAIN, rule="Backward")
     body = {**DEMANDING, "fields": [{"name": "a", "type": "string"}, *DEMANDING["fields"][1:]]}

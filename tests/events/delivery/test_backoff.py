@@ -33,7 +33,7 @@ def test_events_that_were_taken() -> None:
     )
 
 
-def test_a_failure_is_told_with_the_next_attempt() -> None:
+def test_a_failure_is_reported_with_the_next_attempt() -> None:
     state, wait = failed(DeliveryState(position=7), DeliveryError("no"), NOW, RETRIES, random.random())
     assert (state.state, state.failures, state.lasterror, state.failing) == (RETRYING, 1, "no", "2030-01-01T00:00:00Z")
     assert 0.5 <= wait <= 1.0

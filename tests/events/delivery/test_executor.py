@@ -15,6 +15,7 @@ from signalbook.events.delivery.executor import POOLS, AttemptExecutor, AttemptR
 from signalbook.events.delivery.machine import NEW, SLOW, AttemptEnded, AttemptRefused, Send
 from signalbook.events.sinks.base import DeliveryError, NotYet, Sink
 from signalbook.events.subscriptions.subscription import Subscription
+from signalbook.storage.base import StorageUnavailable
 from signalbook.values import JSONObject
 
 DEADLINE = 300
@@ -72,7 +73,7 @@ WANTED = Subscription(id="s", protocol="FILE", sink="file:a")
 
 
 class RecordingSink:
-    """A sink that raises what it is told to, and remembers what it got."""
+    """A sink that raises what a test says, and remembers what it got."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
@@ -132,6 +133,15 @@ class TestAttempts:
         assert self.sinks[0].closed.is_set()
         self.attempt()
         assert len(self.sinks) == 2
+
+    def test_of_a_database_that_is_away_no_more_is_said_than_anybody_may_know(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        self.error = StorageUnavailable("it is away", where="postgresql://db", cause="refused")
+        ended = self.attempt()
+        assert isinstance(ended, AttemptEnded)
+        assert str(ended.error) == "the database could not be asked: it is away"
+        assert "Traceback" not in caplog.text
 
     @pytest.mark.parametrize("error", [DeliveryError("415", rejected=True), NotYet("slow", retry_after=1.0)])
     def test_one_that_is_well_is_not(self, error: DeliveryError) -> None:

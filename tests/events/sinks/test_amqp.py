@@ -103,7 +103,7 @@ def test_a_user_is_taken_by_the_password(artemis: Broker) -> None:
     assert len(bodies(artemis, "mine", 1)) == 1
 
 
-def test_a_user_without_the_password_is_told_so(artemis: Broker) -> None:
+def test_a_user_without_the_password_gets_that_answer(artemis: Broker) -> None:
     with pytest.raises(DeliveryError, match="the broker does not take the user and the password") as caught:
         deliver(artemis, events(1), credential=plain("not-it"), address="mine")
     assert "not-it" not in str(caught.value)

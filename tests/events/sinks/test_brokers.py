@@ -154,7 +154,7 @@ def test_the_examples_of_the_page_are_subscriptions() -> None:
 
 
 class Recorder:
-    """A connection that fails as it is told to, after so many events, and remembers what it took."""
+    """A connection that fails as a test says, after so many events, and remembers what it took."""
 
     def __init__(self, failures: list[tuple[BrokerError, int]]) -> None:
         self.failures = failures

@@ -111,7 +111,7 @@ def test_a_user_is_taken_by_the_password(kafka: Broker, topic: str) -> None:
     assert len(records(kafka, topic, 1)) == 1
 
 
-def test_a_user_without_the_password_is_told_so(kafka: Broker) -> None:
+def test_a_user_without_the_password_gets_that_answer(kafka: Broker) -> None:
     with pytest.raises(DeliveryError, match="the cluster does not take the user and the password") as caught:
         deliver(kafka, events(1), address(kafka, "password"), plain("not-it"), topicname="x")
     assert "not-it" not in str(caught.value)

@@ -101,7 +101,7 @@ def test_a_user_is_taken_by_the_password(mosquitto: Broker) -> None:
 
 @pytest.mark.parametrize("protocol", ["MQTT3", "MQTT5"])
 @pytest.mark.parametrize("credential", [plain("wrong"), None])
-def test_a_user_without_the_password_is_told_so(
+def test_a_user_without_the_password_gets_that_answer(
     mosquitto: Broker, protocol: str, credential: Credential | None
 ) -> None:
     place = f"{SCHEME}:{mosquitto.ports['password']}"

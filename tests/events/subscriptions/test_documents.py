@@ -67,7 +67,7 @@ def test_what_is_no_object(document: Any) -> None:
     assert faults(document) == [""]
 
 
-def test_a_faulty_protocol_is_told_beside_the_rest() -> None:
+def test_a_faulty_protocol_is_reported_beside_the_rest() -> None:
     def check(_: Subscription) -> None:
         raise SubscriptionError("/sink: it is no sink: really")
 
@@ -75,7 +75,7 @@ def test_a_faulty_protocol_is_told_beside_the_rest() -> None:
         documents.read({**SINK, "types": 1}, root=ROOT, check=check)
 
 
-def test_a_faulty_protocol_is_told_beside_a_faulty_credential() -> None:
+def test_a_faulty_protocol_is_reported_beside_a_faulty_credential() -> None:
     def check(subscription: Subscription) -> None:
         assert subscription.credential is None
         raise SubscriptionError("/protocol: there is no such protocol")

@@ -123,7 +123,7 @@ def test_the_revision_tells_of_each_change(engine: Engine, book: SubscriptionSto
     assert seen == [0, 1, 2, 3]
 
 
-def test_it_begins_now_or_where_it_is_told(engine: Engine, book: SubscriptionStore) -> None:
+def test_it_begins_now_or_where_it_is_asked_to(engine: Engine, book: SubscriptionStore) -> None:
     with engine.writing() as session:
         session.execute(Command(target=ROOT, method=Method.PATCH, body={"name": "r"}, base_url="http://r.example"))
     now = engine.position()
@@ -237,7 +237,7 @@ def test_secrets_stay_where_they_were_meant_to_go(
     assert (now is not None and now.secrets == PLAIN.secrets) is kept
 
 
-def test_a_lost_key_is_told_and_nothing_is_sent(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
+def test_a_lost_key_is_reported_and_nothing_is_sent(engine: Engine, book: SubscriptionStore, ring: Ring) -> None:
     made = create(engine, book).subscription
     ring.now = Keys([b"o" * 32])
     lost = book.all()[made.id]

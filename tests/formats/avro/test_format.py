@@ -61,7 +61,7 @@ NODE = record(("next", ["null", "Node"]), name="Node")
         (b"[" * 500, "", "json"),
     ],
 )
-def test_broken_documents_are_told_apart(document: bytes, path: str, rule: str) -> None:
+def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
     """G-19."""
     findings = FORMAT.check(document, "Avro/1.11")
     assert [(finding.path, finding.rule) for finding in findings] == [(path, rule)]

@@ -74,7 +74,7 @@ def test_faults_have_paths(sent: JSON, path: str, rule: str) -> None:
     assert [(finding.path, finding.rule) for finding in caught.value.findings] == [(path, rule)]
 
 
-def test_all_faults_are_told() -> None:
+def test_all_faults_are_reported() -> None:
     with pytest.raises(PayloadError) as caught:
         decode({"text": 1, "n": "x", "kind": None})
     assert {finding.path for finding in caught.value.findings} == {"/text", "/n", "/kind"}

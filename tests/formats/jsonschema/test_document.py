@@ -46,7 +46,7 @@ DRAFT_07 = "JsonSchema/draft-07"
         (b'{"title":"\xff"}', "", "json"),
     ],
 )
-def test_broken_documents_are_told_apart(document: bytes, path: str, rule: str) -> None:
+def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
     """G-19: findings, each with a path."""
     findings = FORMAT.check(document, DRAFT_07)
     assert [(finding.path, finding.rule) for finding in findings] == [(path, rule)]

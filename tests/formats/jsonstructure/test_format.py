@@ -109,7 +109,7 @@ def test_constraints(member: JSON, good: JSON, bad: JSON) -> None:
     assert schema.validate({"v": bad}) != []
 
 
-def test_a_choice_is_told_by_its_selector() -> None:
+def test_a_choice_is_known_by_its_selector() -> None:
     choices = {"Street": ref("Street"), "Box": ref("Box")}
     named: Any = {"$extends": "#/definitions/Address", "selector": "kind", "choices": choices}
     schema = parse(type="choice", definitions=ADDRESS, **named)

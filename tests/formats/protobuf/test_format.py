@@ -149,7 +149,7 @@ def test_the_only_message_needs_no_name() -> None:
         (b"x" * 2_000_000, "", "size"),
     ],
 )
-def test_broken_documents_are_told_apart(document: bytes, path: str, rule: str) -> None:
+def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
     """G-19."""
     findings = FORMAT.check(document, "Protobuf/3")
     assert [(finding.path, finding.rule, finding.severity) for finding in findings] == [(path, rule, "error")]

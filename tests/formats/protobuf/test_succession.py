@@ -86,7 +86,7 @@ def test_the_number_of_hazards_is_bounded() -> None:
 
 @pytest.mark.parametrize("rule", ["backward", "forward", "full_transitive"])
 def test_every_rule_asks_for_reservations(rule: str) -> None:
-    """G-27, G-30: whichever way data flows, numbers are used once; what is found twice is told once."""
+    """G-27, G-30: whichever way data flows, numbers are used once; what is found twice is reported once."""
     found = violations(rule, text(""), text("int32 a = 1;"))
     assert [difference.rule for _, difference in found] == ["field_number_not_reserved", "field_name_not_reserved"]
     removed = violations(rule, text(f"{THREE}message N {{}}"), text(f"{THREE}message M {{}} message N {{}}"))

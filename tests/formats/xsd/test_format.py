@@ -119,7 +119,7 @@ BAD_FACET = restricted("xs:int", '<xs:length value="1"/>')
         (schema(f'<xs:element name="a">{BAD_FACET}</xs:element>'), "line 1", "schema"),
     ],
 )  # fmt: skip
-def test_broken_documents_are_told_apart(document: bytes, path: str, rule: str) -> None:
+def test_broken_documents_are_distinguished(document: bytes, path: str, rule: str) -> None:
     """G-19: with the line."""
     assert (path, rule) in [(finding.path, finding.rule) for finding in FORMAT.check(document, "XSD/1.0")]
     with pytest.raises(SchemaError):
@@ -208,7 +208,7 @@ def test_links_to_nothing_say_what_there_is(link: str, what: str) -> None:
 
 
 def test_without_a_link_any_top_level_element_is_taken() -> None:
-    """G-17: told by the root, with a warning."""
+    """G-17: known by the root, with a warning."""
     found = parse(TWO)
     assert [found.decode(b"<a>1</a>"), found.decode(b"<b>1</b>")] == [{"a": 1}, {"b": "1"}]
     assert found.shape() == Anything()

@@ -1,4 +1,4 @@
-"""XML from strangers."""
+"""Untrusted XML."""
 
 from __future__ import annotations
 

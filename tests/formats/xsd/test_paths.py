@@ -1,4 +1,4 @@
-"""Which XPath expressions of strangers are run."""
+"""Which untrusted XPath expressions are run."""
 
 from __future__ import annotations
 

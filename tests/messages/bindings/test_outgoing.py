@@ -28,7 +28,7 @@ def test_values_as_text(value: Any, expected: str) -> None:
     assert outgoing.texts({"a": value, "b": (value, value)}) == {"a": expected, "b": (expected, expected)}
 
 
-def test_all_that_is_refused_is_told() -> None:
+def test_all_that_is_refused_is_reported() -> None:
     rules = {"topic": outgoing.topic, "headers.": outgoing.header}
     with pytest.raises(Uncarriable) as caught:
         outgoing.refuse({"topic": "a", "headers.x": ("fine", "a\nb"), "key": "k", "headers": "x"}, rules)

@@ -88,7 +88,7 @@ def test_protocols_in_endpoints(own: str | None, fits: bool) -> None:
 
 
 def test_a_borrowed_message() -> None:
-    """F-8, F-58: held against the group that borrows it, and nothing else is told of it there."""
+    """F-8, F-58: held against the group that borrows it, and nothing else is reported about it there."""
     definition = {**EVENT, "dataschema": {}, "dataschemauri": "/s"}
     assert review_borrowed(definition, {"envelope": "CloudEvents/1.0"}, _no_base) == []
     assert rules(review_borrowed(definition, {"envelope": "Other/1"}, _no_base)) == [("group", "error")]

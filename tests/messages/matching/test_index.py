@@ -44,7 +44,7 @@ def test_a_type_leads_to_its_definition_alone(contract_of: ContractOf, count: in
     assert over_events(contract).leaves({"type": "other"}) == []
 
 
-def test_many_definitions_of_one_type_are_told_apart_by_the_rest(contract_of: ContractOf) -> None:
+def test_many_definitions_of_one_type_are_distinguished_by_the_rest(contract_of: ContractOf) -> None:
     """K-14"""
     contract = contract_of({f"m{i}": events(type="t", source=f"/s/{i}") for i in range(1000)})
     assert found(over_events(contract), {"type": "t", "source": "/s/42"}) == ["m42"]

@@ -91,7 +91,7 @@ def test_an_event_that_declares_nothing(define: Define) -> None:
                                      "envelopemetadata.n": "required", "data": "required"}),
     ],
 )  # fmt: skip
-def test_everything_that_is_wrong_is_told(
+def test_everything_that_is_wrong_is_reported(
     define: Define, context: dict[str, str], overrides: dict[str, Any], data: Any, expected: dict[str, str]
 ) -> None:
     """K-18, K-19, K-50: at once, each with its path."""

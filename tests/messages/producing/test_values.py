@@ -112,7 +112,7 @@ def test_options_for_a_binding(define: Define) -> None:
     assert option_values(properties, given, "NATS") == {"headers.X-Kind": 5, "headers.y": "1"}
 
 
-def test_what_a_binding_refuses_is_told_with_the_definition() -> None:
+def test_what_a_binding_refuses_is_reported_with_the_definition() -> None:
     binding = find_binding("NATS")
     assert binding is not None
     with pytest.raises(OutboundError, match=r"^/m: protocoloptions\.subject"):

@@ -50,7 +50,7 @@ def test_both_halves_together_are_all(planned: InferencePlan) -> None:
     assert found.first.unknown + found.second.unknown + found.unreadable == 1
 
 
-def test_what_is_refused_is_told_with_rule_and_place(planned: InferencePlan, tmp_path: Path) -> None:
+def test_what_is_refused_is_reported_with_rule_and_place(planned: InferencePlan, tmp_path: Path) -> None:
     first = Observations()
     for message, _ in list(infer.messages(planned, 0))[:20]:
         assert message is not None

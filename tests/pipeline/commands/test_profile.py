@@ -33,7 +33,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, definitions: Path, parc
     return output
 
 
-def test_a_table_is_told_over_all_batches(lake: Path) -> None:
+def test_a_table_is_reported_over_all_batches(lake: Path) -> None:
     (found,) = profile(lake, [ACCEPTED])
     assert (found.definition, found.rows) == (ACCEPTED, 20)
     columns = {column.name: column for column in found.columns}

@@ -1,4 +1,4 @@
-"""What is told of streams."""
+"""What is shown of streams."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
 
 
 def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> None:
-    """The broker keeps it, the stream is told, and all of it comes when there is room."""
+    """The broker keeps it, the stream is notified, and all of it comes when there is room."""
     small = replace(job, options=PATIENT | {"maxSpoolBytes": "2000"})
     follow(small)
     topic.send(60)

@@ -181,7 +181,7 @@ def test_what_a_guard_refuses_is_of_one_payload() -> None:
     assert [row["p"] for row in check(schema, payloads).values()] == [None, {"k": "2"}]
 
 
-def test_many_members_are_told_apart() -> None:
+def test_many_members_are_distinguished() -> None:
     names = [f"n{number}" for number in range(100)]
     schema = parse(
         {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "required": names[:50]}

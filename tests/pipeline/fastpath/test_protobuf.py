@@ -191,7 +191,7 @@ def test_defaults_and_nulls() -> None:
 
 
 def test_numbers_with_several_names() -> None:
-    """The last name is the one that is told."""
+    """The last name is the one that is reported."""
     text = 'syntax = "proto3"; enum E { option allow_alias = true; A = 0; Z = 0; B = 1; C = 1; N = -1; } '
     check(parse(text + "message M { E e = 1; repeated E r = 2; }"), [b"", b"\x08\x01\x12\x02\x01\x00"])
 

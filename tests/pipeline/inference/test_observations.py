@@ -32,7 +32,7 @@ def observed(*messages: Message, header: str = "") -> Observations:
     return found
 
 
-def test_events_are_told_by_their_type() -> None:
+def test_events_are_distinguished_by_their_type() -> None:
     found = observed(event(), event(type="b"), event(subject="x"))
     kinds = found.kinds
     assert {kind.names[0]: kind.count for kind in kinds.values()} == {"a": 2, "b": 1}
@@ -68,7 +68,7 @@ def test_what_is_of_no_kind_is_counted(message: Message) -> None:
     assert (found.kinds, found.unknown) == ({}, 1)
 
 
-def test_requests_are_told_by_a_header_or_by_their_path() -> None:
+def test_requests_are_distinguished_by_a_header_or_by_their_path() -> None:
     messages = [request({}, "/a/1", x_event="push"), request({}, "/a/2", x_event="ping")]
     assert sorted(observed(*messages).kinds) == ["request POST /a/{}"]
     assert sorted(observed(*messages, header="x-event").kinds) == ["request POST ping", "request POST push"]

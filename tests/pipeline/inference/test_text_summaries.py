@@ -1,4 +1,4 @@
-"""Texts are counted, their formats told, and the few of a place remembered."""
+"""Texts are counted, their formats found, and the few of a place remembered."""
 
 from __future__ import annotations
 

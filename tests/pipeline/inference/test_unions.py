@@ -52,7 +52,7 @@ def test_cases_of_one_shape_stand_together() -> None:
     [(1, "x"), ([1], {"a": 1}), ({"a": 1, "b": 1}, {"c": 1, "d": 1})],
     ids=["types", "an array", "other members"],
 )
-def test_members_of_another_type_or_shape_are_told_apart(one: Any, other: Any) -> None:
+def test_members_of_another_type_or_shape_are_distinguished(one: Any, other: Any) -> None:
     first, second = {"kind": "a", "value": one}, {"kind": "b", "value": other}
     document = drafted(*[first, second] * 3)
     assert len(document["oneOf"]) == 2

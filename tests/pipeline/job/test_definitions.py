@@ -19,6 +19,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import definitions as following
 from signalbook.pipeline.job.definitions import Definitions, kept_name
+from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.server import build
 from signalbook.settings import Settings
 
@@ -68,7 +69,7 @@ def test_what_is_read_again_and_the_same_is_nothing_new(definitions: Path) -> No
 
 
 def test_definitions_that_break_are_not_taken(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
-    """K-47: the last good state stays in force, whole, and people are told once."""
+    """K-47: the last good state stays in force, whole, and people are warned once."""
     followed = Followed(definitions)
     for text in ("{", json.dumps(parcels.catalogue())[:-20]):
         definitions.write_text(text)
@@ -150,6 +151,36 @@ def test_a_registry_is_followed_by_its_change_feed(definitions: Path, tmp_path: 
         "new definitions",
         "the definitions before stay in force",
     ]
+
+
+@pytest.mark.usefixtures("_patient")
+def test_what_is_hidden_from_the_pipeline_is_not_used_and_it_says_so(
+    definitions: Path, tmp_path: Path, parcels: Any
+) -> None:
+    document = parcels.catalogue()
+    document["messagegroups"]["others"] = {"messages": {"secret.one": parcels.message("secret.one")}}
+    some = ["/messagegroups/parcels", "/schemagroups"]
+    rule: dict[str, Any] = {"who": ["subject:spark"], "role": "reader", "on": some}
+    root = {"who": ["subject:root"], "role": "administrator"}
+    with served(tmp_path) as url, Client(url) as client:
+        client.import_document(document)
+        tokens = {name: client.tokens.add({"subject": name})["token"] for name in ("spark", "root", "else")}
+        client.access.put({"rules": [root, rule, {**rule, "who": ["subject:else"], "on": ["/schemagroups"]}]}, new=True)
+        url = url.replace("http://", "http://${TOKEN}@")
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("TOKEN", tokens["spark"])
+            followed = Followed(definitions, url)
+            assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted"}
+            followed.definitions.close()
+            (words,) = followed.said
+            assert words.endswith("spark may not read all of it: definitions and schemas that are hidden are not used")
+            assert tokens["spark"] not in words
+            environment.setenv("TOKEN", tokens["else"])
+            with pytest.raises(PipelineError, match=r"no message definitions in .*\n.*else may not read all"):
+                Snapshot.load(url)
+            environment.setenv("TOKEN", tokens["root"])
+            everything = Snapshot.load(url)
+            assert (len(everything.selected), everything.doubts) == (4, ())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Definitions are read from wherever they are, frozen, and told apart by their fingerprint."""
+"""Definitions are read from wherever they are, frozen, and distinguished by their fingerprint."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_versions_that_serve_as_bases_count_and_no_others() -> None:
 
 @pytest.mark.parametrize("reference", [f"{BASE}/versions/9", "/messagegroups/g/messages/gone", "https://x.example/m"])
 def test_a_base_that_is_not_there_is_named_before_a_message_is_read(reference: str) -> None:
-    """F-17, K-12: no error; the definition counts with what was found, and people are told."""
+    """F-17, K-12: no error; the definition counts with what was found, and people are warned."""
     (doubt,) = snapshot(based(reference)).check(Policy()).doubts
     assert doubt.startswith(f"/messagegroups/g/messages/m0: there is no base message {reference}")
     checked = snapshot(based("/messagegroups/h/messages/far", far={"basemessage": reference})).check(Policy())

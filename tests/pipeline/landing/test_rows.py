@@ -79,7 +79,7 @@ def test_a_payload_that_is_no_object() -> None:
     ],
 )
 def test_columns_of_an_older_table_have_other_types(column: str, value: Any, expected: JSON) -> None:
-    """Such a row is told as it is, and its schema has the last word."""
+    """Such a row is reported as it is, and its schema has the last word."""
     row = {"id": "a", column: value}
     assert payloads_of(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
 

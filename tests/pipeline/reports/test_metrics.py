@@ -1,4 +1,4 @@
-"""What Prometheus is told: the sums of the reports, and nothing without bounds."""
+"""What Prometheus gets: the sums of the reports, and nothing without bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts that add up, however the work was divided, and what is told of them."""
+"""Counts that add up, however the work was divided, and what is shown of them."""
 
 from __future__ import annotations
 

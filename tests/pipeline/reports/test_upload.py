@@ -208,7 +208,7 @@ def test_a_refused_report_stops_no_other(journal: Journal, scripted: Callable[..
     posts.close()
 
 
-def test_a_long_past_is_not_told(journal: Journal, scripted: Callable[..., Scripted]) -> None:
+def test_a_long_past_is_not_reported(journal: Journal, scripted: Callable[..., Scripted]) -> None:
     commit(journal, "first")
     entry = journal.output / "batches" / "first.json"
     for number in range(8):

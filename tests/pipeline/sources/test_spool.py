@@ -96,7 +96,7 @@ def test_a_message_beyond_the_limit_goes_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 2), (2, 9), (7, 8)])
-def test_messages_that_are_not_there_are_told(tmp_path: Path, start: int, end: int) -> None:
+def test_messages_that_are_not_there_are_reported(tmp_path: Path, start: int, end: int) -> None:
     with MessageSpool(tmp_path, segment=1) as spool:
         spool.append([message(0)])
         spool.append([message(1), message(2)])

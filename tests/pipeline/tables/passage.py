@@ -35,7 +35,7 @@ class Passage:
 
 
 def lost(deliver: Deliver) -> None:
-    """The table is committed, and nobody told."""
+    """The table is committed, and nobody notified."""
     deliver()
 
 

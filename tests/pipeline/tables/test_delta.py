@@ -152,7 +152,7 @@ def test_a_death_before_the_first_entry_of_a_log(tmp_path: Path) -> None:
 
 
 def test_a_commit_that_was_made(lake: Lake) -> None:
-    """And the journal was not told."""
+    """And the journal has no record of it."""
     batch = two_tables(lake)
     for name in (DEAD_LETTERS, ORDER):
         lake.tables.commit(batch, name)

@@ -124,7 +124,7 @@ def test_snapshots_that_are_expired_before_a_batch_is_committed(lake: Lake) -> N
 
 
 def test_files_of_which_nobody_knows_whether_they_were_committed(lake: Lake) -> None:
-    """Moved, and neither they nor a snapshot is there: nothing is landed twice, and it is told what to do."""
+    """Moved, and neither they nor a snapshot is there: nothing is landed twice, and the error says what to do."""
     batch = lake.prepared([{"a": 2, "b": "y"}], COLUMNS)
     expire(lake)
     place = lake.output / home(ORDER, "iceberg") / batch.files[0].name

@@ -68,7 +68,7 @@ def test_no_way_to_a_catalog(tmp_path: Path, properties: dict[str, str], words: 
         connect(chosen(tmp_path, **properties))
 
 
-def test_secrets_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_TESTS", "s3cr3t")
     with pytest.raises(PipelineError) as caught:
         connect(chosen(tmp_path, type="rest", uri="http://127.0.0.1:1/${SECRET_OF_TESTS}", token="${SECRET_OF_TESTS}"))
@@ -76,7 +76,7 @@ def test_secrets_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "***" in str(caught.value)
 
 
-def test_secrets_in_the_url_of_a_configuration_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_in_the_url_of_a_configuration_are_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", "http://127.0.0.1:1/x?token=s3cr3t")
     with pytest.raises(PipelineError, match=r"/x\?token=\*\*\*") as caught:
         connect(chosen(tmp_path, type="rest"))

@@ -58,7 +58,7 @@ class Commits(Generic[Batch]):
 
     ``transaction`` opens one for any number of writes, each of which undoes itself when it fails, and commits at the
     end of its block. A write ends after that commit, in the order of arrival, or with the commit's failure.
-    ``expect`` is told in that transaction which entities the next writes are about. ``timeout`` is how many seconds a
+    ``expect`` is called in that transaction with what the next writes are about. ``timeout`` is how many seconds a
     write may wait for its turn.
     """
 

@@ -38,7 +38,7 @@ class HTTPConnection(HttpToolsProtocol):
     """Bytes received since then."""
     _deadline: asyncio.TimerHandle | None = None
     _resuming = False
-    """The parser is told again how the body of a request is delimited; see ``_stay``."""
+    """The parser is given again how the body of a request is delimited; see ``_stay``."""
 
     _certificate: Identity | None = None
     """Who the client's certificate is from; TLS has verified it."""

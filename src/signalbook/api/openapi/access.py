@@ -72,6 +72,7 @@ def access_schemas() -> JSONObject:
     rules_shown: JSONObject = {"type": "array", "items": numbered}
     explained |= {"allowing": rules_shown, "denying": rules_shown}
     caller: JSONObject = {"name": TEXT, "authenticated": {"type": "boolean"}, "restricted": {"type": "boolean"}}
+    caller |= {"policy": {"type": "integer", "minimum": 0}, "hidden": {"type": "boolean"}}
     caller |= {"groups": texts, "xid": TEXT, "may": actions, "somewhere": actions}
     beside: JSONObject = {"subject": TEXT, "issuer": TEXT, "token": TEXT, "scopes": texts}
     one_of = [{"required": [name]} for name in ("role", "allow", "deny")]

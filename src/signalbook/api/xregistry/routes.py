@@ -58,6 +58,7 @@ CHECK: Final = "/check"
 _LOG: Final = logging.getLogger("signalbook.api")
 _LOGGED_FINDINGS: Final = 20
 _SERVER_ERROR: Final = 500
+_READS: Final = ("GET", "HEAD", "OPTIONS")
 
 
 class XRegistryAPI(EntityAPI[RegistryRequest]):
@@ -89,9 +90,14 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         """The path exists and takes the method, and the server speaks the version asked for.
 
         Raises ``not_found``, ``malformed_id``, ``not_available``, ``action_not_supported``, ``details_required``,
-        ``unsupported_specversion``.
+        ``unsupported_specversion``; and ``Forbidden``.
         """
         path, query = request.path, request.query.supported(view.capabilities)
+        # Before a word about the types there are, which are for who may read anything at all.
+        if not path.name and not request.access.readable(ROOT):
+            if request.method in WRITES:
+                raise Forbidden(Action.UPDATE, path.target)
+            raise RegistryError("not_found", subject=str(ROOT))
         check_path(path, view.model)
         allow = path.methods(view.model)
         if request.method not in allow:
@@ -101,6 +107,15 @@ class XRegistryAPI(EntityAPI[RegistryRequest]):
         check_specversion(query.specversion, view.capabilities["specversions"], subject=path.text)
         if path.name and path.name not in ALWAYS_THERE:
             capabilities.require_available(view.capabilities, path.name)
+
+    def read_now(self, request: RegistryRequest) -> Response:
+        """As the class says. What OPTIONS of a path answers tells the types in the model: not to who may not read it.
+
+        It is no 404 either, since browsers ask it for callers who have not said yet who they are.
+        """
+        if request.method == "OPTIONS" and not request.access.readable(ROOT):
+            return options_response((*_READS, *sorted(WRITES)), _READS)
+        return super().read_now(request)
 
     def options(self, view: View, request: RegistryRequest) -> Response:
         """What may be done at this path (R138)."""

@@ -6,7 +6,7 @@ left. Attributes are looked up as a client would see them in API view, without r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from heapq import merge
@@ -40,21 +40,21 @@ class AttributeLookup:
         self._renderer = renderer
         self._made = cache(partial(is_made, model))
 
-    def values(self, node: EntityNode, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+    def values(self, node: EntityNode, steps: Steps, *, timestamp: bool) -> list[Value]:
         """All values at ``steps`` (R189), timestamps as instants if it is known that they are some."""
         found = self._found(node, steps)
-        return map(as_instant, found) if timestamp else found
+        return list(map(as_instant, found)) if timestamp else found
 
     def accepts(self, node: EntityNode, expression: FilterExpression) -> bool:
         """Whether the entity that ``expression`` is about passes it."""
         return expression.accepts(self.values(node, expression.steps, timestamp=expression.timestamp))
 
-    def _found(self, node: EntityNode, steps: Steps) -> Iterator[Value]:
+    def _found(self, node: EntityNode, steps: Steps) -> list[Value]:
         first, *rest = steps
         if first is Wild.KEY:
             return find_values(self._whole(node), steps)
         if not isinstance(first, str):
-            return iter(())
+            return []
         if first == "meta" and node.xid.kind is Kind.RESOURCE:
             return find_values(self._renderer.meta(node), rest)
         return find_values(self._attribute(node, first), rest)
@@ -87,39 +87,32 @@ class LoadedMember:
         """The folded id."""
         return self.node.folded
 
-    def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+    def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
         """As ``AttributeLookup.values``."""
         return self.lookup.values(self.node, steps, timestamp=timestamp)
 
 
 _BATCH: Final = 1000
-Step: TypeAlias = tuple[str, str, int]
-"""Collection, folded id and storage key: its steps put a path in its place in the response."""
-
-
-@dataclass(slots=True, kw_only=True)
-class PathMatch:
-    """A path down to an entity that passed some alternatives, by their numbers; ``first`` is the first entity on it."""
-
-    steps: tuple[Step, ...]
-    passed: frozenset[int]
-    first: PathMember
+Step: TypeAlias = tuple[str, str]
+"""Collection and folded id: its steps put a path in its place in the response."""
 
 
 class PathMember:
-    """An entity on a path. What is asked of it decides what is fetched; ``remainder`` is what is left of it."""
+    """An entity at the end of a path, ``above`` those on the way; ``remainder`` is what is left of it.
 
-    __slots__ = ("_above", "_level", "_node", "_walk", "hit", "passed", "remainder", "step")
+    What is asked of it decides what is fetched. ``passed`` are the alternatives it passed, by their numbers.
+    """
+
+    __slots__ = ("_node", "_walk", "above", "hit", "level", "passed", "remainder")
 
     def __init__(self, walk: PathWalk, level: int, hit: Hit, above: PathMember | None) -> None:
         self._walk = walk
-        self._level = level
-        self._above = above
         self._node: EntityNode | None = None
+        self.level = level
+        self.above = above
         self.hit = hit
         self.remainder: Remainder | None = None
-        self.step: Step = (walk.path[level], hit.folded, hit.key)
-        self.passed: frozenset[int] = walk.passing(level, self, walk.numbers if above is None else above.passed)
+        self.passed: frozenset[int] = walk.passing(self, walk.numbers if above is None else above.passed)
 
     @property
     def folded(self) -> str:
@@ -127,19 +120,36 @@ class PathMember:
         return self.hit.folded
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The whole path."""
+        step = (self._walk.path[self.level], self.hit.folded)
+        return (step,) if self.above is None else (*self.above.steps, step)
+
+    @property
     def node(self) -> EntityNode:
         """The entity, without what is beneath it; for those alone of whom a made attribute is asked."""
         if self._node is None:
-            self._node = self._walk.node(self._level, self.hit, self._above)
+            self._node = self._walk.node(self.level, self.hit, self.above)
         return self._node
 
-    def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+    def collection(self, level: int) -> str | None:
+        """The collection that the path goes on with from ``level``, None if it ends before."""
+        return self._walk.path[level] if level <= self.level else None
+
+    def at(self, level: int) -> PathMember:
+        """The entity at ``level`` of the path."""
+        found = self
+        while found.level > level and found.above is not None:
+            found = found.above
+        return found
+
+    def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
         """As ``AttributeLookup.values``; of a stored attribute without the rest of the row."""
-        lookup, part = self._walk.lookup, self._walk.part(self._level, steps)
-        if part is None:
-            return lookup.values(self.node, steps, timestamp=timestamp)
-        found = find_values(self.hit.attributes(part), steps)
-        return map(as_instant, found) if timestamp else found
+        return self._walk.question(self.level, steps, timestamp)(self)
+
+
+_Question: TypeAlias = Callable[[PathMember], list[Value]]
+_Test: TypeAlias = tuple[_Question, Callable[[Sequence[Value]], bool]]
 
 
 class PathWalk:
@@ -166,19 +176,30 @@ class PathWalk:
         self.numbers = frozenset(alternatives)
         self._alternatives = alternatives
         self._types = base.xid.parts[0::2]
-        self._tests = [
+        expressions = [
             {n: [each for each in tests if len(each.types) == level + 1] for n, tests in alternatives.items()}
             for level in range(len(path))
         ]
-        self._asked = [{each.steps for tests in level.values() for each in tests} for level in self._tests]
+        self._asked = [{each.steps for tests in level.values() for each in tests} for level in expressions]
         if asked is not None:
             self._asked[0].add(asked)
         self._counted = [level for level, steps in enumerate(self._asked) if any(map(counts, steps))]
         self._counts: Mapping[tuple[int, str], int] = {}
-        self.part = cache(self._part)
+        # Levels of whose entities more is asked than attributes as they are stored.
+        self._made = {
+            level for level, steps in enumerate(self._asked) if any(self._part(level, each) is None for each in steps)
+        }
+        self.question = cache(self._question)
+        self._tests: list[dict[int, list[_Test]]] = [
+            {
+                number: [(self.question(level, each.steps, each.timestamp), each.accepts) for each in tests]
+                for number, tests in by_number.items()
+            }
+            for level, by_number in enumerate(expressions)
+        ]
 
-    def matches(self, *, after: str | None = None) -> Iterator[PathMatch]:
-        """Those that pass, by the folded ids on them; the first step behind the id ``after``."""
+    def matches(self, *, after: str | None = None) -> Iterator[PathMember]:
+        """The ends of paths that pass, by the folded ids on them; the first step behind the id ``after``."""
         members: list[PathMember] = []
         for hits in self._hits(after):
             same = 0
@@ -189,22 +210,26 @@ class PathWalk:
             for level in range(same, len(hits)):
                 members.append(PathMember(self, level, hits[level], members[-1] if members else None))
             if members[-1].passed:
-                yield PathMatch(
-                    steps=tuple([member.step for member in members]), passed=members[-1].passed, first=members[0]
-                )
+                yield members[-1]
 
-    def passing(self, level: int, member: PathMember, among: frozenset[int]) -> frozenset[int]:
-        """Those alternatives whose expressions about the entities at ``level`` this one passes."""
-        tests = self._tests[level]
+    def passing(self, member: PathMember, among: frozenset[int]) -> frozenset[int]:
+        """Those alternatives whose expressions about the entities at its level this one passes."""
         # Where nothing is asked nothing is fetched: most levels of a deep filter are passed through.
-        if not among or not self._asked[level]:
+        if not among or not self._asked[member.level]:
             return among
-        passed = [
-            number
-            for number in among
-            if all(each.accepts(member.values(each.steps, timestamp=each.timestamp)) for each in tests[number])
-        ]
-        return among if len(passed) == len(among) else frozenset(passed)
+        tests = self._tests[member.level]
+        failed = [number for number in among if not _passes(member, tests[number])]
+        return among.difference(failed) if failed else among
+
+    def _question(self, level: int, steps: Steps, timestamp: bool) -> _Question:
+        """What finds the values at ``steps`` of the entities at ``level``."""
+        part = self._part(level, steps)
+        name, *rest = steps
+        if part is None or not isinstance(name, str):
+            return lambda member: self.lookup.values(member.node, steps, timestamp=timestamp)
+        if timestamp:
+            return lambda member: list(map(as_instant, find_values(member.hit.attribute(part, name), rest)))
+        return lambda member: find_values(member.hit.attribute(part, name), rest)
 
     def _part(self, level: int, steps: Steps) -> Part | None:
         """Which row stores the attribute that ``steps`` begin with; None if it has to be made."""
@@ -227,9 +252,7 @@ class PathWalk:
     def _selection(self, after: str | None) -> Selection:
         level = 1 - len(self._types)
         resource = level if 0 <= level < len(self.path) else None
-        rows = {
-            level for level, steps in enumerate(self._asked) if any(self.part(level, each) is None for each in steps)
-        }
+        rows = set(self._made)
         if resource is not None and resource + 1 in rows:
             rows.add(resource)  # what is computed of a Version may depend on its Resource
         return Selection(
@@ -262,7 +285,9 @@ class PathWalk:
             case 0:
                 node = EntityNode(xid=row.xid, row=row)
             case 1:
-                node = EntityNode(xid=row.xid, row=row, shown=_shown_row(row, hit.target), default=hit.default)
+                # On the way to Versions nobody asks for the default one.
+                default = hit.default if level in self._made else None
+                node = EntityNode(xid=row.xid, row=row, shown=_shown_row(row, hit.target), default=default)
             case _:
                 resource = self._base if above is None else above.node
                 node = version_node(resource.row, resource.shown, row)
@@ -270,6 +295,13 @@ class PathWalk:
             plurals = collections_of(self.lookup.model, node.xid.parts[0::2])
             node.counts = {plural: self._counts.get((_owner(hit), plural), 0) for plural in plurals}
         return node
+
+
+def _passes(member: PathMember, tests: Iterable[_Test]) -> bool:
+    for question, accepts in tests:  # noqa: SIM110  a generator takes as long as the test
+        if not accepts(question(member)):
+            return False
+    return True
 
 
 def counts(steps: Steps) -> bool:
@@ -314,12 +346,13 @@ class FilterEvaluation:
         """
         passing_base = [number for number in self._passing_base(base) if self._filter.paths[number][:1] == (plural,)]
         matches = self._matches(base, passing_base, after=after, asked=asked)
-        for _, group in groupby(matches, key=lambda found: found.steps[0]):
+        for _, group in groupby(matches, key=lambda found: found.at(0).hit.key):
             rest = iter(group)
             found = next(rest)
-            ends = len(found.steps) == 1  # the shorter paths come first
-            found.first.remainder = WHOLE if ends else self._remainder(chain([found], rest), 1, inline)
-            yield found.first
+            first = found.at(0)
+            # The shorter paths come first.
+            first.remainder = WHOLE if found is first else self._remainder(chain([found], rest), 1, inline)
+            yield first
 
     def _passing_base(self, base: EntityNode) -> list[int]:
         """Numbers of the alternatives whose expressions about ``base`` itself it passes."""
@@ -336,7 +369,7 @@ class FilterEvaluation:
         *,
         after: str | None = None,
         asked: Steps | None = None,
-    ) -> Iterator[PathMatch]:
+    ) -> Iterator[PathMember]:
         """The paths that pass, in the order of the response: by collection and id, an entity before what is beneath."""
         by_path: dict[tuple[str, ...], list[int]] = {}
         for number in passing_base:
@@ -355,21 +388,21 @@ class FilterEvaluation:
         # Each walk is in order by itself: merged they are in the order of the response, without holding any of them.
         return merge(*(walk.matches(after=after) for walk in walks), key=lambda found: found.steps)
 
-    def _remainder(self, matches: Iterable[PathMatch], depth: int, inline: Inline) -> Remainder:
+    def _remainder(self, matches: Iterable[PathMember], depth: int, inline: Inline) -> Remainder:
         """The tree that ``matches`` make from their step ``depth`` on. One that ends there leaves everything."""
         remainder = Remainder()
-        for step, group in groupby(matches, key=lambda found: found.steps[depth : depth + 1]):
-            if not step:
+        for plural, group in groupby(matches, key=lambda found: found.collection(depth)):
+            if plural is None:
                 remainder.whole = True
-            if not step or step[0][0] not in inline:
                 remainder.passed.update(*(found.passed for found in group))
+            elif plural in inline:
+                members = remainder.members[plural] = {}
+                for key, beneath in groupby(group, key=lambda found: found.at(depth).hit.key):
+                    members[key] = self._remainder(beneath, depth + 1, inline.below(plural))
+                    remainder.passed |= members[key].passed
+                remainder.counts[plural] = len(members)
             else:
-                ((plural, _, key),) = step
-                below = self._remainder(group, depth + 1, inline.below(plural))
-                remainder.members.setdefault(plural, {})[key] = below
-                remainder.passed |= below.passed
-            if step:
-                remainder.counts[step[0][0]] = remainder.counts.get(step[0][0], 0) + 1
+                remainder.counts[plural] = _counted(group, depth, remainder.passed)
         if not remainder.whole:
             remainder.queries = {plural: self._query(remainder.passed, plural, depth) for plural in remainder.counts}
         return remainder
@@ -382,3 +415,15 @@ class FilterEvaluation:
                 alternative = self._filter.alternatives[number]
                 texts.append(",".join(each.below(depth + 1) for each in alternative if len(each.types) > depth))
         return "?" + "&".join(f"filter={quote(text, safe='=*!:@()~,')}" for text in dict.fromkeys(texts))
+
+
+def _counted(matches: Iterable[PathMember], depth: int, passed: set[int]) -> int:
+    """How many entities there are at step ``depth`` of ``matches``; adds to ``passed`` what these passed."""
+    count, last = 0, 0
+    for found in matches:
+        key = found.at(depth).hit.key
+        if key != last:
+            count, last = count + 1, key
+        if not found.passed <= passed:
+            passed |= found.passed
+    return count

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -96,40 +96,48 @@ class Operand:
         except ValueError:
             return None
 
-    def matches(self, text: str) -> bool:
-        """Whether ``text`` is this, wildcards standing for any characters. In one pass, whatever the wildcards."""
-        text = text.casefold()
+    @cached_property
+    def matches(self) -> Callable[[str], bool]:
+        """Tells whether a text is this, wildcards standing for any characters. In one pass, whatever the wildcards."""
         first, *middle = self.pieces
         if not middle:
-            return text == first
+            return lambda text: text.casefold() == first
         last = middle.pop()
-        if not text.startswith(first) or len(text) < len(first) + len(last) or not text.endswith(last):
-            return False
-        position, end = len(first), len(text) - len(last)
-        for piece in middle:
-            found = text.find(piece, position, end)
-            if found < 0:
+        start, least = len(first), len(first) + len(last)
+
+        def matches(text: str) -> bool:
+            text = text.casefold()
+            if len(text) < least or not text.startswith(first) or not text.endswith(last):
                 return False
-            position = found + len(piece)
-        return True
+            position, end = start, len(text) - len(last)
+            for piece in middle:
+                found = text.find(piece, position, end)
+                if found < 0:
+                    return False
+                position = found + len(piece)
+            return True
+
+        return matches
 
 
-def holds(value: Value, relation: Operator, operand: Operand) -> bool:
-    """Whether a value that is there stands in ``relation`` (equal, or one of ``RELATIVE``) to ``operand``."""
-    compare = _RELATIONS[relation]
-    if isinstance(value, bool):
-        return operand.boolean is not None and compare(value, operand.boolean)
-    if isinstance(value, int | float):
-        return operand.number is not None and compare(value, operand.number)
-    if isinstance(value, datetime):
-        if operand.instant is not None:
-            return compare(value, operand.instant)
-        value = format_timestamp(value)
-    if not isinstance(value, str):
+def comparison(relation: Operator, operand: Operand) -> Callable[[Value], bool]:
+    """Tells whether a value that is there stands in ``relation`` (equal, or one of ``RELATIVE``) to ``operand``."""
+    compare, text = _RELATIONS[relation], operand.pieces[0]
+    boolean, number, instant = operand.boolean, operand.number, operand.instant
+    matches = operand.matches if relation is Operator.EQUAL else lambda found: compare(found.casefold(), text)
+
+    def test(value: Value) -> bool:
+        if isinstance(value, str):
+            return matches(value)
+        if isinstance(value, bool):
+            return boolean is not None and compare(value, boolean)
+        if isinstance(value, (int, float)):
+            return number is not None and compare(value, number)
+        if isinstance(value, datetime):
+            return compare(value, instant) if instant is not None else matches(format_timestamp(value))
         return False
-    if relation is Operator.EQUAL:
-        return operand.matches(value)
-    return compare(value.casefold(), operand.pieces[0])
+
+    return test
 
 
 SortKey: TypeAlias = tuple[int, bool | int | float | str | datetime]
@@ -169,7 +177,7 @@ _OPERATORS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FilterExpression:
     """One test of one attribute.
 
@@ -185,17 +193,20 @@ class FilterExpression:
     timestamp: bool
     ending: str
 
-    def accepts(self, found: Iterable[Value]) -> bool:
-        """Whether the values at ``steps`` pass. What is not there is unequal to everything (R183, R184)."""
+    @cached_property
+    def accepts(self) -> Callable[[Sequence[Value]], bool]:
+        """Tells whether the values at ``steps`` pass. What is not there is unequal to everything (R183, R184)."""
         match self.operator:
             case Operator.PRESENT:
-                return any(True for _ in found)
+                return bool
             case Operator.ABSENT:
-                return not any(True for _ in found)
+                return operator.not_
             case Operator.UNEQUAL:
-                return not any(holds(value, Operator.EQUAL, self.operand) for value in found)
+                equal = comparison(Operator.EQUAL, self.operand)
+                return lambda found: not any(map(equal, found))
             case _:
-                return any(holds(value, self.operator, self.operand) for value in found)
+                test = comparison(self.operator, self.operand)
+                return lambda found: any(map(test, found))
 
     def below(self, depth: int) -> str:
         """How it is written relative to the members of its collection number ``depth``."""

@@ -79,7 +79,7 @@ class Identified(Protocol):
 class Member(Identified, Protocol):
     """One whose attributes can be asked for."""
 
-    def values(self, steps: Steps, *, timestamp: bool) -> Iterator[Value]:
+    def values(self, steps: Steps, *, timestamp: bool) -> list[Value]:
         """As ``AttributeLookup.values``."""
 
 
@@ -214,7 +214,8 @@ class _Order:
         return Position(id=member.folded, value=None if isinstance(value, dict | list) else value)
 
     def _value(self, member: Member) -> Value:
-        return next(member.values(self._sort.steps, timestamp=self._sort.timestamp), None)
+        found = member.values(self._sort.steps, timestamp=self._sort.timestamp)
+        return found[0] if found else None
 
     @staticmethod
     def _key(value: Value) -> SortKey:

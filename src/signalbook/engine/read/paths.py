@@ -60,12 +60,12 @@ def _step(match: re.Match[str]) -> Step:
     return {"every": Wild.KEY, "items": Wild.ITEM}.get(kind, text)
 
 
-def find_values(value: JSON, steps: Sequence[Step]) -> Iterator[JSON]:
+def find_values(value: JSON, steps: Sequence[Step]) -> list[JSON]:
     """Every value at ``steps`` inside ``value``; nulls are no values."""
-    found: Iterable[JSON] = (value,)
+    found = [value]
     for step in steps:
         found = [inner for each in found for inner in _inside(each, step)]
-    return (each for each in found if each is not None)
+    return [each for each in found if each is not None]
 
 
 def _inside(value: JSON, step: Step) -> Iterable[JSON]:

@@ -348,7 +348,7 @@ class View:
         lookup, asked = self._lookup(options), None if options.sort is None else options.sort.steps
         if options.filter is None:
             walk = PathWalk(self.reader, lookup, owner, (plural,), {0: ()}, asked=asked)
-            return (found.first for found in walk.matches())
+            return walk.matches()
         seeks = page.after is not None and options.sort is None and not page.backward
         after = page.after.id if page.after is not None and seeks else None
         evaluation = FilterEvaluation(self.reader, options.filter, lookup)

@@ -206,7 +206,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(copy: type[WorkingCopy]) -> _Columns:
-    columns = [column.name for column in fields(Row) if column.name not in ("key", "parent")]
+    columns = [column for column in Row.__struct_fields__ if column not in ("key", "parent")]
     own = {each.name for each in fields(copy)}
     loaded, stored = [n for n in columns if n in own], [n for n in columns if hasattr(copy, n)]
     return _Columns((tuple(loaded), attrgetter(*loaded)), (tuple(stored), attrgetter(*stored)))

@@ -17,6 +17,7 @@ from signalbook.events.delivery.machine import NEW, QUICK, SLOW, AttemptEnded, A
 from signalbook.events.sinks.base import DeliveryError, Sink
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.metrics import DELIVERED_EVENTS, DELIVERY_ATTEMPTS
+from signalbook.storage.base import StorageError
 
 Work = Callable[[], None]
 
@@ -176,6 +177,8 @@ class AttemptExecutor:
                 sink.send(attempt.events)
         except DeliveryError as raised:
             error = raised
+        except StorageError as raised:  # whether the sink consented is stored
+            error = DeliveryError(f"the database could not be asked: {raised.shown}")
         except Exception as raised:
             _LOG.exception("subscription %s: unexpected error", id)
             error = DeliveryError(f"unexpected {type(raised).__name__}")

@@ -28,7 +28,7 @@ def masked_sink(sink: str) -> str:
 
 
 def masked(subscription: Subscription) -> Subscription:
-    """What may be stored and shown of it, its credential aside."""
+    """What may be stored and shown of it, without its credential."""
     settings = subscription.protocolsettings
     if headers := _headers(subscription):
         settings = {**settings, "headers": dict.fromkeys(headers, MASK)}

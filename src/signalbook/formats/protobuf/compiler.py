@@ -113,7 +113,7 @@ def _run(root: Path, output: Path) -> str | None:
         "--include_source_info", f"--descriptor_set_out={output}", MAIN,
     ]  # fmt: skip
     try:
-        # ``-P`` keeps the working directory, which has a stranger's files, off Python's path.
+        # ``-P`` keeps the working directory, which has the client's files, off Python's path.
         done = subprocess.run(command, cwd=root, capture_output=True, timeout=_TIMEOUT, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:
         return f": the compiler gave up after {_TIMEOUT:.0f} seconds"

@@ -113,7 +113,7 @@ def _compile(xid: str, source: DefinitionSource, schemas: ContractSchemas, polic
     faults = [*(finding for finding in found.findings if finding.severity == "error"), *malformed(found.definition)]
     if faults:
         raise DefinitionError(xid, faults)
-    # Whoever uses it is told that it says less than was meant, with each message too (F-17).
+    # A warning that it says less than was meant, with each message too (F-17).
     doubts = tuple(finding for finding in found.findings if finding.rule == UNRESOLVED)
     return compile_definition(xid, found.definition, schemas, policy.of(xid), doubts)
 

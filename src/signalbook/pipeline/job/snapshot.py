@@ -15,12 +15,14 @@ from urllib.parse import unquote
 import msgspec
 
 from signalbook.client import Client
+from signalbook.client.responses import BadResponse, NotFound
 from signalbook.documents import Upload, aim, read_folder, read_source
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
 from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
+from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
 
 _NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
@@ -205,7 +207,7 @@ class Snapshot:
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
     ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
     ``outlines`` are those of all the selected ones, if they have been found sound, and ``doubts`` what is to be said of
-    them to people all the same: the bases that are not there.
+    them to people all the same: that some are hidden, and the bases that are not there.
     """
 
     messages: Mapping[str, JSONObject]
@@ -223,7 +225,11 @@ class Snapshot:
         of Versions of messages and schemas that stand for the default ones. Raises ``PipelineError`` if there are no
         messages, and what the reader raises.
         """
-        return cls.of_registry(registry, read_documents(registry), groups, versions)
+        doubts = _hidden(registry)
+        try:
+            return replace(cls.of_registry(registry, read_documents(registry), groups, versions), doubts=doubts)
+        except PipelineError as error:
+            raise PipelineError("\n".join([str(error), *doubts])) from None
 
     @classmethod
     def of_registry(
@@ -342,7 +348,7 @@ class Snapshot:
             raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
         # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
         doubts = (f"{xid}: {found.message}" for xid, findings in compiled.incomplete.items() for found in findings)
-        return replace(self, outlines=compiled.outlines, doubts=tuple(doubts))
+        return replace(self, outlines=compiled.outlines, doubts=(*self.doubts, *doubts))
 
 
 class _Shipped(msgspec.Struct):
@@ -364,6 +370,21 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
         raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
     sources = read_folder(path) if path.is_dir() else [read_source(path)]
     return [(source.name, whole(aim(source.document))) for source in sources]
+
+
+def _hidden(registry: str) -> tuple[str, ...]:
+    """That this identity may not read all of a registry, if a server says so: what is hidden is not used."""
+    if not registry.startswith(_URL):
+        return ()
+    with Client(registry, timeout=_PATIENCE) as client:
+        try:
+            caller = client.access.whoami()
+        except (NotFound, BadResponse):  # it is no Signalbook
+            return ()
+    if not caller.get("hidden"):
+        return ()
+    shown = without_user(registry)
+    return (f"{shown}: {caller['name']} may not read all of it: definitions and schemas that are hidden are not used",)
 
 
 def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:

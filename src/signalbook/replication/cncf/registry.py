@@ -22,7 +22,7 @@ from signalbook.replication.comparing import (
     read_resources,
     read_versions,
 )
-from signalbook.replication.copying import Hints
+from signalbook.replication.copying import HIDDEN, Hints
 from signalbook.replication.link import API_PATHS, Link, within
 from signalbook.replication.report import CopyOutcome, CopyReport
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
@@ -242,6 +242,12 @@ class CncfSource:
     def wait(self, after: int, seconds: float) -> None:  # noqa: ARG002 - there is no change feed
         time.sleep(seconds)
 
+    def hides(self, xid: Xid) -> bool:  # noqa: ARG002 - a draft does not say
+        return False
+
+    def rights(self) -> str:
+        return ""
+
     def _members(self, collection: Xid) -> Callable[[], Sequence[str]]:
         if collection.kind is Kind.VERSIONS:
             resource = collection.owner
@@ -318,7 +324,7 @@ class CncfCopy:
             self._ensure(Xid(xid.parts[:2]), Xid(there.parts[:2]), shown or {})
             self._resource(xid, there, found)
         else:
-            self._prune(there, set())
+            self._drop(xid, there)
 
     def _resource(self, xid: Xid, there: Xid, known: ComparedResource) -> None:
         uris: set[str] = set()
@@ -348,7 +354,14 @@ class CncfCopy:
         """What the target has in a Group beside those ``seen``."""
         for name in map(entity_id, self._target.members(draft_id(there.id))):
             if name not in seen and self._link.scope.holds(xid / self._kind / name):
-                self._prune(there / self._kind / name, set())
+                self._drop(xid / self._kind / name, there / self._kind / name)
+
+    def _drop(self, xid: Xid, there: Xid) -> None:
+        """Delete the copies of what the source does not have, and does not merely hide."""
+        if self._source.hides(xid):
+            self._report.skip(xid, HIDDEN)
+        else:
+            self._prune(there, set())
 
     def _prune(self, there: Xid, uris: set[str]) -> None:
         """Delete versions under the source's authority that it does not have (D-9)."""

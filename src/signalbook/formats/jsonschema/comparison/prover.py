@@ -365,7 +365,7 @@ class Prover:
 
     def _sparingly(self, known: Known) -> bool:
         """Look for a contradiction, but not for long: mostly there is none."""
-        # The rest of the steps is put aside meanwhile, so that looking here cannot use up what the proof needs.
+        # The rest of the steps is held back meanwhile, so that looking here cannot use up what the proof needs.
         kept = 0 if len(self.open_empty) > 1 else max(0, self.steps - _MAX_FOR_NONE)
         self.steps -= kept + 1
         found = self._empty(self.facts(known))
