@@ -26,7 +26,7 @@ from signalbook.access.base import Identity
 from signalbook.access.control import AccessControl
 from signalbook.api.app import create_app
 from signalbook.engine.engine import Engine
-from signalbook.events.delivery.rights import PolicyRights
+from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.dialects import of_source
 from signalbook.settings import Settings
 from signalbook.storage.store import Store
@@ -321,7 +321,7 @@ def compare_events(*both: tuple[Client, Store], hidden: list[str]) -> None:
     texts, delivered = [], []
     for client, store in both:
         texts.append(client.run(streamed(client.app, ANN, "after=0", 0.05)))
-        rights = PolicyRights(store, AccessControl(store, Settings()))
+        rights = DeliveryRights(store, AccessControl(store, Settings()))
         rights.renew()
         with store.read() as transaction:
             records = [each for each in transaction.outbox.records(0, 10_000) if rights.allow(OWNER, each)]

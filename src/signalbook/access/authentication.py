@@ -75,6 +75,7 @@ class _KnownToken:
 
     def holds(self, generation: Hashable) -> bool:
         """Whether nothing was committed since, and it has not expired."""
+        # To revoke a token is a commit, on whichever server: no process goes on by what it remembers.
         return generation == self.generation and time.time() < self.expires
 
 
@@ -88,6 +89,7 @@ class _KnownJWT:
 
     def holds(self, generation: Hashable) -> bool:  # noqa: ARG002  it is not in the store
         """Whether the issuer has the same keys, as far as is known, and it has not expired."""
+        # The issuer has another set of keys once one is withdrawn: that ends what was checked with it.
         now = time.monotonic()
         return self.token.issuer.keys is self.token.keys and now < self.until and time.time() < self.token.expires
 

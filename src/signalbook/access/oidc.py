@@ -130,6 +130,8 @@ class Issuer:
     @property
     def trusted_until(self) -> float:
         """Until when what was checked with these keys need not be checked again; of ``time.monotonic``."""
+        # With an issuer that is away each request would have its token checked again, with the same keys, if this ended
+        # before the next question to it.
         return max(self._fetched + FRESH, self._asked + PAUSE)
 
     def _current(self) -> KeySet:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 from typing import Final
-from urllib.parse import urlencode
 
 from starlette.routing import Route
 
 from signalbook.access.audit import DONE, REFUSED, read_entries, shown
 from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.paging import next_page
 from signalbook.api.kernel.requests import HTTPRequest
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
 from signalbook.storage.audit import AuditQuery
 from signalbook.values import parse_timestamp
-from signalbook.xid import ROOT
 
 PATH: Final = "/audit"
 PARAMETERS: Final = ("who", "action", "outcome", "xid", "from", "to", "after")
@@ -34,19 +33,17 @@ class AuditAPI:
 
     def routes(self) -> list[Route]:
         """The one path."""
-        return PathEndpoint({"GET": self._list}, self._kernel).routes(PATH)
+        return PathEndpoint({"GET": self._list}, self._kernel, needs=Action.AUDIT).routes(PATH)
 
     async def _list(self, request: HTTPRequest) -> Response:
         """Entries, the newest first, page by page."""
-        request.access.require(Action.AUDIT, ROOT)
         limit = min(request.number("limit") or _PAGE, self._kernel.settings.max_page_size, _MOST)
         wanted = _query(request)
         found = await self._kernel.workers.read(partial(read_entries, self._kernel.engine.store, wanted, limit + 1))
         headers = [NO_STORE]
         if len(found) > limit:
             given = {name: request.query[name] for name in PARAMETERS if name in request.query}
-            query = urlencode({**given, "limit": limit, "cursor": found[limit - 1].number})
-            headers.append(("Link", f"<{request.root}{PATH}?{query}>;rel=next"))
+            headers.append(next_page(request.root + PATH, **given, limit=limit, cursor=found[limit - 1].number))
         return json_response([shown(entry) for entry in found[:limit]], headers=tuple(headers))
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
-from urllib.parse import urlencode
 
 import msgspec
 from starlette.routing import Route
 
 from signalbook.access.base import Action
 from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.paging import next_page
 from signalbook.api.kernel.requests import HTTPRequest, json_body, whole_number
 from signalbook.api.kernel.responses import JSON_TYPE, Header, Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
@@ -64,7 +64,7 @@ class PipelinesAPI:
         found = await self._kernel.workers.read(partial(self._stored.pipelines, after, limit + 1))
         headers = [NO_STORE]
         if len(found) > limit:
-            headers.append(_next_page(request, limit, found[limit - 1].name))
+            headers.append(next_page(request.root + request.path, limit=limit, cursor=found[limit - 1].name))
         shown = [_shown(pipeline) for pipeline in found[:limit] if _may_see(request, pipeline.name)]
         return json_response(shown, headers=tuple(headers))
 
@@ -82,7 +82,7 @@ class PipelinesAPI:
         found = await self._reports(request, request.number("cursor") or _LAST, limit)
         # A page ends by size as well as by count, so only a look behind it shows whether there is more.
         more = bool(found) and bool(await self._reports(request, found[-1].number, 1))
-        headers = [_next_page(request, limit, found[-1].number)] if more else []
+        headers = [next_page(request.root + request.path, limit=limit, cursor=found[-1].number)] if more else []
         return _texts(b"[%s]", [_text(report) for report in found], *headers)
 
     async def _one(self, request: HTTPRequest) -> Response:
@@ -160,12 +160,6 @@ def _checked(name: str, request: HTTPRequest) -> str:
         return check_id(name)
     except XidError as error:
         raise request.wrong(str(error)) from None
-
-
-def _next_page(request: HTTPRequest, limit: int, cursor: str | int) -> Header:
-    """The header that names the next page."""
-    query = urlencode({"limit": limit, "cursor": cursor})
-    return "Link", f"<{request.root}{request.path}?{query}>;rel=next"
 
 
 def _shown(pipeline: ReportingPipeline) -> JSONObject:

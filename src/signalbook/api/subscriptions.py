@@ -9,13 +9,13 @@ import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import Final
-from urllib.parse import urlencode
 
 from starlette.routing import Route
 
 from signalbook.access.base import Action
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.paging import next_page
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Header, Response, json_response
 from signalbook.api.kernel.routing import Kernel, PathEndpoint
@@ -73,8 +73,7 @@ class SubscriptionsAPI:
         entries = found[:limit]
         headers = [NO_STORE]
         if len(found) > limit:
-            query = urlencode({"limit": limit, "cursor": entries[-1].subscription.id})
-            headers.append(("Link", f"<{request.root}{PATH}?{query}>;rel=next"))
+            headers.append(next_page(request.root + PATH, limit=limit, cursor=entries[-1].subscription.id))
         old = _is_old(request)
         return json_response([documents.show(entry, old=old) for entry in entries], headers=tuple(headers))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from functools import partial
 from typing import Final
-from urllib.parse import urlencode
 
 from starlette.routing import Route
 
@@ -24,6 +23,7 @@ from signalbook.access.tokens import (
     summary,
 )
 from signalbook.api.kernel.errors import NO_STORE, Conflict
+from signalbook.api.kernel.paging import next_page
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
@@ -64,8 +64,7 @@ class TokensAPI:
         found = await self._kernel.workers.read(partial(self._page, _cursor(request), limit + 1))
         headers = [NO_STORE]
         if len(found) > limit:
-            query = urlencode({"limit": limit, "cursor": found[limit - 1].id})
-            headers.append(("Link", f"<{request.root}{PATH}?{query}>;rel=next"))
+            headers.append(next_page(request.root + PATH, limit=limit, cursor=found[limit - 1].id))
         return json_response([describe(token) for token in found[:limit]], headers=tuple(headers))
 
     async def _create(self, request: HTTPRequest) -> Response:

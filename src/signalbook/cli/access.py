@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
@@ -15,7 +15,16 @@ from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import CommandGroup, plain, print_json, say
-from signalbook.cli.registry import DbOption, ServerOption, here, open_client, open_engine, read_xid, where
+from signalbook.cli.registry import (
+    DbOption,
+    JsonOption,
+    ServerOption,
+    here,
+    open_client,
+    open_part,
+    read_xid,
+    where,
+)
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONObject
 
@@ -24,7 +33,6 @@ if TYPE_CHECKING:
     from signalbook.client import Client
     from signalbook.engine.engine import Engine
 
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 PolicyArgument = Annotated[
     Path, Argument(metavar="FILE", help="A policy, JSON or YAML; - is standard input.", show_default=False)
 ]
@@ -221,18 +229,17 @@ class _LocalAccess:
         return found
 
 
-@contextmanager
-def _open(server: str | None, db: str | None, *, create: bool = False) -> Iterator[tuple[_Access, _ReadModel]]:
+def _open(
+    server: str | None, db: str | None, *, create: bool = False
+) -> AbstractContextManager[tuple[_Access, _ReadModel]]:
     """The policy of the registry that the options name, and what reads its model, None if one may not read that."""
-    if server is not None and db is not None:
-        raise typer.BadParameter("give one of --server and --db, not both")
-    if server is not None:
-        with open_client(server) as client:
-            yield client.access, partial(_remote_model, client)
-        return
-    given = settings.load({"db": db}, environ=os.environ)
-    with open_engine(given, create=create) as engine:
-        yield _LocalAccess(engine, given), partial(_local_model, engine)
+    return open_part(
+        server,
+        db,
+        remote=lambda client: (client.access, partial(_remote_model, client)),
+        local=lambda engine, given: (_LocalAccess(engine, given), partial(_local_model, engine)),
+        create=create,
+    )
 
 
 def _remote_model(client: Client) -> JSONObject | None:

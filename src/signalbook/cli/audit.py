@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer import Option
 
-from signalbook import settings
 from signalbook.cli.console import plain
-from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine
+from signalbook.cli.registry import DbOption, ServerOption, open_part
 from signalbook.values import JSONObject, dump_json, format_timestamp, parse_timestamp
+
+if TYPE_CHECKING:
+    from signalbook.engine.engine import Engine
 
 _SECONDS: Final = 1.0
 _SHOWN: Final = 3
@@ -73,29 +75,28 @@ def _check_time(text: str | None, option: str) -> None:
         ) from None
 
 
-@contextmanager
-def _open(server: str | None, db: str | None) -> Iterator[_Read]:
+def _open(server: str | None, db: str | None) -> AbstractContextManager[_Read]:
     """What reads the audit of the registry that the options name."""
-    if server is not None and db is not None:
-        raise typer.BadParameter("give one of --server and --db, not both")
-    if server is not None:
-        with open_client(server) as client:
-            yield lambda wanted: client.access.audit(**wanted)
-        return
-    with open_engine(settings.load({"db": db}, environ=os.environ), create=False) as engine:
-        from signalbook.access.audit import read_entries, shown
-        from signalbook.storage.audit import AuditQuery
+    return open_part(
+        server,
+        db,
+        remote=lambda client: lambda wanted: client.access.audit(**wanted),
+        local=lambda engine, _: partial(_stored, engine),
+        create=False,
+    )
 
-        def read(wanted: dict[str, Any]) -> Iterator[JSONObject]:
-            asked = dict(wanted)
-            size = asked.pop("limit")
-            asked |= {name: parse_timestamp(asked[name]) for name in ("since", "until") if name in asked}
-            query = AuditQuery(**asked)
-            while page := read_entries(engine.store, query, size):
-                yield from map(shown, page)
-                query = AuditQuery(**{**asked, "before": page[-1].number})
 
-        yield read
+def _stored(engine: Engine, wanted: dict[str, Any]) -> Iterator[JSONObject]:
+    from signalbook.access.audit import read_entries, shown
+    from signalbook.storage.audit import AuditQuery
+
+    asked = dict(wanted)
+    size = asked.pop("limit")
+    asked |= {name: parse_timestamp(asked[name]) for name in ("since", "until") if name in asked}
+    query = AuditQuery(**asked)
+    while page := read_entries(engine.store, query, size):
+        yield from map(shown, page)
+        query = AuditQuery(**{**asked, "before": page[-1].number})
 
 
 def _print(found: Sequence[JSONObject], *, json: bool) -> None:

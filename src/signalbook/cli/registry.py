@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 from typer import Option
@@ -25,6 +25,8 @@ ServerOption = Annotated[str | None, Option("--server", metavar="URL", help="The
 DbOption = Annotated[
     str | None, Option("--db", metavar="URL", help=f"The registry in this database (default {settings.Settings.db}).")
 ]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
+Part = TypeVar("Part")
 _EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - where servers listen that are also here
 _SQLITE_FILE: Final = "sqlite:///"
 
@@ -39,26 +41,46 @@ def where(server: str | None, db: str | None) -> str:
     return str(Path(_file(url)).absolute()) if url.startswith(_SQLITE_FILE) else without_user(url).partition("?")[0]
 
 
-@contextmanager
-def open_registry(server: str | None, db: str | None, *, create: bool) -> Iterator[Registry]:
-    """The registry that the options name, by default that of the setting ``db``.
+def open_registry(server: str | None, db: str | None, *, create: bool) -> AbstractContextManager[Registry]:
+    """The registry that the options name: see ``open_part``."""
 
-    ``create`` allows to make a new one where there is none. Raises ``SignalbookError``, and ``typer.BadParameter`` if
-    both options are given.
+    def local(engine: Engine, _: settings.Settings) -> Registry:
+        from signalbook.engine.read.view import UNLIMITED
+        from signalbook.replication.local import LocalRegistry
+
+        return LocalRegistry(engine, admin=True, max_bytes=UNLIMITED)
+
+    def remote(client: Client) -> Registry:
+        from signalbook.client.remote import RemoteRegistry
+
+        return RemoteRegistry(client)
+
+    return open_part(server, db, remote=remote, local=local, create=create)
+
+
+@contextmanager
+def open_part(
+    server: str | None,
+    db: str | None,
+    *,
+    remote: Callable[[Client], Part],
+    local: Callable[[Engine, settings.Settings], Part],
+    create: bool,
+) -> Iterator[Part]:
+    """What a command works on: ``remote`` with ``--server``, else ``local``, by default with the setting ``db``.
+
+    ``create`` allows to make a new registry where there is none. Raises ``SignalbookError``, and
+    ``typer.BadParameter`` if both options are given.
     """
     if server is not None and db is not None:
         raise typer.BadParameter("give one of --server and --db, not both")
     if server is not None:
-        from signalbook.client.remote import RemoteRegistry
-
         with open_client(server) as client:
-            yield RemoteRegistry(client)
+            yield remote(client)
         return
-    from signalbook.engine.read.view import UNLIMITED
-    from signalbook.replication.local import LocalRegistry
-
-    with open_engine(settings.load({"db": db}, environ=os.environ), create=create) as engine:
-        yield LocalRegistry(engine, admin=True, max_bytes=UNLIMITED)
+    given = settings.load({"db": db}, environ=os.environ)
+    with open_engine(given, create=create) as engine:
+        yield local(engine, given)
 
 
 @contextmanager

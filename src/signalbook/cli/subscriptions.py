@@ -12,6 +12,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli.console import CommandGroup, plain, print_json
+from signalbook.cli.registry import JsonOption, here, open_client
 from signalbook.errors import SignalbookError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
@@ -36,7 +37,6 @@ ServerOption = Annotated[
     ),
 ]
 IdArgument = Annotated[str, Argument(metavar="ID", help="The subscription's id.")]
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 app: Final = CommandGroup(help="Where change events are delivered, and how that goes.", no_args_is_help=True)
 
@@ -148,7 +148,6 @@ def _show_created(made: JSONObject, json: bool) -> None:
 @contextmanager
 def _open(server: str | None) -> Iterator[Subscriptions]:
     """Those of a running server: who has only the database delivers nothing."""
-    from signalbook.cli.registry import here, open_client
 
     with open_client(server or here()) as client:
         yield client.subscriptions

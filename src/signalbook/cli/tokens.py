@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
@@ -14,7 +13,7 @@ from typer import Argument, Option
 
 from signalbook import settings, values
 from signalbook.cli.console import CommandGroup, plain, print_json, say
-from signalbook.cli.registry import DbOption, ServerOption, open_client, open_engine, where
+from signalbook.cli.registry import DbOption, JsonOption, ServerOption, open_part, where
 from signalbook.errors import SignalbookError
 from signalbook.values import JSONObject, format_timestamp
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 _DAYS: Final = 90
 _MAX_DAYS: Final = 36_525
-
-JsonOption = Annotated[bool, Option("--json", help="Print JSON.")]
 
 app: Final = CommandGroup(help="API tokens: secrets with which programs prove who they are.", no_args_is_help=True)
 
@@ -128,18 +125,15 @@ def _odd(policy: JSONObject | None, made: JSONObject) -> list[str]:
     return [] if policy is None else token_warnings(read_policy(policy), made["subject"], made["groups"])
 
 
-@contextmanager
-def _open(server: str | None, db: str | None) -> Iterator[tuple[_Tokens, _ReadPolicy]]:
+def _open(server: str | None, db: str | None) -> AbstractContextManager[tuple[_Tokens, _ReadPolicy]]:
     """The tokens of the registry that the options name, and what reads its policy, None if there is none."""
-    if server is not None and db is not None:
-        raise typer.BadParameter("give one of --server and --db, not both")
-    if server is not None:
-        with open_client(server) as client:
-            yield client.tokens, partial(_remote_policy, client)
-        return
-    given = settings.load({"db": db}, environ=os.environ)
-    with open_engine(given, create=False) as engine:
-        yield _StoredTokens(engine), partial(_local_policy, engine, given)
+    return open_part(
+        server,
+        db,
+        remote=lambda client: (client.tokens, partial(_remote_policy, client)),
+        local=lambda engine, given: (_StoredTokens(engine), partial(_local_policy, engine, given)),
+        create=False,
+    )
 
 
 def _remote_policy(client: Client) -> JSONObject | None:

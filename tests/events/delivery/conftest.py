@@ -18,6 +18,7 @@ from signalbook.events.delivery import dispatcher
 from signalbook.events.delivery.backoff import Backoff
 from signalbook.events.delivery.deliveries import Deliveries, SinkOpener
 from signalbook.events.delivery.dispatcher import Dispatcher
+from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.feed import Head
 from signalbook.events.sinks.base import SinkPolicy
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
@@ -58,8 +59,17 @@ class Place:
         policy = SinkPolicy(allow=AllowList(self.allowed), origin="registry.example.com", ask=ask, timeout=timeout)
         self.opener = SinkOpener(self.engine, policy, f"{ROOT}/subscriptions/{{id}}/consent")
         head = Head(self.engine.position)
+        store = self.engine.store
+        rights = DeliveryRights(store, AccessControl(store, Settings()))
         made = Dispatcher(
-            self.engine, self.book, head, root=ROOT, open=self.opener.open, backoff=retries, lease=DEADLINE
+            self.engine,
+            self.book,
+            head,
+            root=ROOT,
+            open=self.opener.open,
+            backoff=retries,
+            rights=rights,
+            lease=DEADLINE,
         )
         made.start()
         self.stack.callback(made.stop)

@@ -16,7 +16,7 @@ from signalbook.access.base import ANONYMOUS, Identity
 from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.policy import read_policy
-from signalbook.events.delivery.rights import PolicyRights
+from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.settings import Settings
 from signalbook.storage.outbox import Record
@@ -44,17 +44,17 @@ def change(xid: str, entity: str = "group") -> Record:
 
 
 @pytest.fixture
-def rights(store: Store) -> PolicyRights:
-    return PolicyRights(store, AccessControl(store, Settings()))
+def rights(store: Store) -> DeliveryRights:
+    return DeliveryRights(store, AccessControl(store, Settings()))
 
 
-def test_everything_without_a_policy(rights: PolicyRights) -> None:
+def test_everything_without_a_policy(rights: DeliveryRights) -> None:
     rights.renew()
     assert rights.allow(None, change("/dirs/a"))
     assert rights.allow(ANN, change("/dirs/a"))
 
 
-def test_subscribing_and_reading_is_needed(store: Store, rights: PolicyRights) -> None:
+def test_subscribing_and_reading_is_needed(store: Store, rights: DeliveryRights) -> None:
     put_policy(
         store,
         rule("subject:ann", "read", "subscribe", on="/dirs/a"),
@@ -75,7 +75,7 @@ def test_subscribing_and_reading_is_needed(store: Store, rights: PolicyRights) -
 
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 def test_a_token_that_is_no_more_gets_nothing(
-    store: Store, rights: PolicyRights, end: str, monkeypatch: pytest.MonkeyPatch
+    store: Store, rights: DeliveryRights, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_policy(store, rule("subject:bot", "read", "subscribe"))
     wanted = tokens.TokenRequest(subject="bot", expires=values.now() + timedelta(days=1))

@@ -118,6 +118,7 @@ class Commits(Generic[Batch]):
                 # What queues up while others run shares their commit: under load batches grow by themselves.
                 for some in self._rounds(first):
                     done += some[some[0] is first :]
+                    # What they ask for one by one is read together before: a batch takes few statements.
                     self._expect(batch, [write.about for write in some if write.about is not None])
                     for write in some:
                         write.run(batch)

@@ -12,9 +12,11 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
+from urllib.parse import urlencode
 
 import msgspec
 
+from signalbook.api.kernel.responses import Header
 from signalbook.errors import RegistryError
 from signalbook.values import JSON, canonical_json, digest
 
@@ -59,6 +61,11 @@ def page_limit(text: str, *, subject: str) -> int:
         return int(text)
     detail = f'"limit" needs an unsigned 64-bit integer beyond 0, not "{text[:40]}"'
     raise RegistryError("bad_request", subject=subject, error_detail=detail)
+
+
+def next_page(url: str, **query: object) -> Header:
+    """The header that names the page of the list at ``url`` that follows: the one with this query."""
+    return "Link", f"<{url}?{urlencode(query)}>;rel=next"
 
 
 def limit_and_cursor(subject: str) -> RegistryError:

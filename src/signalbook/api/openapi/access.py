@@ -1,4 +1,4 @@
-"""The paths of the access policy and the audit, whatever the model."""
+"""The paths of the access policy, API tokens and the audit, whatever the model."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import Final
 
 from signalbook.access.audit import DONE, REFUSED
 from signalbook.access.base import ACTIONS, ROLES
+from signalbook.access.tokens import MAX_GROUPS, MAX_TEXT
 from signalbook.api.openapi.components import (
     IF_MATCH,
     IF_NONE_MATCH,
     JSON_BODY,
+    LIMIT,
     TEXT,
     condition,
     error_responses,
+    identifier,
     query,
     reference,
     response,
@@ -24,10 +27,34 @@ _POLICY, _RULE, _EXPLANATION, _CALLER = "Access.Policy", "Access.Rule", "Access.
 _ENTRY: Final = "Audit.Entry"
 _AUDITED: Final = response("Entries, the newest first.", "Link", json={"type": "array", "items": reference(_ENTRY)})
 _XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
+_TOKEN, _MADE, _WANTED, _METADATA = "Token", "Token.made", "Token.wanted", "ResourceMetadata"
+_NAME: Final[JSONObject] = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
+_NAMES: Final[JSONObject] = {"type": "array", "items": _NAME, "maxItems": MAX_GROUPS}
+_SCOPES: Final[JSONObject] = {
+    "type": ["array", "null"],
+    "minItems": 1,
+    "items": {"type": "string", "enum": list(ACTIONS)},
+}
+_TIME: Final[JSONObject] = {"type": ["string", "null"], "format": "date-time"}
+_CURSOR: Final[JSONObject] = {"description": "From the link to the next page.", "schema": TEXT}
+_SHOWN: Final[JSONObject] = {
+    "id": TEXT,
+    "subject": _NAME,
+    "groups": _NAMES,
+    "scopes": _SCOPES,
+    "note": {"type": "string"},
+    "created": TEXT,
+    "expires": _TIME,
+    "used": _TIME,
+    "expired": {"type": "boolean"},
+}
 
 
 def access_paths() -> JSONObject:
-    """``/access`` and what is beneath it, and ``/audit``; OPTIONS and HEAD go without saying."""
+    """``/access`` and what is beneath it, ``/audit``, and where other tokens come from (RFC 9728).
+
+    OPTIONS and HEAD go without saying.
+    """
     policy = reference(_POLICY)
     body = {"required": True, "content": {JSON_BODY: {"schema": policy}}}
     in_force = {
@@ -50,6 +77,7 @@ def access_paths() -> JSONObject:
         },
         "/access/self": {"get": _operation("getAccessOfCaller", _shown("Who asks.", _CALLER), 400, parameters=[_XID])},
         "/audit": {"get": _operation("getAudit", {"200": _AUDITED}, 400, parameters=_audit_parameters())},
+        **_token_paths(),
     }
 
 
@@ -91,8 +119,9 @@ def access_schemas() -> JSONObject:
             "additionalProperties": False,
         },
         _ENTRY: _entry_schema(),
-        _EXPLANATION: {"type": "object", "properties": explained, "required": list(explained)},
-        _CALLER: {"type": "object", "properties": {**caller, **beside}, "required": list(caller)},
+        _EXPLANATION: _object(explained, *explained),
+        _CALLER: _object({**caller, **beside}, *caller),
+        **_token_schemas(),
     }
 
 
@@ -126,7 +155,38 @@ def _entry_schema() -> JSONObject:
     }
     words = ("correlationid", "subject", "token", "issuer", "peer", "forwarded", "api", "method", "error")
     known: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
-    return {"type": "object", "properties": {**always, **known}, "required": list(always)}
+    return _object({**always, **known}, *always)
+
+
+def _token_paths() -> JSONObject:
+    body = {"required": True, "content": {JSON_BODY: {"schema": reference(_WANTED)}}}
+    listed = {"200": response("A page of them.", json={"type": "array", "items": reference(_TOKEN)})}
+    made = {"201": response("With the token itself.", "Location", json=reference(_MADE))}
+    shown = {"200": response("One of them.", json=reference(_TOKEN))}
+    known = {"200": response("Whose tokens are taken here.", json=reference(_METADATA))}
+    pages = [query("limit", LIMIT), query("cursor", _CURSOR)]
+    return {
+        "/access/tokens": {
+            "get": _operation("getTokens", listed, 400, parameters=pages),
+            "post": _operation("addToken", made, 400, requestBody=body),
+        },
+        "/access/tokens/{id}": {
+            "parameters": [identifier("id")],
+            "get": _operation("getToken", shown, 404),
+            "delete": _operation("revokeToken", {"204": response("Revoked.")}, 404),
+        },
+        "/.well-known/oauth-protected-resource": {"get": _operation("getResourceMetadata", known, 404)},
+    }
+
+
+def _token_schemas() -> JSONObject:
+    wanted = {"subject": _NAME, "groups": _NAMES, "scopes": _SCOPES, "expires": _TIME, "note": {"type": "string"}}
+    return {
+        _TOKEN: _object(_SHOWN, *_SHOWN),
+        _MADE: _object({**_SHOWN, "token": TEXT}, *_SHOWN, "token"),
+        _WANTED: {**_object(wanted, "subject"), "additionalProperties": False},
+        _METADATA: _object({"resource": TEXT, "authorization_servers": {"type": "array", "items": TEXT}}, "resource"),
+    }
 
 
 def _operation(id: str, responses: JSONObject, *failures: int, **more: object) -> JSONObject:
@@ -136,3 +196,7 @@ def _operation(id: str, responses: JSONObject, *failures: int, **more: object) -
 
 def _shown(text: str, schema: str) -> JSONObject:
     return {"200": response(text, json=reference(schema))}
+
+
+def _object(properties: JSONObject, *required: str) -> JSONObject:
+    return {"type": "object", "properties": properties, "required": list(required)}

@@ -37,7 +37,6 @@ from signalbook.api.openapi.extensions import (
     subscription_paths,
     subscription_schemas,
 )
-from signalbook.api.openapi.tokens import token_paths, token_schemas
 from signalbook.api.xregistry.requests import ALWAYS_THERE, NAMES
 from signalbook.engine.write.commands import METHODS, Method
 from signalbook.model import SPECVERSION, AttributeSet, Model, ResourceType
@@ -113,9 +112,9 @@ def _described(
         for name, methods in NAMES.items()
         if name in there or name in ALWAYS_THERE
     }
-    services = service_schemas() | subscription_schemas() | pipeline_schemas() | access_schemas() | token_schemas()
+    services = service_schemas() | subscription_schemas() | pipeline_schemas() | access_schemas()
     schemas = dict(_schemas(model)) | services | draft_schemas()
-    others = subscription_paths() | pipeline_paths() | access_paths() | token_paths()
+    others = subscription_paths() | pipeline_paths() | access_paths()
     others |= draft_paths(model, mutable=mutable)
     return {"paths": {**paths, **beside, **others}, "components": components(schemas, flags)}
 

@@ -12,13 +12,14 @@ from urllib.parse import urlsplit
 from signalbook.access.control import AccessControl
 from signalbook.engine.engine import Engine, Session
 from signalbook.events.delivery.backoff import Backoff
-from signalbook.events.delivery.dispatcher import Dispatcher, SubscriptionSource
-from signalbook.events.delivery.rights import PolicyRights
+from signalbook.events.delivery.dispatcher import Dispatcher
+from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.feed import Head
 from signalbook.events.sinks import base
 from signalbook.events.sinks.base import Consent, DeliveryError, Sink, SinkPolicy
 from signalbook.events.sinks.http import allowed_rate
 from signalbook.events.subscriptions.masking import masked_sink
+from signalbook.events.subscriptions.store import SubscriptionStore
 from signalbook.events.subscriptions.subscription import HTTP, Subscription, SubscriptionError
 from signalbook.fetching import AllowList
 from signalbook.settings import SettingError, Settings
@@ -97,7 +98,7 @@ class Deliveries:
         self,
         engine: Engine,
         control: AccessControl,
-        subscriptions: SubscriptionSource,
+        subscriptions: SubscriptionStore,
         head: Head,
         settings: Settings,
     ) -> None:
@@ -107,7 +108,7 @@ class Deliveries:
         self._opener = SinkOpener(engine, self.policy, f"{base}{CALLBACK}" if base else "")
         backoff = Backoff(give_up=settings.delivery_days * _DAY_SECONDS)
         root = base or f"http://{settings.host}:{settings.port}"
-        rights = PolicyRights(engine.store, control)
+        rights = DeliveryRights(engine.store, control)
         opener = self._opener.open
         self._dispatcher = Dispatcher(
             engine, subscriptions, head, root=root, open=opener, backoff=backoff, rights=rights

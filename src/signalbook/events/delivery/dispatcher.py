@@ -11,11 +11,11 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from signalbook.engine.engine import Engine, HistoryPruned, Session
 from signalbook.errors import SignalbookError
@@ -26,9 +26,9 @@ from signalbook.events.delivery.interest import select
 from signalbook.events.delivery.lease import DELIVERY_LEASE, LEASE_SECONDS, Lease
 from signalbook.events.delivery.machine import Action, Delivery, Event
 from signalbook.events.delivery.reader import DeliveryReader
-from signalbook.events.delivery.rights import DeliveryRights, EverythingAllowed
+from signalbook.events.delivery.rights import DeliveryRights
 from signalbook.events.feed import Head
-from signalbook.events.subscriptions.store import start
+from signalbook.events.subscriptions.store import SubscriptionStore, start
 from signalbook.events.subscriptions.subscription import Subscription
 from signalbook.storage.base import StorageError, StorageUnavailable
 from signalbook.storage.outbox import Record
@@ -48,19 +48,6 @@ class Checkpoint(NamedTuple):
     state: DeliveryState
 
 
-class SubscriptionSource(Protocol):
-    """The stored subscriptions, whichever server writes them."""
-
-    def revision(self) -> Hashable:
-        """Another value once any of them was created, changed or deleted. Cheap: it is asked several times a second."""
-
-    def count(self) -> int:
-        """How many there are. As cheap."""
-
-    def all(self) -> Mapping[str, Subscription]:
-        """All that can be delivered to, by id."""
-
-
 _Unwritten = dict[str, tuple[int, Checkpoint | None]]
 
 
@@ -71,7 +58,7 @@ class CheckpointWriter:
     """
 
     def __init__(
-        self, engine: Engine, subscriptions: SubscriptionSource, lease: Lease, changed: Callable[[], None]
+        self, engine: Engine, subscriptions: SubscriptionStore, lease: Lease, changed: Callable[[], None]
     ) -> None:
         self._engine = engine
         self._subscriptions = subscriptions
@@ -236,13 +223,13 @@ class Dispatcher:
     def __init__(
         self,
         engine: Engine,
-        subscriptions: SubscriptionSource,
+        subscriptions: SubscriptionStore,
         head: Head,
         *,
         root: str,
         open: OpenSink,
         backoff: Backoff | None = None,
-        rights: DeliveryRights | None = None,
+        rights: DeliveryRights,
         lease: float = LEASE_SECONDS,
     ) -> None:
         self._engine = engine
@@ -253,7 +240,7 @@ class Dispatcher:
         self._lease = Lease(seconds=lease)
         self._inbox: SimpleQueue[_Message] = SimpleQueue()
         self._deliveries: dict[str, Delivery] = {}
-        self._rights: DeliveryRights = rights or EverythingAllowed()
+        self._rights = rights
         self._reader = DeliveryReader(self._outbox, self._deliveries, self._allow)
         self._executor = AttemptExecutor(open, may=lambda: self._lease.held, ended=self._inbox.put)
         self._checkpoints = CheckpointWriter(engine, subscriptions, self._lease, lambda: self._inbox.put(_Changed()))

@@ -73,6 +73,8 @@ class Lease:
         """What was taken is committed: it counts from the moment when it was written."""
         if not self.held:
             self._term += 1
+        # From before the commit: others count from when they saw it, which is later, so that this ends before they may
+        # take it.
         self._until = self._began + self._seconds
 
     def release(self, session: Session) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Protocol
 
 from signalbook import values
 from signalbook.access.base import ANONYMOUS, Identity
@@ -15,36 +14,8 @@ from signalbook.storage.outbox import Record
 from signalbook.storage.store import Store
 
 
-class DeliveryRights(Protocol):
-    """Whom a change may be delivered to."""
-
-    def renew(self) -> None:
-        """Take policy and tokens as they are now. Raises ``StorageError``."""
-
-    def allow(self, owner: Identity | None, record: Record) -> bool:
-        """Whether a change may be delivered to a subscription of ``owner``, None if nobody knows whose it is."""
-
-    def key(self, owner: Identity | None) -> Hashable:
-        """Equal as long as ``allow`` says the same."""
-
-
-class EverythingAllowed:
-    """``DeliveryRights`` without a policy."""
-
-    def renew(self) -> None:
-        """Nothing changes."""
-
-    def allow(self, owner: Identity | None, record: Record) -> bool:  # noqa: ARG002
-        """All may be delivered to all."""
-        return True
-
-    def key(self, owner: Identity | None) -> Hashable:  # noqa: ARG002
-        """Always the same."""
-        return None
-
-
-class PolicyRights:
-    """``DeliveryRights`` by the policy of ``control``. For one thread only.
+class DeliveryRights:
+    """Whom a change may be delivered to, by the policy of ``control``. For one thread only.
 
     An owner needs the right to subscribe and to read; of a subscription from before there was a policy nobody knows
     whose it is, and it gets what anyone may read. A token that is revoked or has expired gets nothing.
