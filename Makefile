@@ -1,9 +1,11 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster faults check check-image bench conformance run clean
+.PHONY: help demo test cluster faults check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
 WORKERS ?= 2
+REQUESTS ?= 20000
+SEED ?= 1
 
 help:  ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -43,6 +45,10 @@ bench:  ## measure again every figure the documentation quotes
 conformance:  ## hold a fresh server to the specification, renew docs/conformance.md
 	@tools/setup test
 	@tools/scoreboard
+
+fuzz:  ## ask servers for anything, and see that nothing breaks; REQUESTS and SEED say how much and which
+	@tools/setup test
+	$(BIN)/python -m tests.fuzzing --requests $(REQUESTS) --seed $(SEED)
 
 run:  ## a server on http://127.0.0.1:8080 with its data in signalbook.db
 	@tools/setup run

@@ -61,6 +61,8 @@ _ACCEPTED: Final = 8
 """Connections that a server process accepts in one turn of its event loop."""
 _HANG_SECONDS: Final = 60
 """A server process that does nothing at all for so long is replaced. Starting on a busy machine takes some."""
+_SWITCH_SECONDS: Final = 0.0005
+"""A thread that computes lets others have their turn so often: a sign of life takes several, at 5 ms by default."""
 _ALLOCATIONS: Final = 10_000
 """Objects made between two looks for garbage: a write makes hundreds, and leaves none that has to be looked for."""
 _CENTURY: Final = 36_525
@@ -254,6 +256,7 @@ def _application(settings: Settings, *, exposed: bool, away: StorageUnavailable 
             application = build(settings)
         except StorageUnavailable as error:
             application = Waiting(late, error)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     _spare_what_stays()
     for number, handler in handlers.items():
         signal.signal(number, handler)
@@ -331,7 +334,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
 
 def check_settings(settings: Settings) -> None:
     """Raise ``SettingError`` for values that no server can start with."""
-    for name in ("workers", "threads", "max_reports"):
+    for name in ("workers", "threads", "max_reports", "max_entity_bytes"):
         if getattr(settings, name) < 1:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
     if not 0 < settings.port < 65536:

@@ -85,6 +85,7 @@ class Settings:
     allow_fetch: tuple[str, ...] = _setting(
         (), "Hosts (HOST or HOST:PORT) that models may include documents from; none by default."
     )
+    max_entity_bytes: int = _setting(1 << 20, "Most bytes of an entity's attributes, as JSON and without its document.")
     max_group_resources: int = _setting(0, "Most Resources in a Group, not counting their Versions; 0 is no limit.")
     max_group_versions: int = _setting(0, "Most Versions in a Group, of all its Resources together; 0 is no limit.")
     max_group_bytes: int = _setting(

@@ -103,6 +103,14 @@ def test_a_write_of_nothing_is_a_write(
     assert client.get("/?inline=*", headers=pat).text == before
 
 
+@pytest.mark.parametrize("path", ["", "/public/schemas", "/hidden-CANARY/schemas"])
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"1E5"])
+def test_a_deletion_of_nothing_is_a_deletion(client: Client, bob: dict[str, str], path: str, body: bytes) -> None:
+    """Of who may read something, or nothing at all."""
+    assert client.send("DELETE", f"/schemagroups{path}", content=body, headers=bob).status_code == 403
+    assert client.send("DELETE", f"/schemagroups{path}", content=body).status_code == 401
+
+
 @pytest.mark.parametrize("method", ["PATCH", "POST", "PUT"])
 @pytest.mark.parametrize("below", ["", "/schemas"])
 @pytest.mark.parametrize("body", [{}, {"s": {}}, {"schemas": {}}])

@@ -42,7 +42,7 @@ from signalbook.engine.write.decide import CommandDecision
 from signalbook.engine.write.domainrules import MAX_FINDINGS, check_domain_rules, domain_refusal
 from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.permission import WritePermission, done_by
-from signalbook.engine.write.quotas import check_quotas
+from signalbook.engine.write.quotas import check_quotas, check_sizes
 from signalbook.engine.write.validation import doubts
 from signalbook.engine.write.workingcopies import Context, Documents, IdClash, Stored, WorkingTree
 from signalbook.errors import RegistryError, SignalbookError
@@ -422,6 +422,8 @@ class Session:
     def _store(
         self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change], root: str = ""
     ) -> WriteResult:
+        if not self._admin:
+            check_sizes(tree, self._settings.max_entity_bytes)
         try:
             apply_tree(tree, documents, self._writer)
         except DuplicateId as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import resource
 import socket
@@ -9,6 +10,8 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import uvicorn
@@ -222,3 +225,28 @@ def test_no_answer_goes_into_another(port: int) -> None:
         received += b"".join(iter(lambda: client.recv(1 << 16), b""))
     assert statuses(received) == [200]
     assert b"bad_request" not in received.partition(b"\r\n\r\n")[2]
+
+
+def test_a_client_that_is_gone_and_nobody_was_told() -> None:
+    """Nothing is written to a connection that is closed, which would raise."""
+    exchange = object.__new__(connection._Exchange)
+    exchange.transport = Mock(is_closing=lambda: True)
+    exchange.flow = Mock(write_paused=False)
+    exchange.default_headers = []
+    exchange.response_started = exchange.disconnected = False
+    exchange.keep_alive = True
+
+    async def send() -> None:
+        head: Any = {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [],
+            "head": b"HTTP/1.1 200 OK\r\n",
+            "length": 1,
+        }
+        await exchange.send(head)
+        await exchange.send({"type": "http.response.body", "body": b"x", "more_body": False})
+
+    asyncio.run(send())
+    assert not exchange.transport.write.called
+    assert not exchange.transport.writelines.called

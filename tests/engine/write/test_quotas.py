@@ -45,6 +45,28 @@ def test_a_group_has_no_more_resources_than_it_may(store: Store) -> None:
     write(engine, Method.PUT, "/messagegroups/a/messages/three", {})
 
 
+def test_the_attributes_of_an_entity_take_so_much(store: Store) -> None:
+    """At all levels, whether given at once or little by little; not its document; what is there already may stay."""
+    settings = Settings(max_entity_bytes=2000)
+    engine = Engine(store, settings=settings)
+    much = {"labels": {f"l{n}": "x" * 100 for n in range(30)}}
+    schema = {"format": "JsonSchema/draft-07", "schema": {"description": "x" * 10_000}}
+    write(engine, Method.PUT, "/schemagroups/g/schemas/s", schema)
+    for target in ("/", "/schemagroups/g", "/schemagroups/g/schemas/s", "/schemagroups/g/schemas/s/meta"):
+        with pytest.raises(RegistryError, match=r"more than 2000 bytes .*max_entity_bytes"):
+            write(engine, Method.PATCH, target, much)
+    few = {"l": "x" * 1500}
+    write(engine, Method.PATCH, "/schemagroups/g", {"labels": few})
+    with pytest.raises(RegistryError, match='"/schemagroups/g" take more'):
+        write(engine, Method.PATCH, "/schemagroups/g", {"labels": {**few, "m": "y" * 600}})
+
+    write(Engine(store, settings=Settings()), Method.PUT, "/messagegroups/g", much)
+    write(engine, Method.PUT, "/messagegroups/g/messages/m", {})
+    with pytest.raises(RegistryError, match="max_entity_bytes"):
+        write(engine, Method.PATCH, "/messagegroups/g", {"labels": {**much["labels"], "more": "x"}})
+    write(engine, Method.PATCH, "/messagegroups/g", {"labels": {**much["labels"], "l1": ""}})
+
+
 def test_writes_that_share_a_commit_count_each_other(store: Store) -> None:
     engine = Engine(store, settings=Settings(max_group_resources=1))
     with engine.batch() as batch:

@@ -179,6 +179,8 @@ class _Exchange(RequestResponseCycle):
     """What waits for the body."""
 
     async def send(self, message: ASGISendEvent) -> None:
+        # The client may be gone some time before anybody is told so.
+        self.disconnected = self.disconnected or self.transport.is_closing()
         head = message.get("head")
         if isinstance(head, bytes) and not self.response_started:
             self.response_started = True

@@ -37,7 +37,11 @@ class WritePermission:
 
     def check_deletion(self, command: Command) -> None:
         """What the command names may be deleted, with all that is or may be beneath."""
-        for xid in _deleted(command):
+        deleted = list(_deleted(command))
+        # A body that names nothing, or is wrong, is answered only to who could have named something.
+        if not deleted and not self._access.somewhere(Action.DELETE, command.target):
+            raise Forbidden(Action.DELETE, command.target)
+        for xid in deleted:
             self._access.require(Action.DELETE, xid if xid.kind in _HOLDERS else xid.resource)
 
     def check_intent(self, intent: Intent) -> None:

@@ -1,14 +1,16 @@
-"""How much a Group may have: Resources, Versions, bytes of documents."""
+"""How much a Group may have: Resources, Versions, bytes of documents; and how large an entity may be."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TypeAlias
 
-from signalbook.engine.write.workingcopies import WorkingTree
+from signalbook.engine.write.workingcopies import WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage.writing import EntityWriter
+from signalbook.values import dump_json
 from signalbook.xid import Xid
 
 _Claim: TypeAlias = tuple[Xid, int, str, int, str]
@@ -17,6 +19,25 @@ _Claim: TypeAlias = tuple[Xid, int, str, int, str]
 
 class QuotaExceeded(RegistryError):
     """A write that gives a Group more than it may have."""
+
+
+def check_sizes(tree: WorkingTree, most: int) -> None:
+    """Raise ``bad_request`` if what changes would have attributes of more than ``most`` bytes, its document aside.
+
+    Who reads an entity, or changes anything in it, has all of its attributes in memory: a single one of 50 MB would
+    hold up everybody each time.
+    """
+    resources = tree.resources.values()
+    versions = (version for resource in resources for version in resource.versions.values())
+    copies: Iterator[WorkingCopy] = chain((tree.registry,), tree.groups.values(), resources, versions)
+    for copy in copies:
+        before = {} if copy.before is None else copy.before.attributes
+        if copy.attributes == before or (size := len(dump_json(copy.attributes))) <= most:
+            continue
+        # One that was larger already may lose some.
+        if size > len(dump_json(before)):
+            detail = f'the attributes of "{copy.xid}" take more than {most} bytes (setting max_entity_bytes)'
+            raise RegistryError("bad_request", subject=str(copy.xid), error_detail=detail)
 
 
 def check_quotas(tree: WorkingTree, writer: EntityWriter, settings: Settings) -> None:

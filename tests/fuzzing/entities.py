@@ -1,0 +1,337 @@
+"""Requests to the xRegistry API, its check of writes, and the drafts' APIs on the same entities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final
+
+from tests.fuzzing import hostile
+from tests.fuzzing.drafting import CATALOGS, DRAFT, Draft, group_id, json_body, many, method, resource_id, version_id
+from tests.fuzzing.hostile import FORMATS, dumped, encoded, segment, text
+
+_FLAGS: Final[dict[str, tuple[str, ...]]] = {
+    "inline": (
+        "*",
+        "schemagroups",
+        "schemagroups.schemas.versions",
+        "schema",
+        "model",
+        "capabilities",
+        "versions",
+        "messages.*",
+    ),
+    "filter": (
+        "name=a",
+        "schemagroups.schemas.name=*",
+        "labels.a=b",
+        "schemagroupid=g1,name!=x",
+        "epoch>1",
+        "versionid<2",
+        "name~=a",
+        "not=",
+        "schemas.versions.format=Avro*",
+    ),
+    "sort": ("name", "epoch=desc", "schemagroupid=asc", "labels.a", "createdat"),
+    "limit": ("1", "0", "2", "10000", "-1", "x"),
+    "cursor": ("", "eyJ9", "W10", "AAAA"),
+    "doc": ("", "1"),
+    "collections": ("",),
+    "binary": ("",),
+    "epoch": ("1", "2", "99", "x"),
+    "specversion": ("1.0-rc4", "2.0"),
+    "ignore": ("*", "epoch", "readonly", "id,epoch", "capabilities"),
+    "setdefaultversionid": ("null", "request", "1", "2"),
+    "compatibility": ("backward", "full_transitive", "none", "x"),
+    "ui": ("",),
+    "nosuchflag": ("1",),
+}
+
+
+def _flags(random: Random) -> list[tuple[str, str]]:
+    if random.random() < 0.55:
+        return []
+    names = random.choices(list(_FLAGS), k=random.choice((1, 1, 2, 3)))
+    return [(name, random.choice(_FLAGS[name]) if random.random() < 0.8 else text(random)) for name in names]
+
+
+def _common(random: Random) -> dict[str, Any]:
+    chosen = {
+        "name": "a",
+        "description": "b",
+        "documentation": "https://e.example/d",
+        "icon": "https://e.example/i.png",
+        "labels": {"a": "b", "c": ""},
+        "epoch": random.choice((1, 2, 99)),
+        "createdat": "2026-01-02T03:04:05Z",
+        "modifiedat": "2026-01-02T03:04:05+01:00",
+        "self": "http://x.example/",
+        "xid": "/schemagroups/g1",
+        "deprecated": {"effective": "2026-01-01T00:00:00Z", "alternative": "http://x.example/schemagroups/g1"},
+    }
+    return {name: chosen[name] for name in random.sample(list(chosen), random.randrange(5))}
+
+
+def _schema_version(random: Random) -> dict[str, Any]:
+    dialect = random.choice(list(FORMATS))
+    value, data = hostile.document(random, dialect)
+    found = {**_common(random), "format": dialect, "contenttype": FORMATS[dialect]}
+    if random.random() < 0.4:
+        found["ancestorid"] = random.choice(("1", "2", "request", "v1.0"))
+    if random.random() < 0.9:
+        found |= {"schema": value} if random.random() < 0.6 else {"schemabase64": encoded(data)}
+    else:
+        found["schemaurl"] = "http://127.0.0.1:9/x"
+    return found
+
+
+def _message(random: Random) -> dict[str, Any]:
+    found = {
+        **_common(random),
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {
+            "type": {"value": "a.b"},
+            "source": {"value": "/{x}", "type": "uritemplate"},
+            "subject": {"required": True},
+        },
+        "protocol": random.choice(("HTTP", "KAFKA", "AMQP/1.0", "MQTT/5.0", "NATS")),
+        "protocoloptions": {
+            "method": "POST",
+            "headers": [{"name": "a", "value": "b"}],
+            "topic": "t",
+            "key": "{k}",
+            "properties": {"a": {"value": "x"}},
+        },
+        "dataschemaformat": "JsonSchema/draft-07",
+        "dataschemauri": "/schemagroups/g1/schemas/s1",
+        "dataschemaxid": "/schemagroups/g1/schemas/s1",
+        "basemessage": f"/messagegroups/g1/messages/{random.choice(('s1', 's2', 's3'))}",
+        "dataschema": {"type": "object"},
+        "datacontenttype": "application/json",
+    }
+    return {name: found[name] for name in random.sample(list(found), random.randrange(1, len(found)))}
+
+
+def _endpoint(random: Random) -> dict[str, Any]:
+    found = {
+        **_common(random),
+        "usage": ["producer"],
+        "channel": "c",
+        "envelope": "CloudEvents/1.0",
+        "envelopeoptions": {"mode": "binary"},
+        "protocol": "KAFKA",
+        "protocoloptions": {
+            "endpoints": [{"uri": "tcp://127.0.0.1:9"}],
+            "options": {"topic": "t"},
+            "authorization": {"type": "x"},
+        },
+        "messagegroups": ["/messagegroups/g1"],
+        "messages": {"s1": {}},
+    }
+    return {name: found[name] for name in random.sample(list(found), random.randrange(1, len(found)))}
+
+
+def _entity(random: Random, kind: str) -> Callable[[], dict[str, Any]]:
+    make = _schema_version if kind == "schemagroups" else _message
+    return lambda: make(random)
+
+
+def registry(random: Random) -> Draft:
+    kind = random.choice(("schemagroups", "schemagroups", "messagegroups", "endpoints"))
+    types = "schemas" if kind == "schemagroups" else "messages"
+    make = _entity(random, kind)
+    ids, versions = ("s1", "s2", "s3"), ("1", "2", "3")
+
+    def group() -> dict[str, Any]:
+        return _endpoint(random) if kind == "endpoints" else {**_common(random), types: many(random, make, *ids)}
+
+    level = random.choices(range(9), (2, 2, 5, 3, 8, 3, 2, 4, 1))[0]
+    details = random.choice(("", "$details")) if kind == "schemagroups" else ""
+    base = f"/{kind}/{group_id(random)}"
+    one = f"{base}/{types}/{resource_id(random)}"
+    writes: tuple[str, ...] = ("PUT", "PATCH", "POST", "POST", "DELETE")
+    match level:
+        case 0:
+            path, value = "/", {**_common(random), kind: many(random, group, "g1", "g2")}
+            if random.random() < 0.5:
+                value = {kind: value[kind]}
+        case 1:
+            path, value = f"/{kind}", many(random, group, "g1", "g2")
+        case 2:
+            path, value = base, {types: many(random, make, *ids)} if random.random() < 0.3 else group()
+        case 3:
+            path, value = f"{base}/{types}", many(random, make, *ids)
+        case 4:
+            path, value = one + details, make()
+        case 5:
+            path = f"{one}/meta"
+            value = {
+                "epoch": 1,
+                "readonly": True,
+                "compatibility": random.choice(("backward", "none", "full")),
+                "xref": "/schemagroups/g2/schemas/s2",
+                "defaultversionid": "1",
+                "defaultversionsticky": True,
+                "versionmode": "manual",
+                "labels": {},
+            }
+            value = {name: value[name] for name in random.sample(list(value), random.randrange(1, 4))}
+        case 6:
+            path, value = f"{one}/versions", many(random, make, *versions)
+        case 7:
+            path, value = f"{one}/versions/{version_id(random)}{details}", make()
+        case _:
+            path, value = f"{one}/{segment(random)}/{segment(random)}", make()
+    draft = Draft(method=method(random, *writes), path=path, query=_flags(random))
+    if draft.method == "DELETE" and random.random() < 0.5:
+        draft.body = json_body(random, many(random, lambda: {"epoch": random.choice((1, 2, 3))}, "g1", "s1", "1", "2"))
+    elif draft.method in ("PUT", "PATCH", "POST") or random.random() < 0.02:
+        if level in (4, 7) and kind == "schemagroups" and not details:
+            dialect = random.choice(list(FORMATS))
+            draft.body = hostile.document(random, dialect)[1]
+            draft.headers += [("Content-Type", FORMATS[dialect]), ("xRegistry-format", dialect)]
+        else:
+            draft.body = json_body(random, value)
+    return draft
+
+
+def configuration(random: Random) -> Draft:
+    path = random.choice(
+        (
+            "/modelsource",
+            "/modelsource",
+            "/capabilities",
+            "/capabilitiesoffered",
+            "/model",
+            "/export",
+            "/openapi.json",
+            "/.xregistry",
+            "/.well-known/xregistry",
+        )
+    )
+    if path == "/capabilities":
+        # Nothing that would shut the run out: what takes the writes away is broken in another way, too.
+        value: Any = {
+            "flags": ["*"],
+            "pagination": True,
+            "shortself": random.random() < 0.5,
+            "ignores": ["*"],
+            "specversions": ["1.0-rc4"],
+        }
+        value = {name: value[name] for name in random.sample(list(value), random.randrange(1, 4))}
+    else:
+        attribute = {
+            "type": random.choice(("string", "any", "integer", "url", "object", "map")),
+            "required": random.random() < 0.2,
+            "enum": ["a", "b"],
+            "item": {"type": "string"},
+            "ifvalues": {"a": {"siblingattributes": {"y": {"type": "string"}}}},
+        }
+        attribute = {name: attribute[name] for name in random.sample(list(attribute), random.randrange(1, 4))}
+        resources = {
+            "files": {
+                "singular": "file",
+                "maxversions": random.choice((0, 1, 3)),
+                "hasdocument": True,
+                "attributes": {"x": attribute},
+            }
+        }
+        value = {
+            "attributes": {"x1": attribute},
+            "groups": {"dirs": {"plural": "dirs", "singular": "dir", "resources": resources}},
+        }
+        if random.random() < 0.3:
+            value = {
+                "$include": random.choice(("http://127.0.0.1:9/m", "file:///etc/passwd", "#/groups", "/modelsource"))
+            }
+    draft = Draft(method=method(random, "PUT", "PATCH", "POST", "DELETE"), path=path, query=_flags(random))
+    if draft.method in ("PUT", "PATCH", "POST"):
+        draft.body = (
+            dumped(random, value, faults=random.choice((1, 2, 4)))
+            if path == "/capabilities"
+            else json_body(random, value)
+        )
+    return draft
+
+
+def check(random: Random) -> Draft:
+    draft = random.choice((registry, registry, configuration))(random)
+    draft.path = "/check" + draft.path
+    if draft.method not in ("PUT", "PATCH", "POST", "DELETE") and random.random() < 0.8:
+        draft.method, draft.body = "PUT", json_body(random, _schema_version(random))
+    return draft
+
+
+def draft_schemas(random: Random) -> Draft:
+    group, name = group_id(random), resource_id(random)
+    path = random.choice(
+        (
+            "/schemagroups",
+            f"/schemagroups/{group}",
+            f"/schemagroups/{group}/schemas",
+            f"/schemagroups/{group}/schemas/{name}",
+            f"/schemagroups/{group}/schemas/{name}",
+            f"/schemagroups/{group}/schemas/{name}/versions",
+            f"/schemagroups/{group}/schemas/{name}/versions/{version_id(random)}",
+            "/schema",
+            f"/{segment(random)}",
+        )
+    )
+    draft = Draft(method=method(random, "PUT", "POST", "POST", "DELETE"), path=DRAFT + path)
+    dialect = random.choice(list(FORMATS))
+    if draft.method == "POST":
+        draft.body = hostile.document(random, dialect)[1]
+        named = random.choice(("Avro", "JsonSchema/draft-07", "x", dialect))
+        draft.headers.append(("Content-Type", f"{FORMATS[dialect]}; format={named}"))
+        draft.query.append(("format", dialect))
+    elif draft.method == "PUT":
+        draft.body = json_body(
+            random, {"id": "g1", "format": "Avro", "description": "d", "groupproperties": {"a": "b"}}
+        )
+    if random.random() < 0.2:
+        draft.query += [(random.choice(("schema-uri", "id", "authority", "version", "format")), text(random))]
+    return draft
+
+
+def draft_messages(random: Random) -> Draft:
+    group, name = group_id(random), resource_id(random)
+    mount = random.choice(CATALOGS)
+    below = f"/messagecatalog/{group}"
+    path = random.choice(
+        (
+            "/messagecatalog",
+            below,
+            below,
+            f"{below}/messagedefinitions",
+            f"{below}/messagedefinitions/{name}",
+            f"{below}/messagedefinitions/{name}/versions",
+            f"{below}/messagedefinitions/{name}/versions/{version_id(random)}",
+            "/messagedefinition",
+        )
+    )
+    draft = Draft(method=method(random, "PUT", "POST", "POST", "DELETE"), path=mount + path)
+    if draft.method in ("PUT", "POST"):
+        metadata = {
+            "attributes": {"type": {"type": "string", "value": "a.b", "required": True}, "time": {"type": "timestamp"}}
+        }
+        definition = {
+            "id": "s1",
+            "description": "d",
+            "format": "CloudEvents/1.0",
+            "metadata": metadata,
+            "schemaUrl": "http://127.0.0.1:9/x",
+            "schema": {"type": "object"},
+            "authority": "http://x.example/",
+            "origin": "o",
+        }
+        group_body = {
+            "id": "g1",
+            "specversion": "0.1",
+            "format": "CloudEvents",
+            "authority": "a",
+            "definitions": {"s1": definition},
+        }
+        draft.body = json_body(random, random.choice((definition, group_body)))
+    if random.random() < 0.2:
+        draft.query += [(random.choice(("messagedefinition-uri", "authority", "version", "filter")), text(random))]
+    return draft

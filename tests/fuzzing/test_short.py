@@ -1,0 +1,52 @@
+"""A few of the requests of ``make fuzz``, on SQLite under a policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fuzzing.grammar import Grammar
+from tests.fuzzing.judging import faults
+from tests.fuzzing.running import Run
+from tests.fuzzing.servers import serving
+from tests.fuzzing.wire import Response
+
+REQUESTS = 400
+
+
+def test_no_request_does_harm(tmp_path: Path) -> None:
+    with serving("short", f"sqlite:///{tmp_path}/r.db", tmp_path, open_=False) as server:
+        run = Run(server, seed=7, connections=4, folder=tmp_path)
+        for numbers in (range(REQUESTS // 2), range(REQUESTS // 2, REQUESTS)):
+            run.round(numbers)
+        summary = run.summary
+    summary.look_at_log(server.log, server.secrets)
+    assert not summary.faults, str(summary)
+    assert summary.requests >= REQUESTS
+    assert summary.held > 10
+    assert {200, 201, 400, 401, 403, 404} <= summary.statuses.keys()
+
+
+def test_a_request_follows_from_seed_and_number() -> None:
+    one, other = Grammar(1, "h", [None, "Bearer x"]), Grammar(1, "h", [None, "Bearer x"])
+    asked = [one.request(number) for number in range(300)]
+    assert asked == [other.request(number) for number in range(300)]
+    assert asked != [Grammar(2, "h", [None]).request(number) for number in range(300)]
+
+
+def test_what_is_found() -> None:
+    request = next(each for each in map(Grammar(1, "h", [None]).request, range(100)) if each.method == "GET")
+    fine = b'{"type":"about:blank","title":"t","subject":"/"}'
+    kind = {"content-type": "application/json"}
+    for status, headers, body, found in (
+        (200, {}, b"", []),
+        (200, {}, b"a secret", ["repeats a secret"]),
+        (400, kind, fine, []),
+        (400, {}, fine, ["a 400 that is no JSON"]),
+        (404, kind, b"{", ["a 404 whose JSON is broken"]),
+        (404, kind, b"{}", ["a 404 without type and title"]),
+        (500, kind, fine, ["answered 500"]),
+        (503, kind, fine, ["503 without Retry-After"]),
+        (503, {**kind, "retry-after": "1"}, fine, []),
+    ):
+        response = Response(status=status, headers=headers, body=body)
+        assert list(faults(request, response, [b"secret"])) == found
