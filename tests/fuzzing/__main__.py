@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ _CASES: Final = ("sqlite-open", "sqlite-policy", "postgresql-open", "postgresql-
 def main() -> None:
     """Run all cases one after the other; 1 if anything was found."""
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the servers end, too
     options.folder.mkdir(parents=True, exist_ok=True)
     found: list[Summary] = []
     with ExitStack() as stack:
