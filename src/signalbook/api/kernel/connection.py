@@ -179,8 +179,6 @@ class _Exchange(RequestResponseCycle):
     """What waits for the body."""
 
     async def send(self, message: ASGISendEvent) -> None:
-        # The client may be gone some time before anybody is told so.
-        self.disconnected = self.disconnected or self.transport.is_closing()
         head = message.get("head")
         if isinstance(head, bytes) and not self.response_started:
             self.response_started = True
@@ -191,7 +189,11 @@ class _Exchange(RequestResponseCycle):
             return
         if self._head and not self.disconnected:
             body = cast("bytes", message.get("body", b""))
-            self.transport.writelines((self._head, body))
+            try:
+                self.transport.writelines((self._head, body))
+            except RuntimeError:  # it is closed, and nobody was told so yet
+                self.disconnected = True
+                return
             self._head = b""
             self.expected_content_length -= len(body)
             message = {"type": "http.response.body", "body": b"", "more_body": False}
