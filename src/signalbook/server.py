@@ -52,6 +52,7 @@ from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageUnavailable
+from signalbook.storage.store import is_throw_away
 from signalbook.xid import ROOT
 
 _LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -127,20 +128,27 @@ def build(settings: Settings) -> Starlette:
 def _start_aside(theirs: socket.socket) -> subprocess.Popen[bytes]:
     # What it counts is not in the metrics, whose folder would have files of every process that ever was.
     environment = {name: value for name, value in os.environ.items() if name != metrics.FOLDER}
-    code = f"import signalbook.server; signalbook.server.answer_aside({theirs.fileno()})"
+    code = f"import signalbook.server; signalbook.server.answer_aside({theirs.fileno()}, {__version__!r})"
     command = [sys.executable, "-P", "-c", code]
     return subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603  nothing of a client
 
 
-def answer_aside(number: int) -> None:
-    """Answer the large requests that come by the socket of this ``number``, until it is closed."""
-    # An interrupt is for the server process, which finishes what it has and then closes the socket.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def answer_aside(number: int, version: str) -> None:
+    """Answer the large requests that come by the socket of this ``number``, until it is closed.
+
+    Ends at once where another version than that of the server process is installed by now: it would migrate the
+    database under that one.
+    """
+    if version != __version__:
+        return
+    # Signals to the group are for the server process, which finishes what it has and then closes the socket.
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
     connection = Connection(number)
     settings: Settings = connection.recv()
     begin_log(settings.log_level.upper(), settings.log_format)
-    # Each request was counted where it came in.
-    settings = replace(settings, limits="off")
+    # Each request was counted where it came in, and the capabilities of a file were put in force at the start.
+    settings = replace(settings, limits="off", capabilities="")
     store = open_store(settings.db, timeout=settings.request_timeout)
     audit = Audit(store, settings)
     audit.start()
@@ -171,7 +179,8 @@ def run(settings: Settings) -> None:
     """
     check_settings(settings)
     with _listening(settings) as listening:
-        if settings.from_folder:
+        if settings.from_folder or is_throw_away(settings.db):
+            # In a file, which every process of this server opens.
             with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
                 _serve(replace(settings, db=f"sqlite:///{private}/registry.db"), listening)
         else:

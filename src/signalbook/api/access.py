@@ -88,8 +88,12 @@ class AccessAPI:
 
     async def _self(self, request: HTTPRequest) -> Response:
         """Who asks, and what he may do at ``xid``, the Registry unless it is given, and somewhere."""
-        access, xid = request.access, _xid(request)
-        changes = 0 if access.unrestricted else await self._kernel.workers.read(self._control.changes)
+        access, xid, changes = request.access, _xid(request), 0
+        if not access.unrestricted:
+            # As of now, not of half a second ago: a copy would take for deleted what is hidden since.
+            policy = await self._kernel.workers.read(self._control.current)
+            access = access if policy is None else policy.access(access.identity)
+            changes = await self._kernel.workers.read(self._control.changes)
         shown = {
             **_described(access.identity),
             "restricted": not access.unrestricted,

@@ -58,10 +58,14 @@ class Connection(psycopg.Connection[Any]):
         self._backend = self.execute(_BACKEND).fetchall()[0]
         while forsaken:
             try:
-                self.execute(_END, forsaken[0])
-                forsaken.popleft()
+                backend = forsaken.popleft()
             except IndexError:  # another connection was quicker
                 return
+            try:
+                self.execute(_END, backend)
+            except psycopg.Error:
+                forsaken.append(backend)
+                raise
 
     def wait(self, gen: PQGen[RV], *args: Any, **kwargs: Any) -> RV:
         """As psycopg's."""

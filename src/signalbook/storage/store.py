@@ -318,7 +318,9 @@ class Store:
                 return pooled
             except self._dialect.errors as error:
                 self._give_back(pooled)
-                # When a server restarts all kept connections are dead, and only using one shows it.
+                # When a server restarts all kept connections are dead, and only using one shows it, maybe late.
+                if self._dialect.lost(error) and pooled.info.get(_OUTAGES) == self._outages:
+                    self._outages += 1
                 dead += 1
                 if dead > _KEPT or not self._dialect.lost(error):
                     raise self._explain(error) from None
@@ -437,6 +439,11 @@ def open_store(url: str, *, timeout: float = 60.0) -> Store:
         dialect.close()
         raise
     return Store(dialect, timeout=timeout)
+
+
+def is_throw_away(url: str) -> bool:
+    """Whether that is a store of whoever opens it alone, gone when closed."""
+    return url.partition("?")[0] in ("sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 
 def find_dialect(url: str, timeout: float) -> Dialect:

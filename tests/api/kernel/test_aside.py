@@ -16,6 +16,7 @@ import httpx
 import pytest
 from tests.serving import serving
 
+from signalbook import server
 from signalbook.api.kernel import aside as module
 from signalbook.api.kernel.aside import Aside
 from signalbook.server import _start_aside, build
@@ -95,6 +96,34 @@ def test_it_answers_dies_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         aside.close()
 
     asyncio.run(program())
+
+
+def test_another_version_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would migrate the database under the servers that are at work."""
+    settings = Settings(db=f"sqlite:///{tmp_path}/r.db")
+    build(settings)
+    monkeypatch.setattr(server, "__version__", "0.0.9")
+
+    async def program() -> None:
+        aside = Aside(_start_aside, settings)
+        with pytest.raises(StorageBusy, match="ended"):
+            await answered(aside, "/schemagroups/g")
+        aside.close()
+
+    asyncio.run(program())
+
+
+def test_what_is_thrown_away_is_one_registry(tmp_path: Path) -> None:
+    """Also capabilities stay as they were put, whatever the file says that the server began with."""
+    available = {name: {"mutable": name != "model"} for name in ("capabilities", "entities", "model")}
+    given = {"shortself": True, "available": available}
+    (tmp_path / "capabilities.json").write_text(json.dumps(given))
+    with serving(tmp_path, "--db", "sqlite://", "--capabilities", "capabilities.json") as url:
+        httpx.patch(f"{url}/capabilities", json={"shortself": False}).raise_for_status()
+        put = httpx.put(f"{url}/schemagroups/g/schemas/s", content=LARGE, headers=HEADERS, timeout=60)
+        assert put.status_code == 201
+        assert httpx.get(f"{url}/schemagroups/g/schemas/s", timeout=60).content == LARGE
+        assert httpx.get(f"{url}/capabilities").json()["shortself"] is False
 
 
 @pytest.fixture(scope="module")

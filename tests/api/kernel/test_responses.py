@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.api.kernel.responses import OCTETS, Response, decode, encode, media_type
+from signalbook.api.kernel.responses import OCTETS, Response, decode, encode, media_type, write_all
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,15 @@ def test_content_types(stored: str | None, shown: str | None) -> None:
 def test_a_header_is_one_line(value: str) -> None:
     with pytest.raises(ValueError, match="control characters"):
         _ = Response(headers=(("X", value),)).head
+
+
+def test_what_is_written_is_written_whole() -> None:
+    """A file may take less than it is given, as on a disk that is nearly full."""
+
+    class Slow(io.BytesIO):
+        def write(self, part: Any) -> int:
+            return super().write(bytes(part[:7]))
+
+    slow = Slow()
+    assert write_all(slow, b"0123456789" * 3) == 30
+    assert slow.getvalue() == b"0123456789" * 3

@@ -21,6 +21,7 @@ from typing import IO, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from signalbook.api.kernel.commits import Workers
+from signalbook.api.kernel.responses import write_all
 from signalbook.settings import Settings
 from signalbook.storage.base import StorageBusy
 
@@ -61,11 +62,11 @@ class Aside:
             self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._turns.begin, self._stop)
 
     def close(self) -> None:
-        """Finish what is under way, and end the process."""
+        """Finish the request that has its turn, and end the process."""
         if self._idle is not None:
             self._idle.cancel()
-        self._turns.begin(self._stop)
-        self._turns.close()
+        self._turns.close(drop=True)
+        self._stop()
 
     def _ask(self, told: Mapping[str, object], body: IO[bytes]) -> LargeAnswer:
         if self._running is not None and self._running.process.poll() is not None:
@@ -79,7 +80,7 @@ class Aside:
                 send_handle(connection, body.fileno(), self._running.process.pid)
             status, headers = connection.recv()
             return LargeAnswer(status, headers, os.fdopen(recv_handle(connection), "rb"))
-        except (OSError, EOFError):
+        except (OSError, EOFError, RuntimeError):  # the last where there are no more descriptors
             self._stop()
             detail = "the process for large requests ended, perhaps for want of memory; look whether this one was done"
             raise StorageBusy(detail) from None
@@ -161,7 +162,7 @@ async def _answered(app: ASGIApp, scope: Scope, body: bytes, answer: IO[bytes]) 
         if message["type"] == "http.response.start":
             begun.append(message)
         else:
-            answer.write(message.get("body", b""))
+            write_all(answer, message.get("body", b""))
 
     await app(scope, receive, send)
     return begun[0]

@@ -45,9 +45,9 @@ class Workers:
         """Run ``work`` when there is a thread for it; nobody waits for it."""
         self._threads.submit(work)
 
-    def close(self) -> None:
-        """Wait for what runs, and end the threads."""
-        self._threads.shutdown()
+    def close(self, *, drop: bool = False) -> None:
+        """Wait for what runs, and for what has no turn yet unless that is to ``drop``; end the threads."""
+        self._threads.shutdown(cancel_futures=drop)
 
 
 Batch = TypeVar("Batch")

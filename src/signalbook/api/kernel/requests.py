@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 from signalbook.access.decisions import Access
-from signalbook.api.kernel.responses import decode
+from signalbook.api.kernel.responses import decode, write_all
 from signalbook.errors import RegistryError
 from signalbook.largejson import LARGE, MAX_VALUES, parse_untrusted_json
 from signalbook.settings import Settings
@@ -140,7 +140,7 @@ async def _received(receive: Receive, limit: int, subject: str, *, aside: bool) 
         if aside and size > _ASIDE_BYTES:
             # Several of them at once shall not fill the memory. It is closed by whoever has it last.
             file = file or tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115
-            file.write(b"".join(parts))
+            write_all(file, b"".join(parts))
             parts.clear()
     if file is not None:
         return file

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -195,3 +195,14 @@ def _unquote(value: str) -> str:
     if quoted:
         raise ValueError("a double quote is not closed")
     return "".join(result)
+
+
+def write_all(file: IO[bytes], content: bytes) -> int:
+    """Write ``content`` to an unbuffered file, whose own ``write`` may end early on a disk that is nearly full.
+
+    Returns its size. Raises ``OSError``.
+    """
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
+    return len(content)

@@ -20,7 +20,7 @@ from typing import IO, Any, Final, Protocol
 from starlette.types import Receive, Scope, Send
 
 from signalbook.access.base import AuthenticationUnavailable, Forbidden, Unauthenticated
-from signalbook.api.kernel.responses import Response
+from signalbook.api.kernel.responses import Response, write_all
 from signalbook.engine.engine import HistoryPruned
 from signalbook.events.feed import Head
 from signalbook.storage.base import StorageError
@@ -132,7 +132,7 @@ class SpooledResponse:
             raise Abandoned
 
     def _keep(self, head: Response, pieces: Iterator[bytes]) -> None:
-        self._file = tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115  see _release
+        self._file = file = tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115  see _release
         # From here on the response cannot become an error any more: its head is on the way.
         self._call(self.begun.set_result, head)
         complete = False
@@ -140,7 +140,7 @@ class SpooledResponse:
             for part in _parts(pieces):
                 if self._abandoned:
                     raise Abandoned
-                self._call(self._grow, os.write(self._number, part))
+                self._call(self._grow, write_all(file, part))
             complete = True
         finally:
             self._call(self._end, complete)
