@@ -29,7 +29,7 @@ _LOOK_EVERY: Final = 500
 """Steps between two looks at the clock."""
 _BUSY: Final = 0.002
 _PAUSE: Final = 0.0002
-"""Seconds of work, and of the pause behind it: whoever holds the interpreter's lock is asked for it after 5 ms only."""
+"""Seconds of work, and of the pause behind it: those who wait for the interpreter need not ask for it meanwhile."""
 
 
 class TooComplex(SignalbookError):
