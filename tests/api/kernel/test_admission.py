@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.api.conftest import ADMINISTRATOR, PROXIED, put_policy
 
+import signalbook
 from signalbook.access.authentication import Authenticator
 from signalbook.api.kernel import admission
 from signalbook.storage.store import Store
@@ -70,10 +72,11 @@ def test_a_read_from_memory_takes_few_steps(closed: Client) -> None:
     ann = {"X-User": "ann"}
     closed.get("/", headers=ann)
     calls: list[str] = []
+    package = str(Path(signalbook.__file__).parent)
 
     def count(frame: FrameType, event: str, _: object) -> None:
         file = frame.f_code.co_filename
-        if event == "call" and "/signalbook/" in file and "/storage/" not in file:
+        if event == "call" and file.startswith(package) and not file.startswith(f"{package}/storage"):
             calls.append(frame.f_code.co_qualname)
 
     sys.setprofile(count)
