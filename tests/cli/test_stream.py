@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
-from inspect import signature
+from inspect import signature, unwrap
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,8 @@ def test_a_batch_takes_a_job_file_too(cli: Cli) -> None:
 def test_a_stream_has_the_options_of_a_batch() -> None:
     """But for the batch's own name."""
     options = {
-        name: set(signature(command).parameters) for name, command in (("run", run), ("stream", pipeline.run_stream))
+        name: set(signature(unwrap(command)).parameters)
+        for name, command in (("run", run), ("stream", pipeline.run_stream))
     }
     assert options["run"] - options["stream"] == {"batch_id"}
 

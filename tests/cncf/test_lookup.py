@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from tests.engine.conftest import Registry
 
 from signalbook.cncf.ids import MOUNTS, uri_digest

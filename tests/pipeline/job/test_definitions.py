@@ -193,7 +193,7 @@ def scripted(document: Any, *exports: int, held: Event | None = None) -> Iterato
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if held is not None and not self.path.startswith("/export"):
+            if held is not None and self.path.startswith("/events"):
                 held.wait()
                 return
             body = json.dumps(document).encode() if self.path.startswith("/export") else b"[]"
