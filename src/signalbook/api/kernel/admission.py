@@ -193,9 +193,10 @@ class Admission:
         before = self._moment
         if self._generation is None and not self._control.open:
             generation = await self._freshness.now()
-        if self._control.stale(generation):
+        if self._generation is None and self._control.stale(generation):
             policy = await self._workers.read(partial(self._control.policy, generation))
         else:
+            # A store that is read at once tells after each write in microseconds that the policy is what it was.
             policy = self._control.policy(generation)
         moment = _Moment(generation=generation, tick=tick, policy=policy)
         # Otherwise it may be older than what this process changed meanwhile.
