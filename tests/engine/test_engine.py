@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from signalbook.access.base import Action
 from signalbook.engine.engine import PRUNED_AT_ONCE, Engine, HistoryPruned
 from signalbook.engine.write.commands import Command, ConfigCommand, DocumentBody, Flags, Method
 from signalbook.errors import RegistryError, SignalbookError
@@ -337,6 +338,20 @@ def test_whoever_listens_hears_of_commits(engine: Engine) -> None:
 
 LAST = 2**63 - 1
 START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_who_waits_for_other_rights_hears_of_them_alone(engine: Engine) -> None:
+    heard: list[int] = []
+    engine.listen_to_access(lambda: heard.append(engine.position()))
+    do(engine, put("/dirs/d1", {}))
+    for number in (2, 3):
+        with engine.batch() as batch, batch.writing() as session:
+            session.execute(put(f"/dirs/d{number}", {}))
+            session.record(Action.ADMINISTER, "/access")
+    with engine.trying() as trial, trial.writing() as session:
+        session.record(Action.ADMINISTER, "/access")
+    assert len(heard) == 2
+    assert heard[0] < heard[1] == engine.position()
 
 
 def told(store: Store, count: int, *, day: int = 0) -> list[int]:

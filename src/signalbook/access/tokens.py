@@ -31,6 +31,8 @@ MAX_TOKENS: Final = 10_000
 MAX_TEXT: Final = 256
 MAX_GROUPS: Final = 200
 PREFIX: Final = "sbk"
+PATH: Final = "/access/tokens"
+"""Where they are, over HTTP and in the audit."""
 _ID: Final = string.ascii_lowercase + string.digits
 _SECRET: Final = string.ascii_letters + string.digits
 _ID_LENGTH: Final = 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -12,28 +11,17 @@ from signalbook import values
 from signalbook.access.authentication import METADATA
 from signalbook.access.base import Action
 from signalbook.access.control import PolicyRefused
-from signalbook.access.tokens import (
-    InvalidToken,
-    TokenRequest,
-    TooManyTokens,
-    create,
-    describe,
-    is_id,
-    read_request,
-    summary,
-)
+from signalbook.access.tokens import PATH, InvalidToken, TokenRequest, TooManyTokens, describe, is_id, read_request
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.paging import next_page
 from signalbook.api.kernel.requests import HTTPRequest, json_body
 from signalbook.api.kernel.responses import Response, json_response
 from signalbook.api.kernel.routing import Handler, Kernel, PathEndpoint
-from signalbook.engine.engine import Session
 from signalbook.errors import RegistryError
 from signalbook.storage.tokens import StoredToken
 from signalbook.values import Finding
 from signalbook.xid import ROOT
 
-PATH: Final = "/access/tokens"
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 8
 _PAGE: Final = 1000
@@ -71,10 +59,9 @@ class TokensAPI:
         """Make one. This response is the only place that has it."""
         self._kernel.control.check_closed()
         body = json_body(await request.body(MAX_BYTES), request.subject, max_depth=MAX_DEPTH)
-        now = values.now()
-        wanted = read_request(body, now)
+        wanted = read_request(body, values.now())
         _check_narrowing(wanted, request)
-        stored, text = await self._kernel.write(partial(_add, wanted=wanted, now=now), request.access)
+        stored, text = await self._kernel.write(lambda session: session.create_token(wanted), request.access)
         headers = (NO_STORE, ("Location", f"{request.root}{PATH}/{stored.id}"))
         return json_response({**describe(stored), "token": text}, status=201, headers=headers)
 
@@ -86,7 +73,8 @@ class TokensAPI:
 
     async def _revoke(self, request: HTTPRequest) -> Response:
         self._kernel.control.check_closed()
-        if not await self._kernel.write(partial(_remove, id=_id(request)), request.access):
+        named = _id(request)
+        if not await self._kernel.write(lambda session: session.revoke_token(named), request.access):
             raise RegistryError("not_found", subject=request.path)
         return Response(status=204, headers=(NO_STORE,))
 
@@ -126,20 +114,6 @@ def _cursor(request: HTTPRequest) -> str:
     if cursor and not is_id(cursor):
         raise request.wrong('"cursor" is not one that this server gave')
     return cursor
-
-
-def _add(session: Session, *, wanted: TokenRequest, now: datetime) -> tuple[StoredToken, str]:
-    stored, text = create(session.transaction.tokens, wanted, now)
-    session.record(Action.ADMINISTER, f"{PATH}/{stored.id}", about=f"made {summary(stored)}")
-    return stored, text
-
-
-def _remove(session: Session, *, id: str) -> bool:
-    stored = session.transaction.tokens.get(id)
-    if stored is None:
-        return False
-    session.record(Action.ADMINISTER, f"{PATH}/{id}", about=f"revoked, {summary(stored)}")
-    return session.transaction.tokens.remove(id)
 
 
 def _check_narrowing(wanted: TokenRequest, request: HTTPRequest) -> None:

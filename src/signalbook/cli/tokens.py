@@ -167,24 +167,15 @@ class _StoredTokens:
 
     def add(self, wanted: JSONObject) -> JSONObject:
         """Make one."""
-        from signalbook.access.base import Action
-        from signalbook.access.tokens import create, describe, read_request, summary
+        from signalbook.access.tokens import describe, read_request
 
-        now = values.now()
-        request = read_request(wanted, now)
+        request = read_request(wanted, values.now())
         with self._engine.writing() as session:
-            stored, text = create(session.transaction.tokens, request, now)
-            session.record(Action.ADMINISTER, f"/access/tokens/{stored.id}", about=f"made {summary(stored)}")
+            stored, text = session.create_token(request)
         return {**describe(stored), "token": text}
 
     def delete(self, id: str) -> None:
         """Revoke one."""
-        from signalbook.access.base import Action
-        from signalbook.access.tokens import summary
-
         with self._engine.writing() as session:
-            stored = session.transaction.tokens.get(id)
-            if stored is None:
+            if not session.revoke_token(id):
                 raise SignalbookError(f"there is no API token {id!r}: signalbook token list shows those there are")
-            session.record(Action.ADMINISTER, f"/access/tokens/{id}", about=f"revoked, {summary(stored)}")
-            session.transaction.tokens.remove(id)

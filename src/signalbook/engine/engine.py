@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from signalbook import tracing, values, work
-from signalbook.access import audit
-from signalbook.access import base as access_actions
+from signalbook.access import audit, tokens
+from signalbook.access.base import Action
 from signalbook.access.control import OPEN, is_configured
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.restricted import restricted
+from signalbook.access.tokens import TokenRequest
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.configuration import (
     CONFIG_METHODS,
@@ -29,8 +30,8 @@ from signalbook.engine.config.configuration import (
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
 from signalbook.engine.write.apply import (
-    Action,
     Change,
+    ChangeAction,
     Entity,
     WriteResult,
     apply_tree,
@@ -54,6 +55,7 @@ from signalbook.storage.audit import AuditEntry
 from signalbook.storage.base import DuplicateId, Row
 from signalbook.storage.outbox import OutboxReader, Record
 from signalbook.storage.store import Store, WriteTransaction
+from signalbook.storage.tokens import StoredToken
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid, XidError, check_id
 
@@ -119,7 +121,8 @@ class Engine:
         self._settings = settings
         self._cache = ConfigurationCache()
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._tell_audit: Callable[[Sequence[AuditEntry]], None] = lambda _: None
+        self._notify_access: Callable[[], None] = lambda: None
+        self._notify_audit: Callable[[Sequence[AuditEntry]], None] = lambda _: None
         with store.read() as transaction:
             fresh = transaction.entities.get(ROOT) is None
         if fresh:
@@ -154,7 +157,7 @@ class Engine:
             session = Session(transaction, self._cache.read(transaction.settings), settings=self._settings, admin=admin)
             yield session
             session.finish()
-        self._committed(session.audited)
+        self._committed(session)
 
     @contextmanager
     def batch(self) -> Iterator[Batch]:
@@ -165,7 +168,7 @@ class Engine:
         with self._store.write() as transaction:
             batch = Batch(transaction, self._cache.read(transaction.settings), settings=self._settings)
             yield batch
-        self._committed(batch.audited)
+        self._committed(batch)
 
     @contextmanager
     def trying(self) -> Iterator[Batch]:
@@ -178,9 +181,13 @@ class Engine:
         """Call ``notify`` after each commit of this engine, in the thread that made it, which waits: be quick."""
         self._listeners += (notify,)
 
-    def listen_to_audit(self, tell: Callable[[Sequence[AuditEntry]], None]) -> None:
-        """Call ``tell`` with what commits of this engine put into the audit, in the same way."""
-        self._tell_audit = tell
+    def listen_to_access(self, notify: Callable[[], None]) -> None:
+        """Call ``notify`` after each commit of this engine that changed policy or tokens, in the same way."""
+        self._notify_access = notify
+
+    def listen_to_audit(self, notify: Callable[[Sequence[AuditEntry]], None]) -> None:
+        """Call ``notify`` with what commits of this engine put into the audit, in the same way."""
+        self._notify_audit = notify
 
     def position(self) -> int:
         """The position of the last committed change, 0 if there is none."""
@@ -196,11 +203,13 @@ class Engine:
         """Remove some of the oldest changes: see ``prune``."""
         return prune(self._store, before=before, upto=upto)
 
-    def _committed(self, audited: Sequence[AuditEntry]) -> None:
+    def _committed(self, done: Session | Batch) -> None:
         for notify in self._listeners:
             notify()
-        if audited:
-            self._tell_audit(audited)
+        if done.administered:
+            self._notify_access()
+        if done.audited:
+            self._notify_audit(done.audited)
 
     def _found(self, settings: Settings) -> None:
         try:
@@ -233,6 +242,7 @@ class Batch:
         self._configuration = configuration
         self._settings = settings
         self.audited: list[AuditEntry] = []
+        self.administered = False
 
     def expect(self, xids: Collection[Xid]) -> None:
         """Read together what the next sessions will ask for one by one, whether it is there or not."""
@@ -255,6 +265,7 @@ class Batch:
             yield session
             session.finish()
         self.audited += session.audited
+        self.administered |= session.administered
         # Not by way of the cache: what it holds is committed.
         self._configuration = session.configuration
 
@@ -308,6 +319,8 @@ class Session:
         self._about = ""
         self.audited: list[AuditEntry] = []
         """What ``finish`` put into the audit."""
+        self.administered = False
+        """Whether policy or tokens were changed."""
         self.now: datetime = values.now()
         self._config = ConfigurationWriter(transaction, configuration, admin=admin)
         self._compatibility = compatibility
@@ -345,14 +358,29 @@ class Session:
     @property
     def doubts(self) -> tuple[Finding, ...]:
         """Versions written so far that could not be validated, or compared with others, with the reasons."""
-        written = [c.xid for c in self.changes if c.entity is Entity.VERSION and c.action is not Action.DELETED]
+        written = [c.xid for c in self.changes if c.entity is Entity.VERSION and c.action is not ChangeAction.DELETED]
         rows = self._writer.get_many([Xid.parse(xid) for xid in written])
         return tuple(islice((doubt for row in rows.values() for doubt in doubts(row)), MAX_FINDINGS))
 
-    def record(self, action: access_actions.Action, path: str, *, about: str = "") -> None:
+    def record(self, action: Action, path: str, *, about: str = "") -> None:
         """Have the audit say that ``action`` was done to what is no entity, such as ``/subscriptions/x``."""
         self._recorded.append((action, path))
         self._about = about
+        self.administered |= action is Action.ADMINISTER
+
+    def create_token(self, wanted: TokenRequest) -> tuple[StoredToken, str]:
+        """A new API token and its text, which is nowhere else. Raises ``TooManyTokens``."""
+        stored, text = tokens.create(self.transaction.tokens, wanted, self.now)
+        self.record(Action.ADMINISTER, f"{tokens.PATH}/{stored.id}", about=f"made {tokens.summary(stored)}")
+        return stored, text
+
+    def revoke_token(self, id: str) -> bool:
+        """Remove an API token; whether there was one."""
+        stored = self.transaction.tokens.get(id)
+        if stored is None:
+            return False
+        self.record(Action.ADMINISTER, f"{tokens.PATH}/{id}", about=f"revoked, {tokens.summary(stored)}")
+        return self.transaction.tokens.remove(id)
 
     def finish(self) -> None:
         """Put the changes into the outbox, and what was done into the audit: last thing before the commit."""

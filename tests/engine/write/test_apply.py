@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.engine.write.apply import Action, Change, Entity, WriteResult, coalesce
+from signalbook.engine.write.apply import Change, ChangeAction, Entity, WriteResult, coalesce
 from signalbook.values import JSON, JSONObject
 
 
 def change(xid: str, action: str, *changed: str) -> Change:
-    return Change(xid=xid, entity=Entity.GROUP, action=Action(action), changed=changed)
+    return Change(xid=xid, entity=Entity.GROUP, action=ChangeAction(action), changed=changed)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,9 @@ def test_configuration(tree: Registry) -> None:
 )
 def test_what_went_with_its_owner(tree: Registry, path: str, cascaded: dict[str, bool]) -> None:
     """D-19: it is known from what was asked to go"""
-    gone = {change.xid: change.cascaded for change in tree.delete(path).changes if change.action is Action.DELETED}
+    gone = {
+        change.xid: change.cascaded for change in tree.delete(path).changes if change.action is ChangeAction.DELETED
+    }
     assert gone == cascaded
     assert {change.xid: change.cascaded for change in tree.outbox() if change.xid in gone} == cascaded
 

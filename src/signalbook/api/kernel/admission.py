@@ -28,6 +28,7 @@ from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.limits import Caller, Limits, TooManyRequests
 from signalbook.access.policy import Policy
+from signalbook.access.tokens import PATH as TOKENS
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
 from signalbook.api.kernel.origins import READS
@@ -146,7 +147,7 @@ class Admission:
                 why = f": {reason}"
             case Unauthenticated():
                 reason, action, status = "credentials", _LOGIN, HTTPStatus.UNAUTHORIZED
-                xid = f"/access/tokens/{error.token}" if error.token else ""
+                xid = f"{TOKENS}/{error.token}" if error.token else ""
                 why = f": {error}"
         REFUSED.labels(reason).inc()
         # Without an access nobody was let in, so that there is a policy.

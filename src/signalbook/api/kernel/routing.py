@@ -115,7 +115,7 @@ class Kernel:
         generation = OncePerTurn(engine.store.generation) if direct else None
         exposed = not is_loopback(settings.host)
         admission = Admission(control, authenticator, workers, freshness, generation, audit, settings, exposed=exposed)
-        engine.listen(admission.forget)
+        engine.listen_to_access(admission.forget)
         return cls(
             engine=engine,
             settings=settings,

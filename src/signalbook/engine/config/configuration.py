@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from signalbook.engine.config import capabilities
 from signalbook.engine.config.modelmigration import check_compliance, migrate
-from signalbook.engine.write.apply import Action, Change, Entity
+from signalbook.engine.write.apply import Change, ChangeAction, Entity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
 from signalbook.engine.write.workingcopies import Context
 from signalbook.errors import RegistryError
@@ -182,4 +182,4 @@ def _check_singulars(old: Model, new: Model) -> None:
 
 
 def _updated(entity: Entity, *changed: str) -> Change:
-    return Change(xid=f"/{entity.value}", entity=entity, action=Action.UPDATED, changed=changed)
+    return Change(xid=f"/{entity.value}", entity=entity, action=ChangeAction.UPDATED, changed=changed)

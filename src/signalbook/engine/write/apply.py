@@ -176,7 +176,7 @@ def _rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tup
     return tuple(inserted), tuple(replaced)
 
 
-class Action(StrEnum):
+class ChangeAction(StrEnum):
     """Last part of an event's type (R293)."""
 
     CREATED = "created"
@@ -209,7 +209,7 @@ class Change:
 
     xid: str
     entity: Entity
-    action: Action
+    action: ChangeAction
     changed: tuple[str, ...] = ()
     cascaded: bool = False
     time: datetime | None = None
@@ -232,14 +232,14 @@ class Change:
         return cls(
             xid=value["xid"],
             entity=Entity(value["entity"]),
-            action=Action(value["action"]),
+            action=ChangeAction(value["action"]),
             changed=tuple(value["changed"]),
             cascaded=value.get("cascaded", False),
             time=parse_timestamp(value["time"]) if "time" in value else None,
         )
 
 
-_STRONGEST: Final = (Action.DELETED, Action.CREATED, Action.UPDATED, Action.DEPRECATION)
+_STRONGEST: Final = (ChangeAction.DELETED, ChangeAction.CREATED, ChangeAction.UPDATED, ChangeAction.DEPRECATION)
 
 
 def coalesce(changes: Iterable[Change]) -> list[Change]:
@@ -249,14 +249,14 @@ def coalesce(changes: Iterable[Change]) -> list[Change]:
     """
     found: dict[tuple[str, bool], Change] = {}
     for change in changes:
-        key = (change.xid, change.action is Action.DEPRECATION)
+        key = (change.xid, change.action is ChangeAction.DEPRECATION)
         found[key] = _merged(found[key], change) if key in found else change
     return list(found.values())
 
 
 def _merged(one: Change, other: Change) -> Change:
     strongest = min(one.action, other.action, key=_STRONGEST.index)
-    named = strongest in (Action.UPDATED, Action.DEPRECATION)
+    named = strongest in (ChangeAction.UPDATED, ChangeAction.DEPRECATION)
     names = tuple(dict.fromkeys((*one.changed, *other.changed))) if named else ()
     return replace(one, action=strongest, changed=names, cascaded=one.cascaded or other.cascaded, time=other.time)
 
@@ -289,17 +289,17 @@ def _changes(tree: WorkingTree, model: Model, config: Collection[str]) -> list[C
         found += _resource(resource, singular)
         for version in resource.versions.values():
             found += _version(version, singular)
-        found += [_change(version, Action.DELETED) for version in resource.removed.values()]
+        found += [_change(version, ChangeAction.DELETED) for version in resource.removed.values()]
     return [*found, *_deleted(tree)]
 
 
-def _change(copy: WorkingCopy, action: Action, changed: Collection[str] = ()) -> Change:
+def _change(copy: WorkingCopy, action: ChangeAction, changed: Collection[str] = ()) -> Change:
     return Change(
         xid=str(copy.xid),
         entity=_ENTITIES[copy.xid.kind],
         action=action,
         changed=tuple(dict.fromkeys(changed)),
-        time=None if action is Action.DELETED else _recorded(copy),
+        time=None if action is ChangeAction.DELETED else _recorded(copy),
     )
 
 
@@ -319,12 +319,12 @@ def _recorded(copy: WorkingCopy) -> datetime | None:
 def _deleted(tree: WorkingTree) -> Iterator[Change]:
     gone = {copy.xid for copy in tree.deleted}
     for copy in tree.deleted:
-        yield replace(_change(copy, Action.DELETED), cascaded=copy.xid.owner in gone)
+        yield replace(_change(copy, ChangeAction.DELETED), cascaded=copy.xid.owner in gone)
 
 
 def _owner(copy: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
     if copy.before is None:
-        yield _change(copy, Action.CREATED)
+        yield _change(copy, ChangeAction.CREATED)
         return
     changed = _stamps(copy, copy.before.createdat, copy.before.modifiedat)
     changed += _differences(copy.before.attributes, copy.attributes)
@@ -332,14 +332,14 @@ def _owner(copy: OwnerCopy, config: Collection[str] = ()) -> Iterator[Change]:
         changed += [plural, f"{plural}count"]
     changed += config
     if changed:
-        yield _change(copy, Action.UPDATED, changed)
+        yield _change(copy, ChangeAction.UPDATED, changed)
     yield from _deprecation(copy)
 
 
 def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
     before = copy.before
     if before is None:
-        yield _change(copy, Action.CREATED)
+        yield _change(copy, ChangeAction.CREATED)
         return
     changed = [f"meta.{name}" for name in _stamps(copy, before.createdat, before.modifiedat)]
     changed += [f"meta.{name}" for name in _differences(before.attributes, copy.attributes)]
@@ -355,7 +355,7 @@ def _resource(copy: ResourceCopy, singular: str) -> Iterator[Change]:
         changed += ["versions", "versionscount"]
     changed += _default_version(copy, singular)
     if changed:
-        yield _change(copy, Action.UPDATED, changed)
+        yield _change(copy, ChangeAction.UPDATED, changed)
     yield from _deprecation(copy)
 
 
@@ -378,11 +378,11 @@ def _present(version: VersionCopy, singular: str) -> list[str]:
 
 def _version(copy: VersionCopy, singular: str) -> Iterator[Change]:
     if copy.before is None:
-        yield _change(copy, Action.CREATED)
+        yield _change(copy, ChangeAction.CREATED)
         return
     changed = _version_changes(copy, singular)
     if changed:
-        yield _change(copy, Action.UPDATED, changed)
+        yield _change(copy, ChangeAction.UPDATED, changed)
 
 
 def _version_changes(copy: VersionCopy, singular: str) -> list[str]:
@@ -410,7 +410,7 @@ def _deprecation(copy: WorkingCopy) -> Iterator[Change]:
     old = (copy.before.attributes if copy.before else {}).get("deprecated")
     new = copy.attributes.get("deprecated")
     if old != new:
-        yield _change(copy, Action.DEPRECATION, _differences(old or {}, new or {}))
+        yield _change(copy, ChangeAction.DEPRECATION, _differences(old or {}, new or {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

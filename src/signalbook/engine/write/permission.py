@@ -6,14 +6,13 @@ from collections.abc import Collection, Iterable, Iterator
 
 from signalbook.access.base import Action, Forbidden
 from signalbook.access.decisions import Access
-from signalbook.engine.write import apply
-from signalbook.engine.write.apply import Change, Entity
+from signalbook.engine.write.apply import Change, ChangeAction, Entity
 from signalbook.engine.write.commands import Command, Intent, WriteMode
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
 _CONFIGURATION = frozenset({Entity.MODEL, Entity.MODELSOURCE, Entity.CAPABILITIES})
-_DONE = {apply.Action.CREATED: Action.CREATE, apply.Action.DELETED: Action.DELETE}
+_DONE = {ChangeAction.CREATED: Action.CREATE, ChangeAction.DELETED: Action.DELETE}
 _MOST_NAMED = 10
 _LONGEST_NAME = 64
 _HOLDERS = frozenset({Kind.GROUPS, Kind.GROUP, Kind.RESOURCES})
@@ -65,7 +64,7 @@ class WritePermission:
         for change in changes:
             if change.entity in _NAMED:
                 xid = Xid.parse(change.xid)
-                if change.action is apply.Action.CREATED:
+                if change.action is ChangeAction.CREATED:
                     created.add(xid)
                     self._require(Action.CREATE, xid)
                 elif xid in named:
