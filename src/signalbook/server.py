@@ -34,8 +34,8 @@ from signalbook.access.control import OPEN, AccessControl, check_access_settings
 from signalbook.access.limits import check_limits
 from signalbook.access.policy import Policy
 from signalbook.api.app import create_app
-from signalbook.api.kernel.aside import Aside, serve
 from signalbook.api.kernel.connection import IDLE_SECONDS, HTTPConnection
+from signalbook.api.kernel.large_requests import LargeRequests, serve
 from signalbook.api.kernel.origins import Origins, is_loopback
 from signalbook.api.kernel.tls import tls_context
 from signalbook.api.waiting import Waiting
@@ -121,19 +121,19 @@ def build(settings: Settings) -> Starlette:
         deliveries=deliveries,
         following=following,
         audit=audit,
-        aside=Aside(_start_aside, settings),
+        large_requests=LargeRequests(_start_large_requests, settings),
     )
 
 
-def _start_aside(theirs: socket.socket) -> subprocess.Popen[bytes]:
+def _start_large_requests(theirs: socket.socket) -> subprocess.Popen[bytes]:
     # What it counts is not in the metrics, whose folder would have files of every process that ever was.
     environment = {name: value for name, value in os.environ.items() if name != metrics.FOLDER}
-    code = f"import signalbook.server; signalbook.server.answer_aside({theirs.fileno()}, {__version__!r})"
+    code = f"import signalbook.server; signalbook.server.serve_large_requests({theirs.fileno()}, {__version__!r})"
     command = [sys.executable, "-P", "-c", code]
     return subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)  # noqa: S603  nothing of a client
 
 
-def answer_aside(number: int, version: str) -> None:
+def serve_large_requests(number: int, version: str) -> None:
     """Answer the large requests that come by the socket of this ``number``, until it is closed.
 
     Ends at once where another version than that of the server process is installed by now: it would migrate the

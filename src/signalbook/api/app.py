@@ -21,8 +21,8 @@ from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
 from signalbook.api.feed import Feed
-from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
+from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, Origins
 from signalbook.api.kernel.requests import HTTPRequest, base_url
 from signalbook.api.kernel.responses import Response, json_response
@@ -72,7 +72,7 @@ def create_app(
     deliveries: Deliveries | None = None,
     following: Following | None = None,
     audit: Audit | None = None,
-    aside: Aside | None = None,
+    large_requests: LargeRequests | None = None,
 ) -> Application:
     """The application over ``engine``. ``direct`` as in ``Kernel``; ``close`` is called when all requests are done.
 
@@ -88,7 +88,7 @@ def create_app(
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
     audit = audit or Audit(engine.store, settings)
-    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit, aside=aside)
+    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit, large_requests=large_requests)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:

@@ -24,7 +24,7 @@ KEEPALIVE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""What libpq is told, in seconds and milliseconds; the server is told the same of its end."""
+"""For libpq, in seconds and milliseconds; the server does the same at its end."""
 _SILENT_SECONDS: Final = 5.0
 """Without a byte of the answer, until somebody asks."""
 _ON_ITS_WAY_SECONDS: Final = 1.0

@@ -185,8 +185,8 @@ class Admission:
         if tick != moment.tick or generation != moment.generation:
             moment = await self._look(tick, generation)
         client = scope.get("client")
-        told = [header for header in scope["headers"] if header[0] in self._telling]
-        key = (client and client[0], scope.get("certificate"), *told)
+        telling = [header for header in scope["headers"] if header[0] in self._telling]
+        key = (client and client[0], scope.get("certificate"), *telling)
         return moment.admitted.get(key) or await self._admit(scope, moment, key)
 
     async def _look(self, tick: int, generation: Hashable) -> _Moment:

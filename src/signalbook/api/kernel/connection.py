@@ -191,7 +191,7 @@ class _Exchange(RequestResponseCycle):
             body = cast("bytes", message.get("body", b""))
             try:
                 self.transport.writelines((self._head, body))
-            except RuntimeError:  # it is closed, and nobody was told so yet
+            except RuntimeError:  # it is closed, and nothing has said so yet
                 self.disconnected = True
                 return
             self._head = b""

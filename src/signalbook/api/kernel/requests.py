@@ -26,8 +26,8 @@ _ZEROS: Final = 99
 """That a number may begin with: ``int`` refuses to read thousands of digits."""
 _SLOW: Final = 0.5
 """Seconds: bodies nearly always come at once."""
-_ASIDE_BYTES: Final = 1 << 20
-"""A larger body is for the process beside this one, where there is one."""
+_SPOOLED_BYTES: Final = 1 << 20
+"""A larger body is kept in a file, for the process beside this one, where there is one."""
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
 
 
@@ -111,7 +111,7 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     try:
         began = time.monotonic()
         async with asyncio.timeout(timeout):
-            body = await _received(receive, limit, subject, aside=scope.get("aside", False))
+            body = await _received(receive, limit, subject, spool=scope.get("spool", False))
     except TimeoutError:
         detail = f"the body did not arrive within {timeout:g} seconds (setting body_timeout)"
         raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
@@ -123,7 +123,7 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     raise LargeBody(body)
 
 
-async def _received(receive: Receive, limit: int, subject: str, *, aside: bool) -> bytes | IO[bytes]:
+async def _received(receive: Receive, limit: int, subject: str, *, spool: bool) -> bytes | IO[bytes]:
     parts, size, more = [], 0, True
     file: IO[bytes] | None = None
     while more:
@@ -137,7 +137,7 @@ async def _received(receive: Receive, limit: int, subject: str, *, aside: bool) 
             raise _too_long(limit, subject)
         parts.append(part)
         more = message.get("more_body", False)
-        if aside and size > _ASIDE_BYTES:
+        if spool and size > _SPOOLED_BYTES:
             # Several of them at once shall not fill the memory. It is closed by whoever has it last.
             file = file or tempfile.TemporaryFile(prefix="signalbook-", buffering=0)  # noqa: SIM115
             write_all(file, b"".join(parts))

@@ -26,7 +26,6 @@ from signalbook.access.control import AccessControl
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.limits import TooManyRequests
 from signalbook.api.kernel.admission import Admission
-from signalbook.api.kernel.aside import Aside
 from signalbook.api.kernel.caching import (
     CachedResponses,
     Freshness,
@@ -39,6 +38,7 @@ from signalbook.api.kernel.caching import (
 from signalbook.api.kernel.commits import Commits, Workers
 from signalbook.api.kernel.compression import AT_ONCE, coding, compressed
 from signalbook.api.kernel.errors import NotAllowed, error_response
+from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, is_loopback
 from signalbook.api.kernel.requests import Disconnected, HTTPRequest, LargeBody, base_url, read_body
 from signalbook.api.kernel.responses import Response, Sendable, laid_out, options_response
@@ -75,7 +75,7 @@ class Kernel:
 
     ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
     one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
-    with large bodies go ``aside``.
+    with large bodies go to ``large_requests``.
     ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
     keeps nobody else waiting, and few of them, since each slows down all that runs.
     """
@@ -93,7 +93,7 @@ class Kernel:
     authenticator: Authenticator
     admission: Admission
     audit: Audit
-    aside: Aside | None = None
+    large_requests: LargeRequests | None = None
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
@@ -105,7 +105,7 @@ class Kernel:
         direct: bool,
         control: AccessControl,
         audit: Audit,
-        aside: Aside | None = None,
+        large_requests: LargeRequests | None = None,
     ) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
@@ -129,7 +129,7 @@ class Kernel:
             authenticator=authenticator,
             admission=admission,
             audit=audit,
-            aside=aside,
+            large_requests=large_requests,
         )
 
     @property
@@ -171,8 +171,8 @@ class Kernel:
 
     def close(self) -> None:
         """Finish what is under way."""
-        if self.aside is not None:
-            self.aside.close()
+        if self.large_requests is not None:
+            self.large_requests.close()
         self.commits.close()
         for each in (self.workers, self.small_work, self.large_work):
             each.close()
@@ -217,14 +217,14 @@ class Endpoint(ABC):
         await response.send(scope, receive, send)
 
     async def _responded(self, scope: Scope, receive: Receive) -> Sendable:
-        aside = self.kernel.aside
-        if aside is None:
+        large = self.kernel.large_requests
+        if large is None:
             return await self.respond(scope, receive)
-        scope["aside"] = True
+        scope["spool"] = True
         try:
             return await self.respond(scope, receive)
         except LargeBody as body:
-            answer = await aside.answer(scope, body.file)
+            answer = await large.respond(scope, body.file)
         self.kernel.admission.forget()
         return answer
 

@@ -22,7 +22,7 @@ class QuotaExceeded(RegistryError):
 
 
 def check_sizes(tree: WorkingTree, most: int) -> None:
-    """Raise ``bad_request`` if what changes would have attributes of more than ``most`` bytes, its document aside.
+    """Raise ``bad_request`` if what changes would have attributes of more than ``most`` bytes, without its document.
 
     Who reads an entity, or changes anything in it, has all of its attributes in memory: a single one of 50 MB would
     hold up everybody each time.

@@ -17,9 +17,9 @@ import pytest
 from tests.serving import serving
 
 from signalbook import server
-from signalbook.api.kernel import aside as module
-from signalbook.api.kernel.aside import Aside
-from signalbook.server import _start_aside, build
+from signalbook.api.kernel import large_requests as module
+from signalbook.api.kernel.large_requests import LargeRequests
+from signalbook.server import _start_large_requests, build
 from signalbook.settings import Settings
 from signalbook.storage.base import StorageBusy
 
@@ -47,10 +47,10 @@ def scope(method: str, path: str) -> dict[str, Any]:
     }
 
 
-async def answered(aside: Aside, path: str, body: bytes = LARGE) -> tuple[int, bytes]:
+async def answered(large_requests: LargeRequests, path: str, body: bytes = LARGE) -> tuple[int, bytes]:
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  the process beside has it last
     file.write(body)
-    answer = await aside.answer(scope("PUT", path), file)
+    answer = await large_requests.respond(scope("PUT", path), file)
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -67,13 +67,13 @@ def test_it_answers_dies_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     started: list[subprocess.Popen[bytes]] = []
 
     def start(theirs: Any) -> subprocess.Popen[bytes]:
-        started.append(_start_aside(theirs))
+        started.append(_start_large_requests(theirs))
         return started[-1]
 
     async def program() -> None:
-        aside = Aside(start, settings)
-        assert await answered(aside, "/schemagroups/g/schemas/s") == (201, LARGE)
-        status, body = await answered(aside, "/schemagroups/g", b"[" * 2_000_000)
+        large_requests = LargeRequests(start, settings)
+        assert await answered(large_requests, "/schemagroups/g/schemas/s") == (201, LARGE)
+        status, body = await answered(large_requests, "/schemagroups/g", b"[" * 2_000_000)
         assert status == 400
         assert b"#parsing_data" in body
         assert len(started) == 1
@@ -81,19 +81,19 @@ def test_it_answers_dies_and_rests(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         # It is gone when the next one comes; and it goes while it is at work.
         started[0].kill()
         started[0].wait()
-        assert (await answered(aside, "/schemagroups/g/schemas/t"))[0] == 201
+        assert (await answered(large_requests, "/schemagroups/g/schemas/t"))[0] == 201
         os.kill(started[1].pid, signal.SIGSTOP)
-        waiting = asyncio.ensure_future(answered(aside, "/schemagroups/g/schemas/u"))
+        waiting = asyncio.ensure_future(answered(large_requests, "/schemagroups/g/schemas/u"))
         await asyncio.sleep(0.2)
         started[1].kill()
         with pytest.raises(StorageBusy, match="ended"):
             await waiting
 
-        assert (await answered(aside, "/schemagroups/g/schemas/v"))[0] == 201
+        assert (await answered(large_requests, "/schemagroups/g/schemas/v"))[0] == 201
         assert len(started) == 3
         while started[2].poll() is None:  # it has nothing to do
             await asyncio.sleep(0.05)
-        aside.close()
+        large_requests.close()
 
     asyncio.run(program())
 
@@ -105,10 +105,10 @@ def test_another_version_does_not_answer(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(server, "__version__", "0.0.9")
 
     async def program() -> None:
-        aside = Aside(_start_aside, settings)
+        large_requests = LargeRequests(_start_large_requests, settings)
         with pytest.raises(StorageBusy, match="ended"):
-            await answered(aside, "/schemagroups/g")
-        aside.close()
+            await answered(large_requests, "/schemagroups/g")
+        large_requests.close()
 
     asyncio.run(program())
 
@@ -128,7 +128,7 @@ def test_what_is_thrown_away_is_one_registry(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("aside")
+    folder = tmp_path_factory.mktemp("large_requests")
     rules = [{"who": ["anyone"], "role": "writer"}, {"who": ["anyone"], "deny": ["create"], "on": ["/schemagroups/no"]}]
     policy = {"rules": [*rules, {"who": ["subject:root"], "role": "administrator"}]}
     (folder / "policy.json").write_text(json.dumps(policy))

@@ -28,19 +28,19 @@ from signalbook.storage.base import StorageBusy
 _IDLE_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 10.0
 _PART: Final = 1 << 16
-_TOLD: Final = frozenset(
+_SENT: Final = frozenset(
     {"type", "http_version", "method", "scheme", "path", "raw_path", "root_path", "query_string", "headers"}
     | {"client", "server", "certificate", "base_url"}
 )
-"""What is told of a request. Who makes it is found out anew."""
+"""What is sent of a request. Who makes it is found out anew."""
 
 Start = Callable[[socket.socket], "subprocess.Popen[bytes]"]
 
 
-class Aside:
+class LargeRequests:
     """The process beside this one. For one event loop.
 
-    ``start`` starts it with a socket, where it is told the ``settings`` and then answers what comes until it is closed.
+    ``start`` starts it with a socket, by which it gets the ``settings`` and then answers what comes until it is closed.
     """
 
     def __init__(self, start: Start, settings: Settings) -> None:
@@ -51,13 +51,13 @@ class Aside:
         self._running: _Running | None = None
         """Belongs to the one thread in which turns are taken."""
 
-    async def answer(self, scope: Scope, body: IO[bytes]) -> LargeAnswer:
+    async def respond(self, scope: Scope, body: IO[bytes]) -> LargeResponse:
         """The answer to a request whose body is in a file. Raises ``StorageBusy``."""
         if self._idle is not None:
             self._idle.cancel()
-        told = {name: value for name, value in scope.items() if name in _TOLD}
+        sent = {name: value for name, value in scope.items() if name in _SENT}
         try:
-            return await self._turns.read(partial(self._ask, told, body))
+            return await self._turns.read(partial(self._ask, sent, body))
         finally:
             self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._turns.begin, self._stop)
 
@@ -68,7 +68,7 @@ class Aside:
         self._turns.close(drop=True)
         self._stop()
 
-    def _ask(self, told: Mapping[str, object], body: IO[bytes]) -> LargeAnswer:
+    def _ask(self, sent: Mapping[str, object], body: IO[bytes]) -> LargeResponse:
         if self._running is not None and self._running.process.poll() is not None:
             self._stop()
         if self._running is None:
@@ -76,10 +76,10 @@ class Aside:
         connection = self._running.connection
         try:
             with body:
-                connection.send(told)
+                connection.send(sent)
                 send_handle(connection, body.fileno(), self._running.process.pid)
             status, headers = connection.recv()
-            return LargeAnswer(status, headers, os.fdopen(recv_handle(connection), "rb"))
+            return LargeResponse(status, headers, os.fdopen(recv_handle(connection), "rb"))
         except (OSError, EOFError, RuntimeError):  # the last where there are no more descriptors
             self._stop()
             detail = "the process for large requests ended, perhaps for want of memory; look whether this one was done"
@@ -110,7 +110,7 @@ class _Running:
         self.process.wait()
 
 
-class LargeAnswer:
+class LargeResponse:
     """The answer of the process beside this one, as it is to be sent; the body is in a file."""
 
     def __init__(self, status: int, headers: list[tuple[bytes, bytes]], body: IO[bytes]) -> None:
