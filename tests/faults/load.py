@@ -222,7 +222,7 @@ class Writer(threading.Thread):
         elif chance < 0.85:
             schema = self._remove_version()
         elif chance < 0.95:
-            schema = self._delete()
+            schema = self._remove()
         else:
             self._contend()
             return
@@ -300,7 +300,7 @@ class Writer(threading.Thread):
         del self.schemas[schema][newest]
         return schema
 
-    def _delete(self) -> str:
+    def _remove(self) -> str:
         schema = self._rng.choice(list(self.schemas))
         self._settle("DELETE", f"{self.group}/schemas/{schema}", None, {}, done_before=(404, "not_found"), right=204)
         del self.schemas[schema]
