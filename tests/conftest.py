@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import count
 from pathlib import Path
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.others import OTHERS, OURS, own_parameters, purpose, require_own_test, skip_without
+from tests.postgres import FORGETFUL, Postgres, new_database
 
 from signalbook.storage import open_store
 from signalbook.storage.schema import TABLES
@@ -26,9 +23,7 @@ from signalbook.storage.store import Store
 
 pytest_plugins = ["tests.brokers.fixtures"]
 
-_INSTALL = "the tests need PostgreSQL's server programs: apt-get install postgresql"
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_databases = count(1)
 _MANY_BYTES = 1 << 20
 
 # How long an example takes is no test's business: a busy machine must not fail one. Nor must an example that nobody has
@@ -103,41 +98,17 @@ def postgres_url() -> Iterator[str]:
 
     Its URL names the database ``postgres``, shared by the whole session and best left empty: see ``postgres_database``.
     """
-    programs = _postgres_programs()
-    with tempfile.TemporaryDirectory(prefix="sb-pg-") as name:
-        folder = Path(name)
-        user = _unprivileged(folder)
-        data = folder / "data"
-        _run(
-            [
-                programs / "initdb",
-                "-D",
-                data,
-                "-U",
-                "postgres",
-                "-A",
-                "trust",
-                "-E",
-                "UTF8",
-                "--no-locale",
-                "--no-sync",
-            ],
-            user,
-            folder,
-        )
-        server = _start(programs / "postgres", data, user)
+    with tempfile.TemporaryDirectory(prefix="sb-pg-") as folder:
+        server = Postgres(Path(folder), options=FORGETFUL)
         try:
-            url = f"postgresql://postgres@/postgres?host={folder}"
-            _wait_for(url, server, folder / "log")
-            yield url
+            yield server.url
         finally:
-            server.send_signal(signal.SIGQUIT)  # waits for no client, and keeps nothing
-            server.wait(300)
+            server.stop()
 
 
 @pytest.fixture(scope="session")
 def _shared_database(postgres_url: str) -> str:
-    return _new_database(postgres_url)
+    return new_database(postgres_url)
 
 
 @pytest.fixture(scope="session")
@@ -180,7 +151,7 @@ def store(request: pytest.FixtureRequest, sqlite_store: Callable[[], Store]) -> 
 @pytest.fixture
 def postgres_database(postgres_url: str) -> str:
     """The URL of a new PostgreSQL database without tables."""
-    return _new_database(postgres_url)
+    return new_database(postgres_url)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -189,57 +160,6 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'signalbook.db'}"
     return str(request.getfixturevalue("postgres_database"))
-
-
-def _postgres_programs() -> Path:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: float(path.parts[4]))
-    on_path = shutil.which("postgres")
-    if not found and on_path is None:
-        pytest.fail(_INSTALL, pytrace=False)
-    return (found[-1] if found else Path(str(on_path)).resolve()).parent
-
-
-def _unprivileged(folder: Path) -> str | None:
-    """A user PostgreSQL runs as, given ``folder``; None is the present one. The server refuses to run as root."""
-    if os.geteuid() != 0:
-        return None
-    user = next(name for name in ("postgres", "nobody") if name in {entry.pw_name for entry in pwd.getpwall()})
-    shutil.chown(folder, user)
-    return user
-
-
-def _run(command: list[str | Path], user: str | None, folder: Path) -> None:
-    done = subprocess.run(command, user=user, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, f"{command[0]}: {done.stderr}"
-
-
-def _start(program: Path, data: Path, user: str | None) -> subprocess.Popen[bytes]:
-    """A server that no one but the holder of its socket reaches, and that may forget all on a power failure."""
-    options = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "listen_addresses": ""}
-    settings = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-    with (data.parent / "log").open("wb") as log:
-        return subprocess.Popen(
-            [program, "-D", data, "-k", data.parent, *settings], user=user, cwd=data, stdout=log, stderr=log
-        )
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 300
-    while True:
-        try:
-            psycopg.connect(url).close()
-            return
-        except psycopg.OperationalError:
-            if server.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"PostgreSQL does not start: {log.read_text()}", pytrace=False)
-            time.sleep(0.05)
-
-
-def _new_database(url: str) -> str:
-    name = f"signalbook_{next(_databases)}"
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    return url.replace("/postgres?", f"/{name}?")
 
 
 def _empty(url: str) -> None:

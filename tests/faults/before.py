@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
-from tests.faults.cluster import Postgres
+from tests.faults.cluster import Database
 from tests.serving import answers, kept_port
 
 REVISION: Final = "c8ea458"
@@ -172,10 +172,10 @@ def main() -> None:
             (DATA / "sqlite.sql").write_text("\n".join(connection.iterdump()) + "\n", encoding="utf-8")
         with kept_port() as port:
             (folder / "postgres").mkdir()
-            postgres = Postgres(folder / "postgres", port)
+            postgres = Database(folder / "postgres", port)
             try:
-                make(folder, "postgres", postgres.url, program)
-                dump = ["pg_dump", "--no-owner", "--inserts", "--dbname", postgres.url]
+                make(folder, "postgres", postgres.registry, program)
+                dump = ["pg_dump", "--no-owner", "--inserts", "--dbname", postgres.registry]
                 text = subprocess.run(dump, check=True, capture_output=True, text=True).stdout
             finally:
                 postgres.stop()

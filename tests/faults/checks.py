@@ -20,7 +20,7 @@ from signalbook.storage import open_store
 
 def outbox(cluster: Cluster) -> list[tuple[int, str, str]]:
     """All that was committed: position, correlation id and subject."""
-    with closing(open_store(cluster.postgres.url)) as store, store.read() as reader:
+    with closing(open_store(cluster.postgres.registry)) as store, store.read() as reader:
         records = reader.outbox.records(limit=100_000_000)
         return [(record.position, record.correlationid, record.change["xid"]) for record in records]
 
@@ -68,7 +68,7 @@ def check_counts(cluster: Cluster, ledger: Ledger) -> int:
     """Kept counts are those of the rows; the number of rows."""
     if cluster.upgraded:
         # As operators are told to, once no older server is left.
-        command = [str(BIN / "signalbook"), "migrate", "--recount", "--db", cluster.postgres.url]
+        command = [str(BIN / "signalbook"), "migrate", "--recount", "--db", cluster.postgres.registry]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     with cluster.postgres.connect() as connection:
         counted = connection.execute(
@@ -152,5 +152,5 @@ def check_delivered(name: str, told: Sequence[Told], history: list[tuple[int, st
 
 def last_position(cluster: Cluster) -> int:
     """Of the newest event."""
-    with psycopg.connect(cluster.postgres.url) as connection:
+    with psycopg.connect(cluster.postgres.registry) as connection:
         return int(connection.execute("SELECT max(position) FROM outbox").fetchall()[0][0])

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import httpx
 import psycopg
+from tests.postgres import Postgres, new_database
 from tests.serving import BIN, kept_port
 
 Program = tuple[list[str], dict[str, str]]
@@ -48,92 +49,36 @@ backend servers
 """
 
 
-class Postgres:
-    """A database server as it comes, on a port of this machine. It is killed and recovers."""
+class Database(Postgres):
+    """PostgreSQL as it comes, on a port of this machine, with the registry's database. It is killed and recovers."""
 
     def __init__(self, folder: Path, port: int) -> None:
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-        on_path = shutil.which("postgres")
-        if not found and on_path is None:
-            raise SystemExit("PostgreSQL's server programs are missing: apt-get install postgresql")
-        self._programs = found[-1] if found else Path(str(on_path)).resolve().parent
-        self._user = "postgres" if os.geteuid() == 0 else None
-        self._folder = folder
-        self.port = port
-        if self._user:
-            shutil.chown(folder, self._user)
-        init: list[str | Path] = [
-            self._programs / "initdb",
-            "-D",
-            folder / "data",
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-        ]
-        subprocess.run(init, user=self._user, check=True, stdout=subprocess.DEVNULL, cwd=folder)
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
-        with self.connect("postgres") as connection:
-            connection.execute("CREATE DATABASE registry")
+        super().__init__(folder, port=port, options={"max_connections": "150"})
+        self.registry = new_database(self.url)
 
-    @property
-    def url(self) -> str:
-        """The registry's database, past the proxy."""
-        return f"postgresql://postgres@127.0.0.1:{self.port}/registry"
-
-    def start(self) -> None:
-        """Start it, or start it again; returns when it answers."""
-        command: list[str | Path] = [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder]
-        command += ["-p", str(self.port), "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=150"]
-        with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, user=self._user, stderr=log, stdout=log, cwd=self._folder)
-        self.wait()
-
-    def wait(self) -> None:
-        """Until it answers."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                self.connect("postgres").close()
-                return
-            except psycopg.OperationalError:
-                if time.monotonic() > deadline or (self._process is not None and self._process.poll() is not None):
-                    raise
-                time.sleep(0.02)
-
-    def connect(self, name: str = "registry") -> psycopg.Connection:
+    def connect(self) -> psycopg.Connection:
         """A connection past the proxy."""
-        return psycopg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{name}", autocommit=True)
+        return psycopg.connect(self.registry, autocommit=True)
 
     def kill(self) -> None:
         """End all its processes at once."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)  # so that it does not tidy up behind the first that dies
-        for pid in [*_children(self._process.pid), self._process.pid]:
+        self.process.send_signal(signal.SIGSTOP)  # so that it does not tidy up behind the first that dies
+        for pid in [*_children(self.process.pid), self.process.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait()
+        self.process.wait()
 
     def kill_backend(self, rng: random.Random) -> bool:
         """End one process that serves a connection: all others are ended by PostgreSQL, which then recovers."""
         try:
             with self.connect() as connection:
                 pids = connection.execute(
-                    "SELECT pid FROM pg_stat_activity WHERE datname = 'registry' AND pid <> pg_backend_pid()"
+                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
                 ).fetchall()
             os.kill(rng.choice(pids)[0], signal.SIGKILL)
         except (psycopg.OperationalError, ProcessLookupError, IndexError):
             return False
         return True
-
-    def stop(self) -> None:
-        """End it without a trace of haste."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
-            self._process.wait(60)
 
 
 class Server:
@@ -242,7 +187,7 @@ class Proxy:
 class Cluster:
     """All of it. ``url`` is that of the balancer; servers that are started again run this version if ``upgraded``."""
 
-    def __init__(self, url: str, postgres: Postgres, proxy: Proxy, servers: list[Server], upgraded: set[int]) -> None:
+    def __init__(self, url: str, postgres: Database, proxy: Proxy, servers: list[Server], upgraded: set[int]) -> None:
         self.url = url
         self.postgres = postgres
         self.proxy = proxy
@@ -273,7 +218,7 @@ def cluster(folder: Path, sink: str, old: Program | None = None) -> Iterator[Clu
         front, database, links, places = ports[0], ports[1], ports[2 : 2 + SERVERS], ports[2 + SERVERS :]
         (folder / "postgres").mkdir()
         (folder / "sinks").mkdir()
-        postgres = Postgres(folder / "postgres", database)
+        postgres = Database(folder / "postgres", database)
         opened.callback(postgres.stop)
         proxy = Proxy(str(database), links)
         opened.callback(proxy.stop)
@@ -284,7 +229,7 @@ def cluster(folder: Path, sink: str, old: Program | None = None) -> Iterator[Clu
 
         def launch(number: int) -> Program:
             program, environment = _PRESENT if old is None or number in upgraded else old
-            db = f"postgresql://postgres@127.0.0.1:{links[number]}/registry"
+            db = postgres.registry.replace(f":{database}/", f":{links[number]}/")
             command = [*program, "--port", str(places[number]), "--db", db, "--base-url", f"http://127.0.0.1:{front}"]
             return [*command, "--allow-sinks", sink, "--sink-folder", str(folder / "sinks")], environment
 
