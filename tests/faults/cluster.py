@@ -142,9 +142,13 @@ class Server:
             elif what == "supervisor":
                 os.kill(process.pid, signal.SIGKILL)
             else:
-                for pid in _children(process.pid):
-                    if b"spawn_main" in _command_line(pid):
-                        os.kill(pid, signal.SIGKILL)
+                # Forked, so that it looks like the supervisor; versions before spawned it.
+                own = _command_line(process.pid)
+                workers = [pid for pid in _children(process.pid) if _command_line(pid) == own or _spawned(pid)]
+                if not workers:
+                    raise SystemExit(f"server {self.number} has no process beside its supervisor")
+                for pid in workers:
+                    os.kill(pid, signal.SIGKILL)
 
     def replace(self) -> None:
         """End it in order, so that it is started again."""
@@ -252,6 +256,10 @@ def _children(pid: int) -> list[int]:
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
     except OSError:
         return []
+
+
+def _spawned(pid: int) -> bool:
+    return b"spawn_main" in _command_line(pid)
 
 
 def _command_line(pid: int) -> bytes:
