@@ -196,7 +196,8 @@ class SqlHit:
             _SHORT - 1 if len(record) == _SHORT else 1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)
         )
         text = record[place] if len(record) > place else None
-        return None if text is None else _decoder(name)(text).value
+        decode = _decoder(name)
+        return None if text is None or decode is None else decode(text).value
 
     def _row(self, place: int) -> Row | None:
         if self._rows is None:
@@ -213,9 +214,15 @@ class _Attribute(Protocol):
 
 
 @lru_cache(maxsize=256)
-def _decoder(name: str) -> Callable[[str], _Attribute]:
-    """Decodes the attribute ``name`` of a JSON object, and passes over all others."""
-    kind = msgspec.defstruct("Attribute", [("value", Any, None)], rename={"value": name}, gc=False)
+def _decoder(name: str) -> Callable[[str], _Attribute] | None:
+    """Decodes the attribute ``name`` of a JSON object, and passes over all others; None if no attribute has the name.
+
+    Those have quotes, backslashes or control characters in them.
+    """
+    try:
+        kind = msgspec.defstruct("Attribute", [("value", Any, None)], rename={"value": name}, gc=False)
+    except ValueError:
+        return None
     return cast(Callable[[str], _Attribute], msgspec.json.Decoder(kind).decode)
 
 

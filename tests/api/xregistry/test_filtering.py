@@ -120,6 +120,16 @@ def test_what_is_no_filter(filled: Client, filters: str) -> None:
     filled.refused("GET", f"/?filter={filters}", "bad_filter")
 
 
+@pytest.mark.parametrize("name", ["a\x13", "\x00", "['a\"b']", "['a\\b']", "\ud55c", "@5"])
+def test_names_that_no_attribute_has(filled: Client, name: str) -> None:
+    """What they name is nowhere, so that it is null."""
+    below = f"files{name}" if name.startswith("[") else f"files.{name}"
+    assert filled.get("/dirs", params={"filter": below}).json() == {}
+    assert filled.get("/dirs", params={"filter": name}).json() == {}
+    assert filled.get("/dirs", params={"filter": f"{name}=x"}).json() == {}
+    assert filled.get("/dirs", params={"filter": f"{name}=null", "sort": name}).json().keys() == {"g1", "g2", "g3"}
+
+
 @pytest.mark.parametrize("name", ["deep", "a b*c*d*" * 20, "\u212a" * 20, "%_!\\"])
 def test_the_largest_filters_are_answered(filled: Client, name: str) -> None:
     """R196: what is allowed stays within what databases bear."""
