@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 
-from tests.fuzzing.grammar import Grammar
+from tests.fuzzing.grammar import Grammar, Request
 from tests.fuzzing.judging import faults
 from tests.fuzzing.running import Run
 from tests.fuzzing.servers import serving
-from tests.fuzzing.wire import Response
+from tests.fuzzing.wire import Connection, Response
 
 REQUESTS = 400
 
@@ -31,6 +33,34 @@ def test_a_request_follows_from_seed_and_number() -> None:
     asked = [one.request(number) for number in range(300)]
     assert asked == [other.request(number) for number in range(300)]
     assert asked != [Grammar(2, "h", [None]).request(number) for number in range(300)]
+
+
+def test_a_body_is_sent_to_its_end_unless_it_is_refused() -> None:
+    head = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 20000000\r\n\r\n"
+    whole = Request(number=1, method="POST", target="/", parts=(head + bytes(20_000_000),))
+    for early, status in (
+        (b"HTTP/1.1 100 Continue\r\n\r\n", 200),
+        (b"", 200),
+        (b"HTTP/1.1 413 No\r\nContent-Length: 0\r\n\r\n", 413),
+    ):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            answering = threading.Thread(target=_answer, args=(listener, early, 20_000_000 + len(head)))
+            answering.start()
+            with Connection(listener.getsockname()[1]) as connection:
+                response = connection.ask(whole)
+            answering.join()
+        assert response is not None
+        assert response.status == status
+
+
+def _answer(listener: socket.socket, early: bytes, size: int) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(early)
+        while size > 0 and (part := connection.recv(1 << 20)):
+            size -= len(part)
+        if not size:
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
 
 def test_what_is_found() -> None:

@@ -14,6 +14,7 @@ HANG_SECONDS: Final = 90.0
 _IDLE_SECONDS: Final = 0.2
 """For a response to what is no whole request: there need be none."""
 _PAUSE_SECONDS: Final = 0.005
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODILESS: Final = frozenset({204, 304})
 
 
@@ -85,14 +86,17 @@ class Connection:
                 return response
 
     def _send(self, part: bytes) -> None:
-        """Send, but stop when there is a response already: a body that is refused need not be read."""
+        """Send, but stop when there is a final response already: a body that is refused need not be read."""
         assert self._socket is not None
         view = memoryview(part)
         try:
             while view:
                 view = view[self._socket.send(view[: 1 << 18]) :]
                 if view and select.select([self._socket], [], [], 0)[0]:
-                    return
+                    self._receive()
+                    if self._buffer != _CONTINUE:
+                        return
+                    self._buffer = b""
         except (BrokenPipeError, ConnectionResetError):
             return
 
