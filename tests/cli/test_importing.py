@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,6 +123,42 @@ def test_what_is_exported_imports_again_equal(cli: Cli) -> None:
     assert first.keys() == second.keys()
     assert first["schemagroups"] == second["schemagroups"]
     assert first["messagegroups"] == second["messagegroups"]
+
+
+@pytest.mark.parametrize("type", ["application/x+json; a=b", "text/plain"])
+def test_text_is_another_document_under_another_type(cli: Cli, type: str) -> None:
+    """A string inline is text or JSON, as its content type says (R248): what was there does not matter."""
+    shown = ["abc", '"abc"', "1", 1, {"a": 1}]
+    types = ["application/json", "text/plain", None]
+    ways = [(old, kind, new) for old in shown for kind in types for new in shown]
+    given = {f"s{number}": way for number, way in enumerate(ways)}
+    write("old.json", schemas({name: (a, kind) for name, (a, kind, _) in given.items()}))
+    write("new.json", schemas({name: (b, type) for name, (_, _, b) in given.items()}))
+    for db, files in (("a", ["old.json", "new.json"]), ("b", ["new.json"])):
+        for file in files:
+            assert cli("import", file, "--db", f"sqlite:///{db}.db").code == 0
+        again = cli("import", "new.json", "--db", f"sqlite:///{db}.db").err.partition("\n")[0]
+        assert again == f"imported new.json: 1 group, {len(ways)} resources, {len(ways)} versions unchanged"
+    exported = [
+        json.loads(cli("export", "/schemagroups/g", "--db", f"sqlite:///{db}.db").out)["schemas"] for db in ("a", "b")
+    ]
+    found, expected = ({name: documents_of(schema) for name, schema in each.items()} for each in exported)
+    assert found == expected
+
+
+def schemas(given: dict[str, tuple[object, str | None]]) -> object:
+    """Schemas by their ids, with a Version each: its document inline, and its type if it has one."""
+    versions = {
+        name: {"format": "Text/1", "schema": document, **({"contenttype": kind} if kind else {})}
+        for name, (document, kind) in given.items()
+    }
+    return {"schemagroups": {"g": {"schemas": {name: {"versions": {"1": one}} for name, one in versions.items()}}}}
+
+
+def documents_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """What shows its document."""
+    version = schema["versions"]["1"]
+    return {name: version.get(name) for name in ("schema", "schemabase64", "contenttype")}
 
 
 def test_an_import_leaves_alone_what_it_does_not_name(cli: Cli) -> None:

@@ -83,6 +83,19 @@ def test_an_output_that_cannot_be(tmp_path: Path) -> None:
         Journal.open(tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    "url", ["s3://bucket/lake", "s3a://b", "gs://b/c", "abfss://c@a.host/x", "hdfs://h:9/x", "dbfs:/x"]
+)
+def test_an_output_that_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """It was a local folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    for use in (Journal.open, Journal.existing, Journal):
+        for output in (Path(url), Path(url).absolute()):
+            with pytest.raises(PipelineError, match=rf"^{url.partition('/')[0]}//.+ is no folder"):
+                use(output)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_broken_entry_is_named(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
     (tmp_path / "batches" / "b1.json").write_text("{")

@@ -242,17 +242,25 @@ class _Comparison:
 
 
 def _is_there(name: str, wanted: JSONObject, there: JSONObject) -> bool:
-    """Whether an attribute has the value that is wanted; JSON says the same in any spelling, base64 in one."""
+    """Whether an attribute has the value that is wanted; JSON says the same in any spelling, base64 in one.
+
+    A string is the text of a document, or JSON, as the content type says that it will have (R248).
+    """
     stored = there.get(f"{name}base64")
     if name in there or not isinstance(stored, str):
         return bool(wanted[name] == there.get(name))
     content = base64.b64decode(stored)
-    if isinstance(wanted[name], str) and content == wanted[name].encode("utf-8"):
-        return True
+    if isinstance(wanted[name], str) and not _is_json(wanted.get("contenttype", there.get("contenttype"))):
+        return content == wanted[name].encode("utf-8")
     try:
         return bool(parse_json(content) == wanted[name])
     except JSONError:
         return False
+
+
+def _is_json(contenttype: JSON) -> bool:
+    media_type = contenttype.partition(";")[0].strip().lower() if isinstance(contenttype, str) else ""
+    return media_type == "application/json" or media_type.endswith("+json")
 
 
 def _effective(given: JSONObject, current: JSONObject) -> JSONObject:

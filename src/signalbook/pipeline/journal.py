@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import threading
 import time
@@ -32,6 +33,7 @@ STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 _ENTRY: Final = ".json"
 _PAUSE: Final = 0.1
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 TableFormat = Literal["iceberg", "parquet", "delta"]
 # How tables that do not exist yet are to be divided.
@@ -97,15 +99,27 @@ class JournalEntry:
         )
 
 
+def check_local(output: Path) -> None:
+    """Raise ``PipelineError`` if ``output`` was made of a URL: ``s3://bucket/lake`` would be a folder named ``s3:``."""
+    for place, part in enumerate(output.parts):
+        if _SCHEME.fullmatch(part):
+            url = f"{part}//{'/'.join(output.parts[place + 1 :])}"
+            raise PipelineError(f"{url} is no folder: an output is one of a file system, such as a mounted bucket")
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal in the output folder ``output``."""
+    """The journal in the output folder ``output``. Raises ``PipelineError`` for a URL."""
 
     output: Path
+
+    def __post_init__(self) -> None:
+        check_local(self.output)
 
     @classmethod
     def open(cls, output: Path) -> Journal:
         """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written."""
+        check_local(output)
         try:
             for folder in (output / PREPARED, output / BATCHES, output / TABLES):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -142,6 +156,7 @@ class Journal:
     @classmethod
     def existing(cls, output: Path) -> Journal:
         """The journal of a folder that runs have written to. Raises ``PipelineError`` if there is none."""
+        check_local(output)
         if not (output / BATCHES).is_dir():
             raise PipelineError(f"{output} is no output folder of the pipeline: no batch was ever written there")
         return cls(output)

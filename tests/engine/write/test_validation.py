@@ -135,6 +135,16 @@ def test_a_format_without_a_version(checked: Registry, file: JSONObject, valid: 
     assert outcome(checked)["formatvalidated"] is False
 
 
+def test_what_is_doubtful_about_a_document(checked: Registry) -> None:
+    """It is valid, and the answer says so."""
+    for _ in range(2):
+        done = checked.put(F1, {"format": DRAFT7, "file": {"$schema": "urn:x", "type": "object"}})
+        assert outcome(checked) == {"formatvalidated": True}
+        found = [(f.path, f.severity) for f in done.findings if f.rule == "$schema"]
+        assert found == [(f"{V1}#file/$schema", "warning")]
+        checked.patch(F1, {"file": {}})
+
+
 @pytest.mark.parametrize("content", [b'"string"', b'"{\\"type\\": \\"string\\"}"', b'{"type": "string"}'])
 def test_a_name_alone_is_a_schema_to_avro(checked: Registry, content: bytes) -> None:
     """A-24, R248"""

@@ -23,7 +23,7 @@ from signalbook.formats.jsonschema.document import (
     overweight,
     uri_of,
 )
-from signalbook.values import JSON, Finding, dump_json
+from signalbook.values import JSON, Finding, JSONObject, dump_json
 
 DRAFT_07 = "JsonSchema/draft-07"
 
@@ -211,6 +211,23 @@ def test_format_and_schema_must_agree() -> None:
 def test_unknown_versions_are_refused() -> None:
     assert choose({"$schema": "https://example.com/my-own"}, "JsonSchema")[1]
     assert by_format("JsonSchema/Unknown") is None
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"properties": {"a": {"$ref": "#/definitions/a"}}}, {"$id": "http://example.com/a"}]
+)
+@pytest.mark.parametrize("format", ["JsonSchema/draft-04", "JsonSchema/draft-07", "JsonSchema/draft/2020-12"])
+def test_the_format_holds_where_the_schema_uri_is_another_thing(format: str, more: JSONObject) -> None:
+    """G-14 does not say: all schemas of Iglu name Snowplow's self-describing one, of which draft-04 is a part."""
+    uri = "http://iglucentral.com/schemas/com.snowplowanalytics.self-desc/schema/jsonschema/1-0-0#"
+    document = dump_json({"$schema": uri, "self": {"vendor": "a"}, "required": ["a"], "definitions": {"a": {}}, **more})
+    schema = FORMAT.parse(document, format)
+    assert (schema.format, [f.rule for f in schema.validate({})]) == (format, ["required"])
+    for findings in (schema.warnings, FORMAT.check(document, format)):
+        assert [(f.path, f.rule, f.severity) for f in findings] == [("/$schema", "$schema", "warning")]
+    with pytest.raises(SchemaError, match="self-desc"):
+        FORMAT.parse(document, "JsonSchema")
+    assert FORMAT.check(dump_json({"$schema": uri, "type": "nonsense"}), format)[0].severity == "error"
 
 
 def test_a_document_may_speak_for_itself() -> None:

@@ -92,6 +92,11 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
     assert words in str(caught.value)
 
 
+def test_an_output_at_a_file_url() -> None:
+    given = {"registry": "r", "inputs": ["a"], "output": "file:///a/b"}
+    assert job_options(None, given).job().output == Path("/a/b")
+
+
 def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SignalbookError, match=r"gone\.toml: No such file"):
         job_options(tmp_path / "gone.toml", {})

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import base, files
 from signalbook.pipeline.sources.base import MAX_MESSAGE, Split
 
+MARK = codecs.BOM_UTF8
 CONTENT = st.lists(st.sampled_from([b"", b"a", b"bcd", b"\r", b"x" * 40]), max_size=20).map(b"\n".join)
 
 
@@ -28,25 +30,32 @@ def read(path: Path, cuts: list[int], limit: int = MAX_MESSAGE) -> list[tuple[in
 
 def expected(content: bytes) -> list[tuple[int, bytes]]:
     found, offset = [], 0
+    if content.startswith(MARK):
+        content, offset = content.removeprefix(MARK), len(MARK)
     for text in content.removesuffix(b"\n").split(b"\n"):
         found.append((offset, text))
         offset += len(text) + 1
     return found
 
 
-@given(CONTENT, st.lists(st.integers(0, 200), max_size=5), st.sampled_from([1, 3, 1 << 20]))
+@given(
+    st.tuples(st.sampled_from([b"", b"", MARK, MARK[:2]]), CONTENT).map(b"".join),
+    st.lists(st.integers(0, 200), max_size=5),
+    st.sampled_from([1, 3, 1 << 20]),
+)
+@example(MARK + b"a\nb", [1], 1)
 def test_splits_cover_a_file(content: bytes, cuts: list[int], block: int) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "BLOCK", block)
         path = Path(folder) / "f"
         path.write_bytes(content)
-        assert read(path, cuts) == (expected(content) if content else [])
+        assert read(path, cuts) == (expected(content) if content.removeprefix(MARK) else [])
 
 
 def test_a_packed_file(tmp_path: Path) -> None:
     path = tmp_path / "f.gz"
-    path.write_bytes(gzip.compress(b"a\nb\n" * 1000))
-    assert len(read(path, [])) == 2000
+    path.write_bytes(gzip.compress(MARK + b"a\nb\n" * 1000))
+    assert read(path, []) == expected(MARK + b"a\nb\n" * 1000)
 
 
 @pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"a\n" * 9999, mtime=0)[:-20]])

@@ -536,14 +536,18 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return _validated("formatvalidated", f'the format "{name}" is not supported')
     content = context.documents.read(version.document)
-    errors = work.worked_out((version.document, name), partial(_errors, reader, content, name), size=len(content))
+    found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content)) or []
+    errors = [fault for fault in found if fault.severity == "error"]
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
+    place = f"{version.xid}#{type.singular}"
+    left = max(MAX_DIFFERENCES - len(context.findings), 0)
+    context.findings.extend(replace(doubt, path=place + doubt.path) for doubt in found[:left])
     return _validated("formatvalidated", None)
 
 
-def _errors(reader: Format, content: bytes, name: str) -> list[Finding]:
-    return [finding for finding in reader.check(_text(content, name), name) if finding.severity == "error"]
+def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:
+    return reader.check(_text(content, name), name)
 
 
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:

@@ -80,14 +80,21 @@ def by_schema_uri(uri: str) -> SchemaDialect | None:
 
 
 def choose(root: JSON, format: str) -> tuple[SchemaDialect, list[Finding]]:
-    """The dialect to read a document by, and what is wrong if ``format`` and ``$schema`` disagree (G-14)."""
+    """The dialect to read a document by, and what is wrong if ``format`` and ``$schema`` disagree (G-14).
+
+    A version that ``format`` states holds where ``$schema`` is the URI of something else, such as of a meta-schema that
+    extends that version: a warning.
+    """
     named = by_format(format)
     uri = root.get("$schema") if isinstance(root, dict) else None
     if not isinstance(uri, str):
         return named or DEFAULT, []
     declared = by_schema_uri(uri)
     if declared is None:
-        text = f"{uri!r} is not a known version of JSON Schema"
+        text = f"{shorten(repr(uri))} is not a known version of JSON Schema"
+        if named is not None:
+            text = f"{text}: the document is read as {named.format}, as its format says"
+            return named, [Finding(path="/$schema", rule="$schema", message=text, severity="warning")]
     elif named is not None and named is not declared:
         text = f"the format says {named.format}, but $schema says {declared.format}"
     else:
@@ -237,6 +244,7 @@ class JsonSchemaDocument:
     base: str
     documents: Mapping[str, JSON]
     certain: bool = False
+    warnings: tuple[Finding, ...] = ()
     cache: dict[object, Any] = field(default_factory=dict)
 
     @cached_property
@@ -276,28 +284,29 @@ def inspect(document: bytes, format: str) -> list[Finding]:
     """What is wrong with a document by itself: JSON, version, meta-schema, local references (G-14, G-19, G-23)."""
     try:
         closed = _load_closed(document, format)
-        if closed is not None:
-            compiled(closed.dialect, closed.root, None)
+        if closed is None:
+            return list(_read(document, format)[2])
+        compiled(closed.dialect, closed.root, None)
+        return list(closed.warnings)
     except SchemaError as error:
         return list(error.findings)
     except UNUSABLE as error:
         return [_unusable(error)]
-    return []
 
 
 @lru_cache(maxsize=_CACHED)
 def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
-    root, dialect = _read(document, format)
+    root, dialect, warnings = _read(document, format)
     if _is_plain(document):
-        return _build(root, dialect, {}, certain=_is_certain(document, root, dialect))
+        return _build(root, dialect, {}, warnings, certain=_is_certain(document, root, dialect))
     if any(True for _ in _external(root)):
         return None
-    return _weighed(root, dialect, {})
+    return _weighed(root, dialect, {}, warnings)
 
 
 def _load_open(document: bytes, format: str, resolve: Resolve | None) -> JsonSchemaDocument:
-    root, dialect = _read(document, format)
-    return _weighed(root, dialect, _collect(root, dialect, resolve))
+    root, dialect, warnings = _read(document, format)
+    return _weighed(root, dialect, _collect(root, dialect, resolve), warnings)
 
 
 def _is_plain(document: bytes) -> bool:
@@ -330,19 +339,28 @@ def _is_pattern(dialect: SchemaDialect, pattern: str) -> bool:
     return True
 
 
-def _weighed(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON]) -> JsonSchemaDocument:
+def _weighed(
+    root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], warnings: tuple[Finding, ...]
+) -> JsonSchemaDocument:
     base = base_uri(root)
     heavy = overweight({base: root, **others}, base)
     if heavy:
         raise SchemaError(heavy)
-    return _build(root, dialect, others)
+    return _build(root, dialect, others, warnings)
 
 
 def _build(
-    root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], *, certain: bool = False
+    root: JSON,
+    dialect: SchemaDialect,
+    others: Mapping[str, JSON],
+    warnings: tuple[Finding, ...],
+    *,
+    certain: bool = False,
 ) -> JsonSchemaDocument:
     base = base_uri(root)
-    made = JsonSchemaDocument(dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain)
+    made = JsonSchemaDocument(
+        dialect=dialect, root=root, base=base, documents={base: root, **others}, certain=certain, warnings=warnings
+    )
     if certain:
         return made
     try:
@@ -358,7 +376,8 @@ def base_uri(root: JSON) -> str:
     return absolute(BASE, own) if isinstance(own, str) else BASE
 
 
-def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect]:
+def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect, tuple[Finding, ...]]:
+    """The value, its dialect, and what is doubtful about it. Raises ``SchemaError``."""
     findings = too_large(document)
     if findings:
         raise SchemaError(findings)
@@ -367,10 +386,10 @@ def _read(document: bytes, format: str) -> tuple[JSON, SchemaDialect]:
     except JSONError as error:
         raise SchemaError([Finding(path="", rule="json", message=f"not JSON: {error}")]) from None
     dialect, findings = choose(root, format)
-    findings = findings or _meta_findings(root, dialect)
-    if findings:
-        raise SchemaError(findings)
-    return root, dialect
+    errors = [finding for finding in findings if finding.severity == "error"] or _meta_findings(root, dialect)
+    if errors:
+        raise SchemaError(errors)
+    return root, dialect, tuple(findings)
 
 
 def _meta_findings(root: JSON, dialect: SchemaDialect) -> list[Finding]:
@@ -402,7 +421,7 @@ def _collect(root: JSON, dialect: SchemaDialect, resolve: Resolve | None) -> dic
         if content is None:
             raise SchemaError([_dangling(path, uri, "there is no such document to be had")])
         try:
-            found[uri], _ = _read(content, dialect.format)
+            found[uri], *_ = _read(content, dialect.format)
         except SchemaError as error:
             raise SchemaError([_dangling(path, uri, str(error))]) from None
         waiting.extend((inner, path) for inner, _ in _external(found[uri], uri) if inner != base_uri(root))

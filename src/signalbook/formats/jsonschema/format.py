@@ -97,7 +97,7 @@ class JsonSchemaFormat:
         """The schema at ``link``, a JSON Pointer or an anchor. Raises ``SchemaError``."""
         loaded = documents.load(document, format, resolve)
         uri = documents.link_uri(loaded, link)
-        schema = JsonSchema(document=loaded, uri=uri)
+        schema = JsonSchema(document=loaded, uri=uri, warnings=loaded.warnings)
         if loaded.certain and not link:
             return schema
         try:

@@ -205,7 +205,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             groups=tuple(self.groups),
             inputs=tuple(self.inputs),
             input_format=self.input_format or FORMATS.get(self.inputs[0].partition("://")[0], "cloudevents-jsonl"),
-            output=Path(self.output),
+            output=Path(self.output.removeprefix("file://")),
             table_format=self.table_format,
             catalog=parse_catalog(self.catalog),
             partition=self.partition,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import zlib
@@ -136,6 +137,8 @@ def line_batches(split: Split) -> Iterator[MessageBatch]:
         offset = _seek(file, split)
         # of a packed file the size says nothing
         remaining = ENDLESS if is_packed(split.path) else split.end - offset
+        if split.start == 0 < offset:
+            remaining = max(remaining, 1)  # the first line begins in the split even if that ends within the mark
         yield from _Lines(file, split.path, split.limit, offset, remaining).batches()
 
 
@@ -202,12 +205,20 @@ class _Lines:
 def _seek(file: Bytes, split: Split) -> int:
     """Go to the first line that begins in the split; one that began before belongs to the split before."""
     if split.start == 0:
-        return 0
+        offset = _size_of_mark(file)
+        file.seek(offset)
+        return offset
     # From the byte before: a line that begins right at the start has its predecessor's newline there, and is ours.
     file.seek(split.start - 1)
     offset = split.start + _to_newline(file, 0)[0]
     file.seek(offset)
     return offset
+
+
+def _size_of_mark(file: Bytes) -> int:
+    """How long the byte order mark of UTF-8 is with which a file begins; 0 without one."""
+    mark = codecs.BOM_UTF8
+    return len(mark) if file.read(len(mark)) == mark else 0
 
 
 def _to_newline(file: Bytes, remaining: int) -> tuple[int, bytes, int]:
@@ -290,7 +301,8 @@ def array_batches(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[
 
 
 def _first_piece(file: Bytes) -> bytes:
-    """Some bytes from the first on that is no blank; ``b""`` if there is none."""
+    """Some bytes from the first on that is no blank and no byte order mark; ``b""`` if there is none."""
+    file.seek(_size_of_mark(file))
     while piece := file.read(BLOCK):
         if found := piece.lstrip(_BLANK):
             return found
