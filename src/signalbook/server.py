@@ -245,7 +245,8 @@ class _Supervisor(Multiprocess):
     def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self._spawned = multiprocess.get_subprocess  # type: ignore[attr-defined]
-        # uvicorn has no setting for it. Elsewhere the system's own libraries do not survive a fork.
+        # uvicorn has no settings for these. Elsewhere the system's own libraries do not survive a fork.
+        multiprocess.Process = _ServerProcess  # type: ignore[misc]
         if sys.platform == "linux":
             multiprocess.get_subprocess = _forked  # type: ignore[assignment,attr-defined]
 
@@ -254,14 +255,24 @@ class _Supervisor(Multiprocess):
         multiprocess.get_subprocess = self._spawned  # type: ignore[attr-defined]
         super().handle_hup()
 
-    def join_all(self) -> None:
-        """Wait for the server processes to end; kill what does not."""
-        deadline = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + _KILL_SECONDS
-        for process in self.processes:
-            process.process.join(max(0.0, deadline - time.monotonic()))
-            if process.process.is_alive():
-                process.kill()
-                process.join()
+
+class _ServerProcess(multiprocess.Process):
+    """One that is killed if it has not ended some time after it was asked to, at SIGHUP as at SIGTERM."""
+
+    _deadline = 0.0
+    """On the monotonic clock."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        super().terminate()
+        self._deadline = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + _KILL_SECONDS
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self.process.join(max(0.0, self._deadline - time.monotonic()))
+        if self.process.is_alive():
+            self.kill()
+            self.process.join()
 
 
 def _forked(config: Config, target: Callable[..., None], sockets: list[socket.socket]) -> BaseProcess:
