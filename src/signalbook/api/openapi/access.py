@@ -155,7 +155,7 @@ def _entry_schema() -> JSONObject:
         "outcome": {"type": "string", "enum": [DONE, REFUSED]},
         "xids": texts,
     }
-    words = ("correlationid", "subject", "token", "issuer", "peer", "forwarded", "api", "method", "error")
+    words = ("correlationid", "subject", "token", "issuer", "peer", "forwarded", "api", "method", "error", "about", "file")
     known: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
     return _object({**always, **known}, *always)
 
