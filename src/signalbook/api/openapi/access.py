@@ -155,7 +155,8 @@ def _entry_schema() -> JSONObject:
         "outcome": {"type": "string", "enum": [DONE, REFUSED]},
         "xids": texts,
     }
-    words = ("correlationid", "subject", "token", "issuer", "peer", "forwarded", "api", "method", "error", "about", "file")
+    caller = ("subject", "token", "issuer", "peer", "forwarded", "api", "method")
+    words = ("correlationid", *caller, "error", "about", "file")
     known: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
     return _object({**always, **known}, *always)
 
