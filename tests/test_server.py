@@ -174,6 +174,38 @@ def test_a_server_that_is_still_starting_stops(tmp_path: Path) -> None:
                 process.kill()
 
 
+STUCK = """
+import sys, time
+from signalbook import server
+from signalbook.settings import Settings
+
+server._SHUTDOWN_SECONDS = 1
+if __name__ == "__main__":  # not in the server process that comes at SIGHUP
+    server.Audit.stop = lambda audit: time.sleep(10_000)
+    server.run(Settings(port=int(sys.argv[1]), db=sys.argv[2]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forks there alone")
+def test_a_server_process_that_does_not_end_is_replaced_all_the_same(tmp_path: Path) -> None:
+    """At SIGHUP, and the server ends at SIGTERM afterwards."""
+    program = tmp_path / "stuck.py"
+    program.write_text(STUCK)
+    with kept_port() as port:
+        command = [sys.executable, str(program), str(port), f"sqlite:///{tmp_path / 'r.db'}"]
+        with subprocess.Popen(command, text=True) as process:
+            try:
+                wait_until(lambda: answers(f"http://127.0.0.1:{port}"), process)
+                before = children(process)
+                process.send_signal(signal.SIGHUP)
+                wait_until(lambda: not children(process) & before, process)
+                assert answers(f"http://127.0.0.1:{port}")
+                process.terminate()
+                assert process.wait(PATIENCE) == 0
+            finally:
+                process.kill()
+
+
 def children(process: subprocess.Popen[str]) -> set[int]:
     """The server processes, and Python's own that looks after what they share."""
     return {int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()}

@@ -98,7 +98,8 @@ REPLICATION_SYNCED: Final = _gauge(
 )
 REFUSED: Final = _counter(
     "refused_requests",
-    "Requests refused, by reason: credentials, policy, quota, or the limit of requests, writes, reads or logins.",
+    "Requests refused, by reason: credentials, policy, quota, the limit of requests, writes, reads or logins, or what "
+    "they came by: host or origin.",
     "reason",
 )
 WORKERS: Final = _gauge("workers", "Server processes.")

@@ -28,7 +28,7 @@ from uvicorn import Config
 from uvicorn.supervisors import Multiprocess, multiprocess
 
 from signalbook import __version__, metrics, tracing
-from signalbook.access.audit import Audit, check_audit_settings
+from signalbook.access.audit import Audit, check_audit_settings, open_recorded
 from signalbook.access.authentication import check_authentication
 from signalbook.access.control import OPEN, AccessControl, check_access_settings
 from signalbook.access.limits import check_limits
@@ -50,7 +50,6 @@ from signalbook.folder_registry import FolderWatch
 from signalbook.logs import FORMATS, begin_log
 from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
-from signalbook.storage import open_store
 from signalbook.storage.base import StorageUnavailable
 from signalbook.storage.store import is_throw_away
 from signalbook.xid import ROOT
@@ -85,7 +84,7 @@ def build(settings: Settings) -> Starlette:
     """
     with ExitStack() as opened:  # closed here if something is wrong, else by the application
         opened.callback(tracing.begin(os.environ, __version__))
-        store = open_store(settings.db, timeout=settings.request_timeout)
+        store = open_recorded(settings)
         opened.callback(store.close)
         engine = Engine(store, settings=settings)
         watch = _watch(engine, settings)
@@ -149,7 +148,7 @@ def serve_large_requests(number: int, version: str) -> None:
     begin_log(settings.log_level.upper(), settings.log_format)
     # Each request was counted where it came in, and the capabilities of a file were put in force at the start.
     settings = replace(settings, limits="off", capabilities="")
-    store = open_store(settings.db, timeout=settings.request_timeout)
+    store = open_recorded(settings)
     audit = Audit(store, settings)
     audit.start()
 
@@ -245,7 +244,8 @@ class _Supervisor(Multiprocess):
     def __init__(self, config: Config, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self._spawned = multiprocess.get_subprocess  # type: ignore[attr-defined]
-        # uvicorn has no setting for it. Elsewhere the system's own libraries do not survive a fork.
+        # uvicorn has no settings for these. Elsewhere the system's own libraries do not survive a fork.
+        multiprocess.Process = _ServerProcess  # type: ignore[misc]
         if sys.platform == "linux":
             multiprocess.get_subprocess = _forked  # type: ignore[assignment,attr-defined]
 
@@ -254,14 +254,24 @@ class _Supervisor(Multiprocess):
         multiprocess.get_subprocess = self._spawned  # type: ignore[attr-defined]
         super().handle_hup()
 
-    def join_all(self) -> None:
-        """Wait for the server processes to end; kill what does not."""
-        deadline = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + _KILL_SECONDS
-        for process in self.processes:
-            process.process.join(max(0.0, deadline - time.monotonic()))
-            if process.process.is_alive():
-                process.kill()
-                process.join()
+
+class _ServerProcess(multiprocess.Process):
+    """One that is killed if it has not ended some time after it was asked to, at SIGHUP as at SIGTERM."""
+
+    _deadline = 0.0
+    """On the monotonic clock."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        super().terminate()
+        self._deadline = time.monotonic() + (self.config.timeout_graceful_shutdown or 0) + _KILL_SECONDS
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self.process.join(max(0.0, self._deadline - time.monotonic()))
+        if self.process.is_alive():
+            self.kill()
+            self.process.join()
 
 
 def _forked(config: Config, target: Callable[..., None], sockets: list[socket.socket]) -> BaseProcess:
@@ -365,7 +375,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
 
     Raises ``ServerError`` if it would be ``exposed`` to other machines without anybody having said who may do what.
     """
-    store = open_store(settings.db, timeout=settings.request_timeout)
+    store = open_recorded(settings)
     try:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:

@@ -13,15 +13,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.storage.test_migrate import at_revision
 
 from signalbook import values
 from signalbook.access import audit
-from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, Refusal, entries, shown
+from signalbook.access.audit import MOST_XIDS, SEVERAL, Audit, AuditLog, Refusal, entries, open_recorded, shown
 from signalbook.access.base import ANONYMOUS, Action, Identity, RequestOrigin
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.audit import AuditEntry, AuditQuery
 from signalbook.storage.base import StorageBusy
+from signalbook.storage.schema import REVISION
 from signalbook.storage.store import Store
 
 STAMP = datetime(2030, 1, 1, tzinfo=UTC)
@@ -171,6 +173,32 @@ def test_lines_go_to_a_private_file_that_may_be_moved(tmp_path: Path, store: Sto
     assert [json.loads(line)["outcome"] for line in second] == ["done", "refused"]
     assert {stat.S_IMODE(found.stat().st_mode) for found in tmp_path.iterdir()} == {0o600}
     assert [one.action for one in stored(store)] == ["update"]
+
+
+def test_a_migration_is_recorded(store_url: str, tmp_path: Path) -> None:
+    settings = Settings(db=store_url, audit_log=str(tmp_path / "audit.jsonl"))
+    at_revision("0009", store_url)
+    for _ in range(2):
+        opened = open_recorded(settings)
+        (one,) = stored(opened)
+        opened.close()
+    assert (one.who, one.action, one.xids) == ("(signalbook)", "administer", ("/",))
+    assert one.details == {"about": f"migrated from schema 0009 to {REVISION}"}
+    (line,) = (tmp_path / "audit.jsonl").read_text().splitlines()
+    assert json.loads(line)["about"] == one.details["about"]
+
+
+def test_a_migration_is_not_recorded_where_nothing_is(store_url: str) -> None:
+    at_revision("0011", store_url)
+    opened = open_recorded(Settings(db=store_url, audit="off"))
+    assert not stored(opened)
+    opened.close()
+
+
+def test_lines_that_cannot_be_told_fail_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    found = entries(BY_ANN, [(Action.CREATE, "/g/a")], at=STAMP, correlationid="c")
+    audit.tell(found, Settings(audit_log="/nowhere/audit.jsonl"))
+    assert "could not be written to audit_log: audit_log /nowhere/audit.jsonl: No such file" in caplog.text
 
 
 def test_lines_go_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:

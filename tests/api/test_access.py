@@ -102,6 +102,22 @@ def test_every_fault_has_its_path(client: Client, pat: dict[str, str]) -> None:
     assert client.get("/access", headers=pat).json() == policy(READERS)
 
 
+def test_what_is_odd_is_in_the_answer(client: Client, store: Store, pat: dict[str, str]) -> None:
+    """And no part of the policy."""
+    odd = policy({"who": ["authenticated"], "deny": ["read"], "on": ["/schemagroup/a", "/schemagroups/b"]})
+    answer = client.put("/access", odd, headers=pat)
+    assert answer.status_code == 200
+    nothing, hindered = answer.json()["warnings"]
+    assert nothing.startswith("/rules/1/on/0: /schemagroup/a names nothing: schemagroup is no type of groups: ")
+    assert hindered.startswith("/rules/1: subject:pat administers, and is kept from changing the model")
+    assert client.get("/access", headers=pat).json() == {"rules": answer.json()["rules"]} == odd
+    assert client.get("/access", headers=pat).headers["ETag"] == answer.headers["ETag"]
+    # The types of the model are for who may read it.
+    narrowed = bearer(store, "pat", scopes=("administer",))
+    assert client.put("/access", odd, headers=narrowed).json()["warnings"] == [hindered]
+    assert client.put("/access", policy(READERS), headers=pat).json() == policy(READERS)
+
+
 def test_nobody_is_locked_out(client: Client, pat: dict[str, str]) -> None:
     answer = client.put("/access", {"rules": [READERS]}, headers=pat)
     assert (answer.status_code, "name an administrator" in answer.json()["detail"]) == (409, True)

@@ -307,3 +307,38 @@ def test_guessed_tokens_cost_ever_longer_waits(store: Store, serve: Serve, pat: 
     assert codes == [401, 401, 401, 401, 429, 429]
     # Nobody who has the right ones is kept out by others who guess, be it for the first time.
     assert client.get("/", headers=pat).status_code == 200
+
+
+PAGE = {"Origin": "https://evil.example"}
+
+
+def test_pages_and_names_that_are_refused_are_counted_and_recorded(
+    store: Store, serve: Serve, pat: dict[str, str]
+) -> None:
+    client = closed(serve(store, host="127.0.0.1", allow_hosts=("r.example",)))
+
+    def counted() -> list[float]:
+        found = samples(client.get("/metrics", headers=pat).content)
+        return [found.get(("signalbook_refused_requests_total", (each,)), 0) for each in ("host", "origin")]
+
+    before = counted()
+    for number in range(20):
+        assert client.put(f"/dirs/d{number}?swordfish", {}, headers={**pat, **PAGE}).status_code == 403
+        assert client.get(f"/dirs/d{number}", headers={**pat, "Host": "evil.example"}).status_code == 421
+    assert [now - then for now, then in zip(counted(), before, strict=True)] == [20, 20]
+    found = {entry["error"]: entry for entry in recorded(client, pat)}
+    assert found.keys() == {"421 Misdirected Request: host", "403 Forbidden: origin"}
+    for entry, method in ((found["421 Misdirected Request: host"], "GET"), (found["403 Forbidden: origin"], "PUT")):
+        assert (entry["who"], entry["action"], entry["count"]) == ("anonymous", "request", 20)
+        assert (entry["peer"], entry["api"], entry["method"]) == ("127.0.0.1", "xregistry", method)
+        assert "evil" not in str(entry)
+        assert "swordfish" not in str(entry)
+
+
+@pytest.mark.parametrize(("given", "entries"), [({}, 0), ({"audit": "on"}, 1), ({"audit": "off"}, 0)])
+def test_where_nobody_governs_refused_pages_are_recorded_as_writes_are(
+    store: Store, serve: Serve, given: dict[str, str], entries: int
+) -> None:
+    client = serve(store, **given)
+    assert client.put("/dirs/d", {}, headers=PAGE).status_code == 403
+    assert len(recorded(client, {})) == entries

@@ -74,6 +74,8 @@ def test_what_is_odd_is_said(cli: Cli, serve: Callable[..., Server], tmp_path: P
         assert (said.code, len(odd)) == (0, 2), said.err
         assert odd[0].startswith("warning: /rules/1/on/0: /schemagroup/a names nothing: schemagroup is no type")
         assert odd[1].startswith("warning: /rules/1: subject:pat administers, and is kept from")
+    put = json.loads(cli("access", "set", "-", "--json", stdin=document).out)
+    assert (put["rules"], [f"warning: {each}" for each in put["warnings"]]) == (rules, odd)
     warned = cli("token", "create", "sam", "--group", "nobody")
     assert "warning: no rule names subject:sam or group:nobody: the token may do what every auth" in warned.err
     assert "warning" not in cli("token", "create", "pat").err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +43,23 @@ def test_entries_are_shown_to_people_and_programs(cli: Cli, where: list[str]) ->
     assert cli("audit", "--to", made["time"], "--action", "create", "--json", *where).out == ""
     assert cli("audit", "--who", "nobody", *where).out == ""
     assert cli("audit", "--limit", "1", "--json", *where).out.count("\n") == 1
+
+
+def test_lines_for_others(cli: Cli, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Of what a command does to a database as of what a server does; its standard output is its own."""
+    monkeypatch.setenv("SIGNALBOOK_AUDIT", "on")
+    monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "audit.jsonl")
+    cli("import", "-", stdin=GROUPS)
+    entries = [json.loads(line) for line in cli("audit", "--json").out.splitlines()]
+    lines = [json.loads(line) for line in Path("audit.jsonl").read_text().splitlines()]
+    assert [{**line, "number": 0} for line in lines] == [{**entry, "number": 0} for entry in reversed(entries)] != []
+    monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "-")
+    made = cli("token", "create", "ci")
+    assert (made.code, len(made.out.splitlines()), made.out.startswith("{")) == (0, 1, False)
+    monkeypatch.setenv("SIGNALBOOK_AUDIT_LOG", "/nowhere/audit.jsonl")
+    made = cli("token", "create", "ci")
+    assert (made.code, "could not be written to audit_log" in caplog.text) == (0, True)
+    assert cli("audit", "--action", "administer", "--json").out.count("\n") == 2
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -32,3 +33,14 @@ def test_what_groups_have_is_counted_anew(cli: Cli, tmp_path: Path) -> None:
     assert cli("migrate", "--db", url, "--recount").code == 0
     with closing(open_store(url)) as store:
         assert used(store) == GroupUsage(versions=3, bytes=0)
+
+
+def test_it_is_recorded(cli: Cli, store_url: str) -> None:
+    at_revision("0009", store_url)
+    for options in ((), (), ("--recount",)):
+        assert cli("migrate", "--db", store_url, *options).code == 0
+    found = [json.loads(line) for line in cli("audit", "--db", store_url, "--json").out.splitlines()]
+    assert [(each["who"], each["action"], each["outcome"], each["xids"], each["about"]) for each in found] == [
+        ("(signalbook)", "administer", "done", ["/"], "counted anew what Groups have"),
+        ("(signalbook)", "administer", "done", ["/"], f"migrated from schema 0009 to {REVISION}"),
+    ]

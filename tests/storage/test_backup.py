@@ -24,7 +24,8 @@ from signalbook.storage import open_store
 from signalbook.storage.backup import BackupError, back_up, restore, verify
 from signalbook.storage.base import StorageError
 from signalbook.storage.schema import REVISION
-from signalbook.values import JSONObject, now
+from signalbook.storage.store import WriteTransaction
+from signalbook.values import JSON, JSONObject, now
 from signalbook.xid import ROOT, Xid
 
 TIMEOUT = 60.0
@@ -168,6 +169,27 @@ def test_a_restore_that_fails_leaves_the_database_as_it_was(filled: str, target:
     with pytest.raises(StorageError):
         restore(tmp_path / "backup", target, timeout=TIMEOUT, replace=True)
     assert everything(target) == before
+
+
+def test_what_is_written_with_a_restore(filled: str, target: str, tmp_path: Path) -> None:
+    """In its transaction, behind what came back."""
+
+    def restored(transaction: WriteTransaction) -> None:
+        met.append(transaction.settings.get("mark"))
+        transaction.settings.put("mark", len(met))
+        if len(met) == 1:
+            raise StorageError("no more room")
+
+    with closing(open_store(filled)) as store, store.write() as transaction:
+        transaction.settings.put("mark", "stored")
+    met: list[JSON] = []
+    back_up(filled, tmp_path / "backup", timeout=TIMEOUT)
+    with pytest.raises(StorageError, match="no more room"):
+        restore(tmp_path / "backup", target, timeout=TIMEOUT, restored=restored)
+    restore(tmp_path / "backup", target, timeout=TIMEOUT, restored=restored)  # it is empty still
+    with closing(open_store(target)) as store, store.read() as reader:
+        assert (met, reader.settings.get("mark")) == (["stored", "stored"], 2)
+    assert everything(target) == everything(filled)
 
 
 def change_a_row(connection: sqlite3.Connection) -> None:

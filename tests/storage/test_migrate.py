@@ -27,7 +27,7 @@ from signalbook.settings import Settings
 from signalbook.storage import open_store
 from signalbook.storage.base import Row, StorageError
 from signalbook.storage.schema import REVISION, TABLES
-from signalbook.storage.store import MIGRATIONS, Store
+from signalbook.storage.store import MIGRATIONS, Store, WriteTransaction
 from signalbook.storage.subscriptions import RETRYING, DeliveryState, StoredConsent
 from signalbook.storage.writing import GroupUsage
 from signalbook.values import JSON
@@ -79,6 +79,32 @@ def test_opening_again_keeps_everything(store_url: str) -> None:
             writer.settings.put_config("modelsource", {})
             assert writer.settings.config_epoch("modelsource") == expected
         store.close()
+
+
+def test_what_is_written_with_a_migration(store_url: str) -> None:
+    """In its transaction; what makes the tables is none."""
+    met: list[str] = []
+
+    def migrated(transaction: WriteTransaction, before: str) -> None:
+        met.append(before)
+        transaction.settings.put("migrated", {"from": before})
+        if len(met) == 1:
+            raise StorageError("no more room")
+
+    at_revision("0005", store_url)
+    with pytest.raises(StorageError, match="no more room"):
+        open_store(store_url, migrated=migrated)
+    for _ in range(2):
+        with closing(open_store(store_url, migrated=migrated)) as store, store.read() as reader:
+            assert reader.settings.get("migrated") == {"from": "0005"}
+    assert met == ["0005", "0005"], "the first one left the database as it was"
+
+
+def test_a_new_database_was_not_migrated(store_url: str) -> None:
+    def migrated(*_: object) -> None:
+        raise AssertionError
+
+    open_store(store_url, migrated=migrated).close()
 
 
 def test_children_stored_before_they_were_counted_are_counted(store_url: str) -> None:

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from io import TextIOWrapper
 from logging.handlers import WatchedFileHandler
@@ -21,18 +21,21 @@ from typing import Final, TextIO
 
 from signalbook import values
 from signalbook.access.base import Action, Identity, RequestOrigin
-from signalbook.access.decisions import Access
+from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.audit import AuditEntry, AuditQuery
 from signalbook.storage.base import StorageError
-from signalbook.storage.store import Store
+from signalbook.storage.schema import REVISION
+from signalbook.storage.store import Store, WriteTransaction, open_store
 from signalbook.values import JSONObject, dump_json, format_timestamp
 
 DONE: Final = "done"
 REFUSED: Final = "refused"
 MOST_XIDS: Final = 100
 """Of one entry; of the rest their number is recorded."""
+STDOUT: Final = "-"
+"""As ``audit_log``: standard output."""
 PROGRAM: Final = "(signalbook)"
 """The program itself, such as its command line over a database."""
 SEVERAL: Final = "(several)"
@@ -51,7 +54,7 @@ _GATHER_SECONDS: Final = 1.0
 _PRUNE_SECONDS: Final = 60.0
 _PRUNED_AT_ONCE: Final = 1000
 _CENTURY: Final = 36_525
-_STDOUT: Final = "-"
+_UNTOLD: Final = "entries of the audit are stored, but could not be written to audit_log: %s"
 _BUFFER: Final = 1 << 20
 
 
@@ -123,10 +126,35 @@ def entries(
     ]
 
 
+def record(transaction: WriteTransaction, settings: Settings, path: str, **details: str) -> list[AuditEntry]:
+    """Have the audit say that the program itself administered ``path``; returns the entries, for ``tell``."""
+    done = recorded(settings, UNRESTRICTED, [(Action.ADMINISTER, path)])
+    made = entries(UNRESTRICTED, done, at=values.now(), correlationid="")
+    found = [replace(entry, details=dict(details)) for entry in made]
+    transaction.audit.append(found)
+    return found
+
+
+def open_recorded(settings: Settings) -> Store:
+    """The store ``settings.db``. If that migrates it, the audit says so. Raises as ``open_store``."""
+    found: list[AuditEntry] = []
+
+    def migrated(transaction: WriteTransaction, before: str) -> None:
+        found.extend(record(transaction, settings, "/", about=f"migrated from schema {before} to {REVISION}"))
+
+    store = open_store(settings.db, timeout=settings.request_timeout, migrated=migrated)
+    tell(found, settings)
+    return store
+
+
 def tell(found: Sequence[AuditEntry], settings: Settings) -> None:
-    """Write the lines of committed entries where no ``Audit`` is at work. Raises ``SettingError``."""
+    """Write the lines of committed entries where no ``Audit`` is at work. That they cannot be written is logged."""
     if found and settings.audit_log:
-        lines = AuditLog(settings.audit_log)
+        try:
+            lines = AuditLog(settings.audit_log)
+        except SettingError as error:
+            _LOG.error(_UNTOLD, error)
+            return
         lines.write(found)
         lines.close()
 
@@ -325,7 +353,7 @@ class AuditLog:
 
     def __init__(self, name: str) -> None:
         try:
-            self._handler = _Output(sys.stdout) if name == _STDOUT else _PrivateFile(name, encoding="utf-8")
+            self._handler = _Output(sys.stdout) if name == STDOUT else _PrivateFile(name, encoding="utf-8")
         except OSError as error:
             raise SettingError(f"audit_log {name}: {error.strerror}; name a file that can be written") from None
 
@@ -348,7 +376,7 @@ class _Reporting(logging.Handler):
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  as the class has it
         """Say so in the log."""
-        _LOG.error("entries of the audit are stored, but could not be written to audit_log: %s", sys.exc_info()[1])
+        _LOG.error(_UNTOLD, sys.exc_info()[1])
 
 
 class _Output(_Reporting, logging.StreamHandler[TextIO]):
@@ -372,7 +400,7 @@ def check_audit_settings(settings: Settings) -> None:
         raise SettingError(f"audit_days is 0 to {_CENTURY}, not {settings.audit_days}")
     if settings.audit_reads == "on" and not settings.audit_log:
         raise SettingError("audit_reads needs audit_log: reads are not stored, only written there")
-    if settings.audit_log not in ("", _STDOUT):
+    if settings.audit_log not in ("", STDOUT):
         _check_log(Path(settings.audit_log))
 
 

@@ -6,14 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Hashable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from signalbook import values
 from signalbook.access import audit, tokens
 from signalbook.access.base import Action, Identity
-from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.access.decisions import Access
 from signalbook.access.policy import InvalidPolicy, Policy, identity_of, read_policy
 from signalbook.documents import DocumentError, read_document
 from signalbook.errors import SignalbookError
@@ -279,11 +277,7 @@ class _PolicyFile:
         transaction.settings.put(_FILE_KEY, {**kept, "number": number})
         if same:
             return []
-        done = audit.recorded(self._settings, UNRESTRICTED, [(Action.ADMINISTER, f"/{CONFIG}")])
-        entries = audit.entries(UNRESTRICTED, done, at=values.now(), correlationid="")
-        found = [replace(entry, details={"api": _FILE_KEY, "file": kept["file"]}) for entry in entries]
-        transaction.audit.append(found)
-        return found
+        return audit.record(transaction, self._settings, f"/{CONFIG}", api=_FILE_KEY, file=kept["file"])
 
     def _marked(self) -> _Mark | None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain, islice
 from typing import Final
@@ -22,6 +22,11 @@ def warnings(policy: Policy, model: JSONObject | None) -> list[str]:
     named = [] if model is None else _names_nothing(policy, model.get("groups") or {})
     found = list(islice(chain(named, _hindered(policy)), _MOST + 1))
     return [*found[:_MOST], "and more"] if len(found) > _MOST else found
+
+
+def with_warnings(policy: Policy, odd: Sequence[str]) -> JSONObject:
+    """A policy that was put in force, as it was written, with the ``warnings`` about it if there are any."""
+    return {**policy.document, "warnings": list(odd)} if odd else policy.document
 
 
 def token_warnings(policy: Policy, subject: str, groups: Iterable[str]) -> list[str]:

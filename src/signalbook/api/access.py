@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -10,6 +11,7 @@ from starlette.routing import Route
 from signalbook.access.base import ACTIONS, AUTHENTICATED, Action, CredentialsNeeded, Identity
 from signalbook.access.control import MAX_BYTES, MAX_DEPTH, PolicyRefused
 from signalbook.access.policy import InvalidPolicy, Policy, principals, read_policy
+from signalbook.access.review import warnings, with_warnings
 from signalbook.api.kernel.caching import check_conditions, entity_tag
 from signalbook.api.kernel.errors import NO_STORE, Conflict
 from signalbook.api.kernel.requests import HTTPRequest, json_body
@@ -54,12 +56,18 @@ class AccessAPI:
         self._control.check_closed()
         body = await request.body(MAX_BYTES)
         # A large policy takes a second to read: nobody shall wait for it.
-        policy = await self._kernel.workers.read(
-            lambda: read_policy(json_body(body, request.subject, max_depth=MAX_DEPTH))
-        )
-        return await self._kernel.write(partial(self._put, request=request, policy=policy), request.access)
+        policy, odd = await self._kernel.workers.read(partial(self._read, body, request))
+        return await self._kernel.write(partial(self._put, request=request, policy=policy, odd=odd), request.access)
 
-    def _put(self, session: Session, *, request: HTTPRequest, policy: Policy) -> Response:
+    def _read(self, body: bytes, request: HTTPRequest) -> tuple[Policy, list[str]]:
+        """The policy in a body, and what is odd about it. Raises ``InvalidPolicy``, ``RegistryError``."""
+        policy = read_policy(json_body(body, request.subject, max_depth=MAX_DEPTH))
+        with self._kernel.engine.reading() as view:
+            model = view.model.document
+        # A warning names the types of the model, which not every administrator may read.
+        return policy, warnings(policy, model if request.access.readable(ROOT) else None)
+
+    def _put(self, session: Session, *, request: HTTPRequest, policy: Policy, odd: list[str]) -> Response:
         before = self._control.stored(session.transaction)
         # It came while there was no policy yet, and while it waited another one became the first.
         if before is not None and request.access.unrestricted:
@@ -68,7 +76,7 @@ class AccessAPI:
         # What it raises undoes the write.
         check_conditions(request.scope["headers"], "" if before is None else _tag(before), request.path)
         session.record(Action.ADMINISTER, PATH)
-        return _response(policy, status=201 if before is None else 200)
+        return _response(policy, status=201 if before is None else 200, odd=odd)
 
     async def _explain(self, request: HTTPRequest) -> Response:
         """Whether somebody may do something, and which rules say so."""
@@ -118,8 +126,9 @@ def _require_administrator(request: HTTPRequest) -> None:
     request.access.require(Action.ADMINISTER, ROOT)
 
 
-def _response(policy: Policy, status: int = 200) -> Response:
-    return json_response(policy.document, status=status, headers=(NO_STORE, ("ETag", _tag(policy))))
+def _response(policy: Policy, status: int = 200, odd: Sequence[str] = ()) -> Response:
+    shown = with_warnings(policy, odd)
+    return json_response(shown, status=status, headers=(NO_STORE, ("ETag", _tag(policy))))
 
 
 def _tag(policy: Policy) -> str:

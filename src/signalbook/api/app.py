@@ -21,6 +21,7 @@ from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
 from signalbook.api.feed import Feed
+from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.large_requests import LargeRequests
 from signalbook.api.kernel.origins import READS, Origins
@@ -117,7 +118,7 @@ def create_app(
         *Notifications(kernel, following).routes(),
         *TokensAPI(kernel).routes(),
     ]
-    return Application(others, registry, settings, lifespan)
+    return Application(others, registry, kernel.admission, settings, lifespan)
 
 
 def _health(kernel: Kernel, states: dict[str, Callable[[], JSONObject]]) -> list[Route]:
@@ -162,9 +163,15 @@ class Application(Starlette):
     """
 
     def __init__(
-        self, others: list[Route], registry: ASGIApp, settings: Settings, lifespan: Lifespan[Starlette]
+        self,
+        others: list[Route],
+        registry: ASGIApp,
+        admission: Admission,
+        settings: Settings,
+        lifespan: Lifespan[Starlette],
     ) -> None:
         super().__init__(routes=others, lifespan=lifespan)
+        self._admission = admission
         self._registry = registry
         self._settings = settings
         self._origins = Origins(settings)
@@ -181,8 +188,9 @@ class Application(Starlette):
         began = perf_counter()
         refusal = self._origins.refusal(scope)
         if refusal is not None:
-            HTTP.add(scope["path"], scope["method"], refusal.status, perf_counter() - began)
-            await refusal.send(scope, receive, send)
+            HTTP.add(scope["path"], scope["method"], refusal.response.status, perf_counter() - began)
+            await refusal.response.send(scope, receive, send)
+            await self._admission.refused_page(refusal, scope)
             return
         if not tracing():
             await self._answer(scope, receive, send, began)

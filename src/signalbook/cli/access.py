@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -81,12 +81,10 @@ def set_(file: PolicyArgument, server: ServerOption = None, db: DbOption = None,
     for whoever may write to the database, also where nobody else may.
     """
     policy = _read(file)
-    with _open(server, db) as (access, model):
-        # Before the policy, which may keep whoever puts the first one from reading.
-        known = model()
+    with _open(server, db) as (access, _):
         put = access.put(policy)
     _show_put(put, where(server, db), json)
-    _warn(put, known)
+    _warn(put.get("warnings", ()))
 
 
 @app.command("check")
@@ -99,16 +97,17 @@ def check(file: PolicyArgument, server: ServerOption = None, db: DbOption = None
     from signalbook.access.control import check_lockout
     from signalbook.access.decisions import UNRESTRICTED
     from signalbook.access.policy import read_policy
+    from signalbook.access.review import warnings
     from signalbook.engine.engine import model_source
 
     policy = read_policy(_read(file))
     check_lockout(policy, UNRESTRICTED)
     say(f"{file}: a policy of {len(policy.rules)} rules")
     if server is None and db is None:
-        _warn(policy.document, model_source(settings.load(environ=os.environ).model))
+        _warn(warnings(policy, model_source(settings.load(environ=os.environ).model)))
         return
     with _open(server, db) as (_, model):
-        _warn(policy.document, model())
+        _warn(warnings(policy, model()))
 
 
 @app.command("explain")
@@ -188,6 +187,7 @@ class _LocalAccess:
         from signalbook.access.base import Action
         from signalbook.access.decisions import UNRESTRICTED
         from signalbook.access.policy import read_policy
+        from signalbook.access.review import warnings, with_warnings
 
         wanted = read_policy(policy)
         with self._engine.writing() as session:
@@ -197,7 +197,8 @@ class _LocalAccess:
                 )
             self._control.put(session.transaction, wanted, by=UNRESTRICTED)
             session.record(Action.ADMINISTER, "/access")
-        return wanted.document
+            model = session.configuration.model.document
+        return with_warnings(wanted, warnings(wanted, model))
 
     def explain(self, who: list[str], what: str, xid: str) -> JSONObject:
         from signalbook.access.base import ACTIONS
@@ -262,12 +263,9 @@ def _show_put(policy: JSONObject, place: str, json: bool) -> None:
         say(f"a policy of {len(policy['rules'])} rules is in force in {plain(place)}")
 
 
-def _warn(policy: JSON, model: JSONObject | None) -> None:
+def _warn(warnings: Iterable[str]) -> None:
     """Say what is odd about a policy that can be used."""
-    from signalbook.access.policy import read_policy
-    from signalbook.access.review import warnings
-
-    for warning in warnings(read_policy(policy), model):
+    for warning in warnings:
         say(f"warning: {plain(warning)}", style="yellow")
 
 

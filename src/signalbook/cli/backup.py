@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from signalbook import settings
-from signalbook.cli.console import print_json, say, working
-from signalbook.cli.registry import DbOption, require_database
+from signalbook.cli.console import plain, print_json, say, working
+from signalbook.cli.registry import DbOption, database_settings, require_database
 
 if TYPE_CHECKING:
+    from signalbook.settings import Settings
+    from signalbook.storage.audit import AuditEntry
     from signalbook.storage.backup import Backup
+    from signalbook.storage.store import WriteTransaction
 
 JsonOption = Annotated[bool, Option("--json", help="Print what is in the backup as JSON.")]
 
@@ -32,10 +34,11 @@ def back_up(
     """
     from signalbook.storage.backup import back_up
 
-    given = settings.load({"db": db}, environ=os.environ)
+    given = database_settings(db)
     require_database(given.db)
     with working("backing up") as show:
         backup = back_up(given.db, file, timeout=given.request_timeout, progress=_progress("backing up", show))
+    _record_backup(backup, file, given)
     _report(backup, file, f"backed up {backup.database} to {file}", json=json)
 
 
@@ -52,20 +55,45 @@ def restore(
 
     The backup is read and checked first. One of an older version is migrated on the way, and stays as it is itself.
     """
+    from signalbook.access import audit
     from signalbook.storage.backup import restore, verify
 
-    given = settings.load({"db": db}, environ=os.environ)
+    given = database_settings(db)
     if check:
         with working("checking") as show:
             backup = verify(file, progress=_progress("checking", show))
         _report(backup, file, f"{file} is complete", json=json)
         return
+    found: list[AuditEntry] = []
+
+    def restored(transaction: WriteTransaction) -> None:
+        found.extend(audit.record(transaction, given, "/", about=f"restored from {file.absolute()}"))
+
     with working("restoring") as show:
-        progress = _progress("restoring", show)
-        backup = restore(file, given.db, timeout=given.request_timeout, replace=replace, progress=progress)
+        progress, timeout = _progress("restoring", show), given.request_timeout
+        backup = restore(file, given.db, timeout=timeout, replace=replace, progress=progress, restored=restored)
+    audit.tell(found, given)
     _report(backup, file, f"restored {file}", json=json)
     if tokens := backup.tables["tokens"].rows:
         say(f"{tokens} API tokens work again as they did then: signalbook token list, revoke what was revoked since")
+
+
+def _record_backup(backup: Backup, file: Path, given: Settings) -> None:
+    """Have the audit of the database say so, where it can: a standby cannot, nor one that is to be migrated yet."""
+    from signalbook.access import audit
+    from signalbook.storage import open_store
+    from signalbook.storage.base import StorageError
+    from signalbook.storage.schema import REVISION
+
+    if backup.revision != REVISION:
+        return
+    try:
+        with closing(open_store(given.db, timeout=given.request_timeout)) as store, store.write() as transaction:
+            found = audit.record(transaction, given, "/", about=f"backed up to {file.absolute()}")
+    except StorageError as error:
+        say(f"warning: the backup is complete, and the audit does not say so: {plain(str(error))}", style="yellow")
+    else:
+        audit.tell(found, given)
 
 
 def _progress(what: str, show: Callable[[str], None]) -> Callable[[str, int], None]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import closing
 from typing import Annotated
 
 from typer import Option
 
-from signalbook import settings
 from signalbook.cli.console import say
-from signalbook.cli.registry import DbOption
+from signalbook.cli.registry import DbOption, database_settings
 
 
 def run(
@@ -25,13 +23,15 @@ def run(
     serve does the same when it starts: this is for a step of its own before that, such as a job of a cluster. It does
     nothing where nothing is to be done.
     """
-    from signalbook.storage import open_store
+    from signalbook.access import audit
     from signalbook.storage.inspection import inspect
 
-    given = settings.load({"db": db}, environ=os.environ)
-    with closing(open_store(given.db, timeout=given.request_timeout)) as store:
+    given = database_settings(db)
+    with closing(audit.open_recorded(given)) as store:
         if recount:
             with store.write() as transaction:
                 transaction.entities.recount()
+                found = audit.record(transaction, given, "/", about="counted anew what Groups have")
+            audit.tell(found, given)
     state = inspect(given.db, timeout=given.request_timeout)
     say(f"{state.where} has schema {state.revision}")

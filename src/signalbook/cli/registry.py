@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -78,7 +80,7 @@ def open_part(
         with open_client(server) as client:
             yield remote(client)
         return
-    given = settings.load({"db": db}, environ=os.environ)
+    given = database_settings(db)
     with open_engine(given, create=create) as engine:
         yield local(engine, given)
 
@@ -100,17 +102,30 @@ def here() -> str:
     return f"http://[{host}]:{given.port}" if ":" in host else f"http://{host}:{given.port}"
 
 
+def database_settings(db: str | None) -> settings.Settings:
+    """The settings of a command that opens a database itself, by default that of the setting ``db``.
+
+    Where lines of the audit go to standard output, that is a server's: a command's is for its results.
+    """
+    from signalbook.access.audit import STDOUT
+
+    given = settings.load({"db": db}, environ=os.environ)
+    return replace(given, audit_log="") if given.audit_log == STDOUT else given
+
+
 @contextmanager
 def open_engine(given: settings.Settings, *, create: bool) -> Iterator[Engine]:
     """The registry in the database ``given.db``, run by this process. Raises ``SignalbookError``."""
+    from signalbook.access import audit
     from signalbook.engine.engine import Engine
-    from signalbook.storage import open_store
 
     if not create:
         require_database(given.db)
-    store = open_store(given.db, timeout=given.request_timeout)
+    store = audit.open_recorded(given)
     try:
-        yield Engine(store, settings=given)
+        engine = Engine(store, settings=given)
+        engine.listen_to_audit(partial(audit.tell, settings=given))
+        yield engine
     finally:
         store.close()
 

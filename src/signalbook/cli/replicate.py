@@ -16,7 +16,7 @@ from typer import Argument, Option
 
 from signalbook import settings
 from signalbook.cli.console import console, say
-from signalbook.cli.registry import open_engine
+from signalbook.cli.registry import database_settings, open_engine
 from signalbook.errors import SignalbookError
 from signalbook.replication.link import RegistryDialect, Scope
 from signalbook.values import dump_json
@@ -168,7 +168,7 @@ def _target(
 def _local(where: str, *, create: bool) -> Iterator[LocalRegistry]:
     from signalbook.replication.local import LocalRegistry
 
-    given = settings.load({"db": where}, environ=os.environ)
+    given = database_settings(where)
     with open_engine(given, create=create) as engine:
         yield LocalRegistry(engine, given.base_url)
 

@@ -42,7 +42,10 @@ class Access:
         return json_object(self._transport.send("GET", _PATH))
 
     def put(self, policy: JSON, *, new: bool = False) -> JSONObject:
-        """Put a policy in force, with ``new`` only if there is none. What is wrong with it is in ``Refused.faults``."""
+        """Put a policy in force, with ``new`` only if there is none: it, with ``warnings`` if anything is odd about it.
+
+        What is wrong with one that is refused is in ``Refused.faults``.
+        """
         headers = {"If-None-Match": "*"} if new else {}
         return json_object(self._transport.send("PUT", _PATH, json=policy, headers=headers))
 

@@ -27,7 +27,7 @@ from signalbook.storage.base import StorageError
 from signalbook.storage.dialect import Dialect, DriverConnection
 from signalbook.storage.schema import REVISION
 from signalbook.storage.sqlite import SQLite
-from signalbook.storage.store import ensure_current, find_dialect, migrate, schema_revision
+from signalbook.storage.store import WriteTransaction, ensure_current, find_dialect, migrate, schema_revision, writing
 
 Progress = Callable[[str, int], None]
 """Gets the name of a table, and how many of its rows are done."""
@@ -118,11 +118,18 @@ def _read(connection: sqlite3.Connection, table: _Table, progress: Progress) -> 
 
 
 def restore(
-    path: Path, url: str, *, timeout: float, replace: bool = False, progress: Progress = lambda *_: None
+    path: Path,
+    url: str,
+    *,
+    timeout: float,
+    replace: bool = False,
+    progress: Progress = lambda *_: None,
+    restored: Callable[[WriteTransaction], None] = lambda _: None,
 ) -> Backup:
     """Put a backup into the empty database at ``url``: all of it or nothing. A backup of an older schema is migrated.
 
-    ``replace`` deletes what the database holds; no server may run on it then. Raises ``StorageError``, ``OSError``.
+    ``replace`` deletes what the database holds; no server may run on it then. ``restored`` writes in the same
+    transaction. Raises ``StorageError``, ``OSError``.
     """
     backup = verify(path, progress=progress)
     if backup.revision > REVISION:
@@ -137,7 +144,7 @@ def restore(
                 _require_empty(target, connection, ("entities",))
         ensure_current(target)
         with _migrated(path, backup) as source:
-            _copy_in(source, target, replace, progress)
+            _copy_in(source, target, replace, progress, restored)
         return backup
     except target.errors as error:
         raise target.explain(error) from None
@@ -154,20 +161,20 @@ def _copy_out(source: Dialect, file: Path, progress: Progress) -> None:
     # A backup that did not get finished is of no use: nothing has to be safe on disk before the end.
     target = SQLite(file, timeout=1.0, synchronous="off")
     migrate(target, revision)
-    with closing(target.connect()) as writing, closing(source.connect()) as reading:
+    with closing(target.connect()) as connection, closing(source.connect()) as reading:
         reading.execute(source.begin_read)
-        writing.execute(target.begin_write)
+        connection.execute(target.begin_write)
         contents = {}
-        for table in _tables(writing):
+        for table in _tables(connection):
             rows = _Digest(table.name, chain.from_iterable(source.stream(reading, table.query, {})), progress)
-            writing.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608  counters, which start with some
-            target.load(writing, table.name, table.columns, rows)
+            connection.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608  counters, which start with some
+            target.load(connection, table.name, table.columns, rows)
             contents[table.name] = rows.contents()
         backup = Backup(created=values.now(), database=source.where, revision=revision, tables=contents)
-        writing.execute("CREATE TABLE backup (manifest TEXT NOT NULL)")
-        writing.execute("INSERT INTO backup VALUES (?)", (msgspec.json.encode(backup).decode(),))
-        writing.execute("COMMIT")
-        writing.execute("PRAGMA journal_mode=DELETE")  # one file, not three
+        connection.execute("CREATE TABLE backup (manifest TEXT NOT NULL)")
+        connection.execute("INSERT INTO backup VALUES (?)", (msgspec.json.encode(backup).decode(),))
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode=DELETE")  # one file, not three
 
 
 def _publish(file: Path, path: Path) -> None:
@@ -198,20 +205,28 @@ def _migrated(path: Path, backup: Backup) -> Iterator[Path]:
         yield copy
 
 
-def _copy_in(path: Path, target: Dialect, replace: bool, progress: Progress) -> None:
+def _copy_in(
+    path: Path,
+    target: Dialect,
+    replace: bool,
+    progress: Progress,
+    restored: Callable[[WriteTransaction], None],
+) -> None:
     with (
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reading,
-        closing(target.connect()) as writing,
+        closing(target.connect()) as connection,
     ):
-        writing.execute(target.begin_write)
+        connection.execute(target.begin_write)
         tables = _tables(reading)
         if not replace:
-            _require_empty(target, writing, [table.name for table in tables if table.name not in _UNCOUNTED])
+            _require_empty(target, connection, [table.name for table in tables if table.name not in _UNCOUNTED])
         for table in tables:
-            writing.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608
+            connection.execute(f"DELETE FROM {_names([table.name])}")  # noqa: S608
             rows = _Digest(table.name, reading.execute(table.query), progress)
-            target.load(writing, table.name, table.columns, rows)
-        writing.execute("COMMIT")
+            target.load(connection, table.name, table.columns, rows)
+        with writing(connection, target) as transaction:
+            restored(transaction)
+        connection.execute("COMMIT")
 
 
 def _require_empty(target: Dialect, connection: DriverConnection, tables: Iterable[str]) -> None:

@@ -38,15 +38,17 @@ _ONE_AT_A_TIME: Final = threading.Lock()
 """Alembic keeps the migration that runs in module globals."""
 
 
-def ensure_current(dialect: Dialect) -> None:
+def ensure_current(dialect: Dialect, migrated: Migrated | None = None) -> None:
     """Migrate the database unless it is at this program's revision already; all migrations or none.
+
+    ``migrated`` writes in the same transaction, unless it made the tables.
 
     Any number of programs may start at once: one migrates, the others wait for it. Raises ``StorageError`` if the
     database cannot be used or was written by a newer program.
     """
     try:
         if schema_revision(dialect) != REVISION:
-            migrate(dialect)
+            migrate(dialect, migrated=migrated)
     except dialect.errors as error:
         raise dialect.explain(error) from None
     except DBAPIError as error:
@@ -64,13 +66,13 @@ def schema_revision(dialect: Dialect) -> str | None:
         connection.close()
 
 
-def migrate(dialect: Dialect, revision: str = "head") -> None:
+def migrate(dialect: Dialect, revision: str = "head", migrated: Migrated | None = None) -> None:
     """Migrate the database to a ``revision`` that this program knows. Raises the driver's errors, ``StorageError``."""
     with _ONE_AT_A_TIME:
-        _migrate(dialect, revision)
+        _migrate(dialect, revision, migrated)
 
 
-def _migrate(dialect: Dialect, revision: str) -> None:
+def _migrate(dialect: Dialect, revision: str, migrated: Migrated | None) -> None:
     from alembic import command
     from alembic.config import Config
     from alembic.runtime.migration import MigrationContext
@@ -92,6 +94,10 @@ def _migrate(dialect: Dialect, revision: str) -> None:
             )
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
+        # Whoever waited for another program to migrate it finds nothing to do.
+        if migrated is not None and found not in (None, REVISION):
+            with writing(_driver(connection.connection), dialect) as transaction:
+                migrated(transaction, str(found))
         connection.commit()
 
 
@@ -213,6 +219,23 @@ class WriteTransaction(ReadTransaction):
             self.audit.finish()
 
 
+Migrated = Callable[[WriteTransaction, str], None]
+"""Writes what is to be written with a migration, of a database that had this revision."""
+
+
+@contextmanager
+def writing(connection: DriverConnection, dialect: Dialect) -> Iterator[WriteTransaction]:
+    """The write transaction that is open on ``connection``: it is for the caller to commit after the block."""
+    sql = _statements(dialect)
+    transaction = SqlWriting(connection, dialect, insert=sql.entities.insert, update=sql.entities.update)
+    writer = WriteTransaction(transaction, sql)
+    try:
+        yield writer
+        writer.finish()
+    finally:
+        transaction.end()
+
+
 class Store:
     """A database with the schema of this version in it. Safe for threads; not for use on both sides of a fork."""
 
@@ -259,14 +282,8 @@ class Store:
         Raises ``StorageBusy`` when other writers hold the store for longer than the store's timeout.
         """
         with self._turn(), self._transaction(self._dialect.begin_write) as connection:
-            rows = self._statements.entities
-            transaction = SqlWriting(connection, self._dialect, insert=rows.insert, update=rows.update)
-            writer = WriteTransaction(transaction, self._statements)
-            try:
-                yield writer
-                writer.finish()
-            finally:
-                transaction.end()
+            with writing(connection, self._dialect) as transaction:
+                yield transaction
             self._commit(connection)
 
     def generation(self) -> Hashable:
@@ -425,16 +442,17 @@ class KeyValueStore:
                 transaction.settings.put(name, value)
 
 
-def open_store(url: str, *, timeout: float = 60.0) -> Store:
+def open_store(url: str, *, timeout: float = 60.0, migrated: Migrated | None = None) -> Store:
     """Open the store at ``url``, creating or migrating its tables first where that is needed.
 
     ``sqlite:///FILE`` is a file (``sqlite:////FILE`` an absolute path), ``sqlite://`` a throw-away store that is gone
     when closed, ``postgresql://user:password@host:port/name`` a PostgreSQL database; it takes libpq's parameters.
-    ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``. Raises ``StorageError``.
+    ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``; ``migrated`` as in
+    ``ensure_current``. Raises ``StorageError``.
     """
     dialect = find_dialect(url, timeout)
     try:
-        ensure_current(dialect)
+        ensure_current(dialect, migrated)
     except BaseException:
         dialect.close()
         raise

@@ -31,13 +31,14 @@ from signalbook.access.policy import Policy
 from signalbook.access.tokens import PATH as TOKENS
 from signalbook.api.kernel.caching import Freshness
 from signalbook.api.kernel.commits import Workers
-from signalbook.api.kernel.origins import READS
+from signalbook.api.kernel.origins import READS, PageRefused
 from signalbook.engine.write.quotas import QuotaExceeded
+from signalbook.errors import SignalbookError
 from signalbook.metrics import REFUSED, api_of
 from signalbook.settings import Settings
 from signalbook.xid import Xid
 
-_LIMITED: Final = "request"
+_REQUEST: Final = "request"
 _LOGIN: Final = "login"
 _RECENT: Final = 0.5
 """Seconds for which who was admitted is remembered, and where asking takes a while, what the store says."""
@@ -140,10 +141,10 @@ class Admission:
             case Forbidden():
                 reason, action, status, xid = "policy", error.action.word, HTTPStatus.FORBIDDEN, str(error.xid)
             case TooManyRequests():
-                reason, action, status = error.limit, _LIMITED, HTTPStatus.TOO_MANY_REQUESTS
+                reason, action, status = error.limit, _REQUEST, HTTPStatus.TOO_MANY_REQUESTS
                 why = f": {reason}"
             case QuotaExceeded():
-                reason, action, status, xid = "quota", _LIMITED, HTTPStatus.BAD_REQUEST, error.subject
+                reason, action, status, xid = "quota", _REQUEST, HTTPStatus.BAD_REQUEST, error.subject
                 why = f": {reason}"
             case Unauthenticated():
                 reason, action, status = "credentials", _LOGIN, HTTPStatus.UNAUTHORIZED
@@ -156,6 +157,19 @@ class Admission:
             who = ANONYMOUS if access is None else access.identity
             words = f"{status.value} {status.phrase}{why}"
             self._audit.refused(Refusal(who=who, origin=self._origin(scope), action=action, error=words), xid)
+
+    async def refused_page(self, refusal: PageRefused, scope: Scope) -> None:
+        """Count and record that a request was refused before anybody asked who makes it."""
+        REFUSED.labels(refusal.reason).inc()
+        recorded = self._settings.audit == "on"
+        if self._settings.audit == "auto" and not self._control.open:
+            try:
+                recorded = await self._workers.read(self._control.current) is not None
+            except SignalbookError:  # whether there is a policy cannot be said: as if there were one
+                recorded = True
+        if recorded:
+            words = f"{refusal.response.status} {HTTPStatus(refusal.response.status).phrase}: {refusal.reason}"
+            self._audit.refused(Refusal(who=ANONYMOUS, origin=self._origin(scope), action=_REQUEST, error=words))
 
     def read(self, scope: Scope, status: int) -> None:
         """Tell the audit's lines of a read."""

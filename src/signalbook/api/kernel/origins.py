@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from starlette.types import Scope
@@ -23,6 +23,13 @@ from signalbook.settings import SettingError, Settings
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_PAGES: Final = frozenset({b"same-origin", b"none"})
 _PORTS: Final = {"http": 80, "https": 443}
+
+
+class PageRefused(NamedTuple):
+    """That a request must not be answered: ``reason`` is what is wrong with it, ``host`` or ``origin``."""
+
+    reason: str
+    response: Response
 
 
 class Origins:
@@ -40,8 +47,8 @@ class Origins:
         # Browsers send few names; whoever sends many finds the oldest forgotten.
         self._takes_host: Callable[[bytes], bool] = lru_cache(maxsize=128)(self._find_host)
 
-    def refusal(self, scope: Scope) -> Response | None:
-        """The response to a request that must not be answered, None for one that may."""
+    def refusal(self, scope: Scope) -> PageRefused | None:
+        """Why a request must not be answered, None for one that may."""
         if self._loopback and not self._takes_host(host(scope)):
             return _MISDIRECTED
         if scope["method"] not in READS and self._foreign(scope):
@@ -118,14 +125,20 @@ def _header(scope: Scope, name: bytes) -> bytes:
     return b""
 
 
-_MISDIRECTED: Final = plain_response(
-    HTTPStatus.MISDIRECTED_REQUEST,
-    "/",
-    "this server listens on this machine only and does not go by the name in Host; "
-    "set base_url to the URL that clients use, or name the host in allow_hosts",
+_MISDIRECTED: Final = PageRefused(
+    "host",
+    plain_response(
+        HTTPStatus.MISDIRECTED_REQUEST,
+        "/",
+        "this server listens on this machine only and does not go by the name in Host; "
+        "set base_url to the URL that clients use, or name the host in allow_hosts",
+    ),
 )
-_FOREIGN: Final = plain_response(
-    HTTPStatus.FORBIDDEN,
-    "/",
-    "a web page of another origin must not write here; name its origin in the setting allow_origins to let it",
+_FOREIGN: Final = PageRefused(
+    "origin",
+    plain_response(
+        HTTPStatus.FORBIDDEN,
+        "/",
+        "a web page of another origin must not write here; name its origin in the setting allow_origins to let it",
+    ),
 )

@@ -24,6 +24,7 @@ from signalbook.values import JSONObject
 
 _TAG: Final = "access"
 _POLICY, _RULE, _EXPLANATION, _CALLER = "Access.Policy", "Access.Rule", "Access.Explanation", "Access.Caller"
+_IN_FORCE: Final = "Access.Policy.inforce"
 _ENTRY: Final = "Audit.Entry"
 _AUDITED: Final = response("Entries, the newest first.", "Link", json={"type": "array", "items": reference(_ENTRY)})
 _XID: Final = query("xid", {"description": "The xid of an entity or collection.", "schema": TEXT})
@@ -58,8 +59,8 @@ def access_paths() -> JSONObject:
     policy = reference(_POLICY)
     body = {"required": True, "content": {JSON_BODY: {"schema": policy}}}
     in_force = {
-        "200": response("It is in force.", "ETag", json=policy),
-        "201": response("The first one is in force.", "ETag", json=policy),
+        "200": response("It is in force.", "ETag", json=reference(_IN_FORCE)),
+        "201": response("The first one is in force.", "ETag", json=reference(_IN_FORCE)),
     }
     asked = [
         query("who", {"description": "Principals, with commas between them.", "required": True, "schema": TEXT}),
@@ -118,6 +119,7 @@ def access_schemas() -> JSONObject:
             "required": ["rules"],
             "additionalProperties": False,
         },
+        _IN_FORCE: _object({"rules": rules, "warnings": texts}, "rules"),
         _ENTRY: _entry_schema(),
         _EXPLANATION: _object(explained, *explained),
         _CALLER: _object({**caller, **beside}, *caller),
@@ -153,7 +155,8 @@ def _entry_schema() -> JSONObject:
         "outcome": {"type": "string", "enum": [DONE, REFUSED]},
         "xids": texts,
     }
-    words = ("correlationid", "subject", "token", "issuer", "peer", "forwarded", "api", "method", "error")
+    caller = ("subject", "token", "issuer", "peer", "forwarded", "api", "method")
+    words = ("correlationid", *caller, "error", "about", "file")
     known: JSONObject = {**dict.fromkeys(words, TEXT), "more": count, "count": count}
     return _object({**always, **known}, *always)
 
