@@ -248,9 +248,7 @@ class Batch:
         """Read together what the next sessions will ask for one by one, whether it is there or not."""
         by_collection: dict[Xid, list[Xid]] = {}
         for xid in xids:
-            # Not looked at yet: with one that no entity can have, PostgreSQL would refuse to look for all of them.
-            if "\0" not in str(xid):
-                by_collection.setdefault(xid.parent, []).append(xid)
+            by_collection.setdefault(xid.parent, []).append(xid)
         several = {collection: some for collection, some in by_collection.items() if len(some) > 1}
         if several:
             self._transaction.entities.get_many({ROOT, *(collection.owner for collection in several)})

@@ -38,6 +38,7 @@ from signalbook.storage.schema import (
     IDENTITY,
     MEMBERS,
     USAGE,
+    findable,
     fold,
     load,
     position,
@@ -253,10 +254,12 @@ class EntityReader:
 
     def get_many(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """The entities that exist among ``xids``."""
-        if len(xids) == 1:  # the more common by far, and a list costs as much as the row
-            records = self._transaction.rows(self._sql.get, {"xid": str(next(iter(xids)))})
+        texts = findable(map(str, xids))
+        if len(texts) == 1:  # the more common by far, and a list costs as much as the row
+            records = self._transaction.rows(self._sql.get, {"xid": texts[0]})
         else:
-            records = self._transaction.rows(self._sql.get_many, {"xids": self._texts(xids)}) if xids else []
+            array = self._transaction.array
+            records = self._transaction.rows(self._sql.get_many, {"xids": array(texts)}) if texts else []
         return {row.xid: row for row in map(load, records)}
 
     def children(
@@ -272,7 +275,7 @@ class EntityReader:
         query = ChildrenQuery(
             parents=tuple(sorted(set(parents))),
             type=type,
-            ids=None if ids is None else tuple({fold(each) for each in ids}),
+            ids=None if ids is None else findable({fold(each) for each in ids}),
             after=None if after is None else self._position(parents, type, after),
             limit=limit,
         )
@@ -316,7 +319,11 @@ class EntityReader:
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``, by xid."""
-        records = self._query(self._sql.referrers, {"xrefs": self._texts(targets)}) if targets else ()
+        records = (
+            self._query(self._sql.referrers, {"xrefs": self._transaction.array(list(map(str, targets)))})
+            if targets
+            else ()
+        )
         return [load(record) for record in records]
 
     def newest(self, parent: int, limit: int) -> list[Row]:
@@ -367,9 +374,6 @@ class EntityReader:
         names = {deleted_counter(xid): xid for xid in xids}
         records = self._transaction.rows(self._sql.last_numbers, {"names": self._transaction.array(list(names))})
         return {names[name]: number for name, number in records}
-
-    def _texts(self, xids: Collection[Xid]) -> object:
-        return self._transaction.array([str(xid) for xid in xids])
 
     def _rows(self, sql: str, parameters: Mapping[str, Any]) -> list[Row]:
         return [load(record) for record in self._query(sql, parameters)]

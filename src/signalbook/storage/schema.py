@@ -7,6 +7,7 @@ sorted uses code point order everywhere (SQLite's own order, collation "C" on Po
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -310,6 +311,11 @@ def position(xid: Xid) -> tuple[str, str]:
 def fold(id: str) -> str:
     """The form in which ids are compared and sorted. Ids are ASCII (core R25), so lower case is all there is to it."""
     return id.lower()
+
+
+def findable(texts: Iterable[str]) -> tuple[str, ...]:
+    """Those that an entity can have: PostgreSQL refuses to look for a text with NUL, and fails the transaction."""
+    return tuple(text for text in texts if "\0" not in text)
 
 
 def stored_xid(text: str) -> Xid:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from signalbook.storage.base import DuplicateId, Row
 from signalbook.storage.entities import EntityReader, EntityStatements, deleted_counter
-from signalbook.storage.schema import dump, fold, load, position, stored_xid
+from signalbook.storage.schema import dump, findable, fold, load, position, stored_xid
 from signalbook.storage.transaction import BYTES, VERSIONS, Pending, SqlWriting, add_counts
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -91,7 +91,9 @@ class EntityWriter(EntityReader):
             return super().get_many(xids)
         plural = collection.parts[-1]
         ids = {
-            name for name in (fold(xid.id) for xid in xids) if (parent.key, plural, name) not in self._writing.vacant
+            name
+            for name in findable(fold(xid.id) for xid in xids)
+            if (parent.key, plural, name) not in self._writing.vacant
         }
         if not ids:
             return {}
