@@ -176,6 +176,7 @@ class _Weigher:
         self.documents = documents
         self.known: dict[str, int | None] = {}
 
+        self.anchors: dict[str, dict[str, list[JSON]]] = {}
     def weigh(self, node: JSON, base: str, depth: int) -> int:
         if depth > MAX_CHAIN:
             raise _TooDeep
@@ -196,6 +197,26 @@ class _Weigher:
             self.known[key] = self.weigh(lookup(self.documents.get(document, True), pointer), document, depth)
         return self.known[key] or 1
 
+
+    def _named(self, document: str, fragment: str) -> list[JSON]:
+        """What a reference may lead to: parts with a base of their own may each have an anchor of that name."""
+        root = self.documents.get(document, True)
+        if not fragment or fragment.startswith("/"):
+            return [lookup(root, fragment)]
+        if document not in self.anchors:
+            self.anchors[document] = _anchors(root, document)
+        return self.anchors[document].get(fragment, [root])
+
+
+def _anchors(root: JSON, base: str) -> dict[str, list[JSON]]:
+    found: dict[str, list[JSON]] = {}
+    for _, node, _ in walk(root, base):
+        names = [node.get("$anchor"), node.get("$dynamicAnchor")]
+        names += [own[1:] for key in ("$id", "id") if isinstance(own := node.get(key), str) and own.startswith("#")]
+        for name in names:
+            if isinstance(name, str):
+                found.setdefault(name, []).append(node)
+    return found
 
 def _here(node: dict[str, JSON]) -> list[JSON]:
     lists = [item for key in _LISTS if isinstance(node.get(key), list) for item in node[key]]
