@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urldefrag, urljoin
 import jsonschema_rs
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
+from signalbook.formats.jsonschema import regexes
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest
 
@@ -175,8 +176,8 @@ class _Weigher:
     def __init__(self, documents: Mapping[str, JSON]) -> None:
         self.documents = documents
         self.known: dict[str, int | None] = {}
-
         self.anchors: dict[str, dict[str, list[JSON]]] = {}
+
     def weigh(self, node: JSON, base: str, depth: int) -> int:
         if depth > MAX_CHAIN:
             raise _TooDeep
@@ -194,9 +195,8 @@ class _Weigher:
         key = f"{document}#{pointer}"
         if key not in self.known:
             self.known[key] = None
-            self.known[key] = self.weigh(lookup(self.documents.get(document, True), pointer), document, depth)
+            self.known[key] = max(self.weigh(node, document, depth) for node in self._named(document, pointer))
         return self.known[key] or 1
-
 
     def _named(self, document: str, fragment: str) -> list[JSON]:
         """What a reference may lead to: parts with a base of their own may each have an anchor of that name."""
@@ -218,6 +218,7 @@ def _anchors(root: JSON, base: str) -> dict[str, list[JSON]]:
                 found.setdefault(name, []).append(node)
     return found
 
+
 def _here(node: dict[str, JSON]) -> list[JSON]:
     lists = [item for key in _LISTS if isinstance(node.get(key), list) for item in node[key]]
     maps = [item for key in _MAPS_HERE if isinstance(node.get(key), dict) for item in node[key].values()]
@@ -236,8 +237,6 @@ BASE: Final = f"{_ROOT}/document"
 MAX_DEPTH: Final = 128
 _MAX_EXTERNAL: Final = 200
 _CACHED: Final = 64
-# Backtracking is counted, so no pattern can hang a worker; plain patterns never backtrack in this engine.
-_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=10_000_000)
 _KEYWORDS: Final = b'"$'
 _PATTERN: Final = re.compile(rb'"pattern"\s*:\s*"([^"]*)"')
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
@@ -280,7 +279,7 @@ class JsonSchemaDocument:
 def compiled(dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None) -> jsonschema_rs.Validator:
     """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
     made: jsonschema_rs.Validator = dialect.validator(
-        schema, registry=registry, offline=True, validate_formats=False, pattern_options=_PATTERNS
+        schema, registry=registry, offline=True, validate_formats=False, pattern_options=regexes.OPTIONS
     )
     return made
 
@@ -310,6 +309,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
     root, dialect = _read(document, format)
     if _is_plain(document):
+        _check_weight(regexes.heavy([root]) if b"attern" in document else [])
         return _build(root, dialect, {}, certain=_is_certain(document, root, dialect))
     if any(True for _ in _external(root)):
         return None
@@ -353,10 +353,13 @@ def _is_pattern(dialect: SchemaDialect, pattern: str) -> bool:
 
 def _weighed(root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON]) -> JsonSchemaDocument:
     base = base_uri(root)
-    heavy = overweight({base: root, **others}, base)
-    if heavy:
-        raise SchemaError(heavy)
+    _check_weight(overweight({base: root, **others}, base) or regexes.heavy((root, *others.values())))
     return _build(root, dialect, others)
+
+
+def _check_weight(findings: list[Finding]) -> None:
+    if findings:
+        raise SchemaError(findings)
 
 
 def _build(
@@ -492,9 +495,8 @@ def link_uri(document: JsonSchemaDocument, link: str) -> str:
     fragment = fragment_of(text) if text.startswith("#") else text
     if fragment and not fragment.startswith("/") and not (text.startswith("#") and "/" not in fragment):
         fragment = "/" + fragment
-    heavy = overweight(document.documents, document.base, fragment) if fragment.startswith("/") else []
-    if heavy:
-        raise SchemaError(heavy)
+    if fragment.startswith("/"):
+        _check_weight(overweight(document.documents, document.base, fragment))
     return uri_of(document.base, fragment)
 
 
