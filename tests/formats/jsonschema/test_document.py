@@ -311,3 +311,24 @@ def test_definitions_count_without_being_used() -> None:
 def test_doubling_across_documents_is_refused() -> None:
     others = {f"b{i}": {"allOf": [{"$ref": f"b{i + 1}"}] * 2} for i in range(40)}
     assert weigh({"$ref": "b0"}, others=others)
+
+
+@pytest.mark.parametrize("keyword", ["$anchor", "$dynamicAnchor"])
+def test_anchors_lead_where_they_are(keyword: str) -> None:
+    """Each counted as a reference to the whole document, which has them all."""
+    places = {f"d{i}": {keyword: f"a{i}", "type": "string"} for i in range(400)}
+    flat = {"$defs": places, "properties": {f"p{i}": {"$ref": f"#a{i}"} for i in range(400)}}
+    assert weigh(flat) == []
+    doubled = {f"d{i}": {keyword: f"a{i}", "allOf": [{"$ref": f"#a{i + 1}"}] * 2} for i in range(40)}
+    assert [finding.rule for finding in weigh({"$ref": "#a0", "$defs": doubled})] == ["weight"]
+
+
+def test_anchors_of_one_name_count_as_the_heaviest() -> None:
+    heavy = {"$id": "other", "not": {"$anchor": "a", "anyOf": [{}] * 100_001}}
+    for parts in ({"x": heavy, "y": {"$anchor": "a"}}, {"x": {"$anchor": "a"}, "y": heavy}):
+        assert [finding.rule for finding in weigh({"$ref": "#a", "parts": parts})] == ["weight"]
+
+
+def test_anchors_of_older_drafts() -> None:
+    places = {f"d{i}": {"$id": f"#a{i}"} for i in range(400)}
+    assert weigh({"definitions": places, "properties": {f"p{i}": {"$ref": f"#a{i}"} for i in range(400)}}) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from signalbook.formats import SchemaError, Struct
@@ -90,3 +92,12 @@ def test_fields_are_described_by_their_comments() -> None:
     }
     lines = next(field.shape for field in shape.fields if field.name == "lines")
     assert lines.item.fields[0].description == "Article"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("noise", ['"' + '\\"' * 200_000, "'" + "\\'" * 200_000, "/* " * 200_000, '"\\' * 200_001])
+def test_what_has_no_end_is_passed_over_once(noise: str) -> None:
+    """The end of a text or comment was looked for from each place where one might begin, for hours."""
+    document = f'import "a.proto";\n{noise}'.encode()
+    began = time.process_time()
+    assert list(imports(document)) == ["a.proto"]
+    assert time.process_time() - began < 5  # some milliseconds

@@ -229,3 +229,9 @@ def test_members_that_are_not_set_are_no_fault() -> None:
     """K-41: values of another version of the schema have fields of that one."""
     assert parse().validate({"text": "x", "gone": None, "self": {"gone": None}}) == []
     assert parse().validate({"gone": 1}) != []
+
+
+def test_more_fields_than_the_library_has_room_for() -> None:
+    fields = "".join(f"int32 f{i} = {i + 1};" for i in range(17_000))
+    document = f'syntax = "proto3"; message M {{ {fields} }}'.encode()
+    assert [finding.rule for finding in FORMAT.check(document, "Protobuf/3")] == ["protoc"]

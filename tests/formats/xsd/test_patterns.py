@@ -9,6 +9,8 @@ from elementpath.regex import translate_pattern
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from signalbook import work
+from signalbook.formats.xsd import FORMAT
 from signalbook.formats.xsd.patterns import LinearPattern
 
 PATTERNS = [
@@ -80,3 +82,17 @@ def test_classes_mean_what_xml_schema_says(pattern: str, text: str, matches: boo
 def test_only_text_matches() -> None:
     with pytest.raises(TypeError):
         LinearPattern("a", "1.1").match(3)  # type: ignore[arg-type]
+
+
+def test_patterns_are_work() -> None:
+    """Hundreds of patterns of a few characters take the translation minutes."""
+    own = work.Work(steps=100_000, seconds=0)
+    schema = "".join(f'<xs:pattern value="\\w{{0,99}}\\p{{L}}{{0,99}}{i}"/>' for i in range(1000))
+    document = (
+        '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:simpleType name="t"><xs:restriction '
+        f'base="xs:string">{schema}</xs:restriction></xs:simpleType></xs:schema>'
+    ).encode()
+    with own.in_turn():
+        assert work.worked_out("it", lambda: FORMAT.check(document, "XSD/1.0"), size=len(document)) is None
+    with pytest.raises(work.TooComplex):
+        own.work_out()

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urldefrag, urljoin
 import jsonschema_rs
 
 from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, pointer, shorten, too_large
+from signalbook.formats.jsonschema import regexes
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, canonical_json, digest
 
@@ -182,6 +183,7 @@ class _Weigher:
     def __init__(self, documents: Mapping[str, JSON]) -> None:
         self.documents = documents
         self.known: dict[str, int | None] = {}
+        self.anchors: dict[str, dict[str, list[JSON]]] = {}
 
     def weigh(self, node: JSON, base: str, depth: int) -> int:
         if depth > MAX_CHAIN:
@@ -200,8 +202,28 @@ class _Weigher:
         key = f"{document}#{pointer}"
         if key not in self.known:
             self.known[key] = None
-            self.known[key] = self.weigh(lookup(self.documents.get(document, True), pointer), document, depth)
+            self.known[key] = max(self.weigh(node, document, depth) for node in self._named(document, pointer))
         return self.known[key] or 1
+
+    def _named(self, document: str, fragment: str) -> list[JSON]:
+        """What a reference may lead to: parts with a base of their own may each have an anchor of that name."""
+        root = self.documents.get(document, True)
+        if not fragment or fragment.startswith("/"):
+            return [lookup(root, fragment)]
+        if document not in self.anchors:
+            self.anchors[document] = _anchors(root, document)
+        return self.anchors[document].get(fragment, [root])
+
+
+def _anchors(root: JSON, base: str) -> dict[str, list[JSON]]:
+    found: dict[str, list[JSON]] = {}
+    for _, node, _ in walk(root, base):
+        names = [node.get("$anchor"), node.get("$dynamicAnchor")]
+        names += [own[1:] for key in ("$id", "id") if isinstance(own := node.get(key), str) and own.startswith("#")]
+        for name in names:
+            if isinstance(name, str):
+                found.setdefault(name, []).append(node)
+    return found
 
 
 def _here(node: dict[str, JSON]) -> list[JSON]:
@@ -222,8 +244,6 @@ BASE: Final = f"{_ROOT}/document"
 MAX_DEPTH: Final = 128
 _MAX_EXTERNAL: Final = 200
 _CACHED: Final = 64
-# Backtracking is counted, so no pattern can hang a worker; plain patterns never backtrack in this engine.
-_PATTERNS: Final = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=10_000_000)
 _KEYWORDS: Final = b'"$'
 _PATTERN: Final = re.compile(rb'"pattern"\s*:\s*"([^"]*)"')
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
@@ -267,7 +287,7 @@ class JsonSchemaDocument:
 def compiled(dialect: SchemaDialect, schema: JSON, registry: jsonschema_rs.Registry | None) -> jsonschema_rs.Validator:
     """A validator that never fetches anything. ``format`` is an annotation. Raises one of ``UNUSABLE``."""
     made: jsonschema_rs.Validator = dialect.validator(
-        schema, registry=registry, offline=True, validate_formats=False, pattern_options=_PATTERNS
+        schema, registry=registry, offline=True, validate_formats=False, pattern_options=regexes.OPTIONS
     )
     return made
 
@@ -298,6 +318,7 @@ def inspect(document: bytes, format: str) -> list[Finding]:
 def _load_closed(document: bytes, format: str) -> JsonSchemaDocument | None:
     root, dialect, warnings = _read(document, format)
     if _is_plain(document):
+        _check_weight(regexes.heavy([root]) if b"attern" in document else [])
         return _build(root, dialect, {}, warnings, certain=_is_certain(document, root, dialect))
     if any(True for _ in _external(root)):
         return None
@@ -343,10 +364,13 @@ def _weighed(
     root: JSON, dialect: SchemaDialect, others: Mapping[str, JSON], warnings: tuple[Finding, ...]
 ) -> JsonSchemaDocument:
     base = base_uri(root)
-    heavy = overweight({base: root, **others}, base)
-    if heavy:
-        raise SchemaError(heavy)
+    _check_weight(overweight({base: root, **others}, base) or regexes.heavy((root, *others.values())))
     return _build(root, dialect, others, warnings)
+
+
+def _check_weight(findings: list[Finding]) -> None:
+    if findings:
+        raise SchemaError(findings)
 
 
 def _build(
@@ -490,9 +514,8 @@ def link_uri(document: JsonSchemaDocument, link: str) -> str:
     fragment = fragment_of(text) if text.startswith("#") else text
     if fragment and not fragment.startswith("/") and not (text.startswith("#") and "/" not in fragment):
         fragment = "/" + fragment
-    heavy = overweight(document.documents, document.base, fragment) if fragment.startswith("/") else []
-    if heavy:
-        raise SchemaError(heavy)
+    if fragment.startswith("/"):
+        _check_weight(overweight(document.documents, document.base, fragment))
     return uri_of(document.base, fragment)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import compress
+from operator import not_
 from typing import Final, NamedTuple
 
 from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
 from signalbook.formats.inclusion import Clause, TooMuch, fault, refutations, undecided
 from signalbook.formats.jsonstructure import primitives
-from signalbook.formats.jsonstructure.document import by_identity, containers
+from signalbook.formats.jsonstructure.document import containers, identities
 from signalbook.formats.jsonstructure.primitives import Family
 from signalbook.formats.jsonstructure.types import IMPORTS, PRIMITIVES, Structure, required, resolved
 from signalbook.values import JSON, JSONObject, canonical_json
@@ -103,7 +105,7 @@ class _Side:
         self._parents: dict[int, tuple[int, str | int]] = {}
         self._alternatives: dict[Type, tuple[Type, ...]] = {}
         self._members: dict[Type, _Members | None] = {}
-        self._listed: dict[int, Mapping[str | bytes, JSON]] = {}
+        self._listed: dict[int, frozenset[str | bytes]] = {}
         waiting: list[JSON] = [structure.root]
         while waiting:
             node = waiting.pop()
@@ -153,26 +155,20 @@ class _Side:
             else:
                 waiting.append(self.of(kind))
 
-    def refused(self, type: Type, values: Mapping[str | bytes, JSON]) -> Mapping[str | bytes, JSON]:
-        """Those of scalar values, each under its identity, that are none of a type which is no union."""
+    def refused(self, type: Type, values: list[JSON]) -> list[JSON]:
+        """Those of scalar values that are none of a type which is no union."""
         kind, schema = type.kind, type.schema
         if kind not in PRIMITIVES:
-            return {} if kind == "any" else values
+            return [] if kind == "any" else values
         if "const" in schema or "enum" in schema:  # what they list was found to be of the type
-            listed = self._listed_values(schema)
-            return (
-                {}
-                if values.keys() <= listed.keys()
-                else {key: value for key, value in values.items() if key not in listed}
-            )
-        return {key: value for key, value in values.items() if PRIMITIVES[kind](value, schema)}
+            accepted = map(self._listed_values(schema).__contains__, identities(values))
+            return list(compress(values, map(not_, accepted)))
+        return [value for value in values if PRIMITIVES[kind](value, schema)]
 
-    def _listed_values(self, schema: JSONObject) -> Mapping[str | bytes, JSON]:
+    def _listed_values(self, schema: JSONObject) -> frozenset[str | bytes]:
         if id(schema) not in self._listed:
-            listed = by_identity(schema["enum"] if "enum" in schema else [schema["const"]])
-            if "const" in schema:
-                listed = {key: value for key, value in by_identity([schema["const"]]).items() if key in listed}
-            self._listed[id(schema)] = listed
+            listed = frozenset(identities(schema["enum"] if "enum" in schema else [schema["const"]]))
+            self._listed[id(schema)] = listed & {*identities([schema["const"]])} if "const" in schema else listed
         return self._listed[id(schema)]
 
     def members(self, type: Type) -> _Members | None:
@@ -203,9 +199,7 @@ class _Side:
         if inner.get("type") != "object":
             return None
         found = self._object(inner)
-        if name in found.named and all(
-            self.refused(one, {type.case: type.case}) for one in self.alternatives(found.named[name])
-        ):
+        if name in found.named and all(self.refused(one, [type.case]) for one in self.alternatives(found.named[name])):
             return None  # the selector cannot have the name of this alternative
         tag = Type(id(type.schema), "/selector", {"type": "string", "const": type.case}, type.case)
         return replace(found, free=name, tag=tag)
@@ -293,11 +287,10 @@ class _Comparison:
         return _failed(path, rule, _text(old.schema), expected, message)
 
     def _listed(self, values: list[JSON], old: Type, reader: Type, read: tuple[Type, ...]) -> Clauses:
-        left: Mapping[str | bytes, JSON] = by_identity(values)
+        refused = values
         for one in read:
-            self._spend(1 + len(left) // _VALUES_A_STEP)
-            left = self.reader.refused(one, left)
-        refused = list(left.values())
+            self._spend(1 + len(refused) // _VALUES_A_STEP)
+            refused = self.reader.refused(one, refused)
         if not refused:
             return []
         if not any(primitives.family(one.kind) == primitives.family(old.kind) for one in read):

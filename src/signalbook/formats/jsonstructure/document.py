@@ -297,7 +297,7 @@ class _Inspector:
 
 
 def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Findings:
-    if len(by_identity(values)) < len(values):
+    if len(set(identities(values))) < len(values):
         yield finding_at(path, str(path[-1]), "the values must differ from each other")
     if kind == "string" and "maxLength" not in schema and set(map(type, values)) == {str}:
         return
@@ -313,11 +313,11 @@ def _listed(values: list[JSON], kind: str, schema: JSONObject, path: Path) -> Fi
             )
 
 
-def by_identity(values: list[JSON]) -> dict[str | bytes, JSON]:
-    """Values by what is equal if they are, as they are written. Of very many, they are strings as a rule."""
+def identities(values: list[JSON]) -> list[str | bytes]:
+    """For each value what is equal if they are, as they are written. Of very many, they are strings as a rule."""
     if set(map(type, values)) == {str}:
-        return dict(zip(values, values, strict=True))
-    return {value if isinstance(value, str) else canonical_json(value): value for value in values}
+        return values
+    return [value if isinstance(value, str) else canonical_json(value) for value in values]
 
 
 def containers(node: JSONObject | list[JSON]) -> list[JSON]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Final
 
@@ -311,6 +311,7 @@ class JsonStructureFormat:
         return comparison.differences(_usable(reader.document), _usable(writer.document))
 
 
+@lru_cache(maxsize=64)
 def _usable(document: bytes) -> Structure:
     """A document without findings that needs no other. Raises ``SchemaError``."""
     structure = _read(document)

@@ -26,7 +26,8 @@ MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 _TIMEOUT: Final = 30.0
 _WELL_KNOWN: Final = Path(str(files("grpc_tools"))) / "_proto"
-_NOISE: Final = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'", re.DOTALL)
+# What has no end goes to the end at once: looking for it from each beginning would take hours.
+_NOISE: Final = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?", re.DOTALL)
 _IMPORT: Final = re.compile(r"\bimport\s+(?:public\s+|weak\s+)?([\"'])([^\"'\n]*)\1\s*;")
 # What may become a file name: nothing that climbs out of the directory or hides in it.
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*\.proto", re.ASCII)

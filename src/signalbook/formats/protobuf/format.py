@@ -272,7 +272,10 @@ def _describe(sources: Sources) -> Descriptors:
         comments |= field_comments(file)
         file.ClearField("source_code_info")
         # In the compiler's order, dependencies first; without comments, which are taken out before.
-        pool.AddSerializedFile(file.SerializeToString())
+        try:
+            pool.AddSerializedFile(file.SerializeToString())
+        except TypeError as error:  # such as messages of more fields than the library has room for
+            raise SchemaError([Finding(path="", rule="protoc", message=shorten(str(error)))]) from None
     main = next(file for file in files.file if file.name == MAIN)
     document = pool.FindFileByName(MAIN)
     messages: dict[str, Descriptor] = {}

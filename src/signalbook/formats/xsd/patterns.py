@@ -16,9 +16,13 @@ from elementpath import ElementPathError
 from elementpath.regex import RegexError, translate_pattern
 from xmlschema.validators import XsdPatternFacets
 
+from signalbook.work import spend
+
 MAX_PATTERN: Final = 10_000
 _MAX_TRANSLATION: Final = 1_000_000
 _MAX_MEMORY: Final = 10_000_000
+_STEPS: Final = 200
+"""Steps of work for each character: a class of two may stand for hundreds of ranges."""
 # RE2 refuses a repetition of more, nested ones multiplied.
 _MAX_REPEAT: Final = 1000
 _TOKEN: Final = re.compile(
@@ -51,6 +55,7 @@ class LinearPattern:
     def __init__(self, pattern: str, version: str) -> None:
         if len(pattern) > MAX_PATTERN:
             raise ValueError(f"a pattern of more than {MAX_PATTERN} characters")
+        spend(_STEPS * len(pattern))
         self.pattern = pattern
         self._compiled = _compiled(pattern, version)
 

@@ -19,6 +19,7 @@ import jsonschema_rs
 from signalbook import work
 from signalbook.formats.base import MAX_FINDINGS, pointer
 from signalbook.formats.compatibility import Difference
+from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.assertions import ARRAYS, OBJECTS, SCALARS
 from signalbook.formats.jsonschema.comparison.combined import COMBINED, UNIONS, Proof, Rule
 from signalbook.formats.jsonschema.comparison.differences import difference, some, undecided
@@ -102,7 +103,7 @@ def refused_values(facts: Facts, term: Term, keyword: str) -> list[Difference] |
     """What one keyword alone refuses of the listed values; ``None`` if it cannot be asked."""
     if keyword in _ALONE:
         check = _keyword(keyword, dump_json(term.says[keyword]))
-        refused = [value for value in (facts.values or {}).values() if not check.is_valid(value)]
+        refused = [value for value in (facts.values or {}).values() if not regexes.is_valid(check, value)]
         return [difference("value_refused", term, keyword, values=some(refused), broken=keyword)] if refused else []
     refused_all = _refused(facts, term) if len(term.says) == 1 and keyword in UNIONS else None
     return [difference("alternative_removed", term, keyword, old=refused_all[0])] if refused_all else None
@@ -407,6 +408,8 @@ def compare(reader: JsonSchemaDocument, writer: JsonSchemaDocument, *, steps: in
     """
     readers, writers = Library(reader), Library(writer)
     new, old = readers.refer("#"), writers.refer("#")
+    if regexes.are_slow([*reader.documents.values(), *writer.documents.values()]):
+        return [undecided(new, "there are texts that are too long for patterns of this size")]
     if target(new).says or target(old).says:
         return compare_terms([(new, old)], steps)
     pairs = list(_definitions(readers, writers))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from signalbook.formats.base import pointer as pointer_of
+from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.comparison.terms import Accepts, Says, Term, made
 from signalbook.formats.jsonschema.document import (
     UNUSABLE,
@@ -349,7 +351,7 @@ class Library:
             validator = self.document.validator(uri_of(spot.resource.uri, spot.pointer))
         except UNUSABLE:
             return None
-        return lambda value: bool(validator.is_valid(value))
+        return partial(regexes.is_valid, validator)
 
     def _foreign(self, resource: SchemaResource) -> bool:
         """Whether a resource is in another version of JSON Schema than the document."""

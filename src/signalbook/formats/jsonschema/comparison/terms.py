@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
+from signalbook.formats.jsonschema import regexes
 from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, compiled
 from signalbook.values import JSON, canonical_json
 from signalbook.work import spend
@@ -216,7 +217,7 @@ def _pattern(pattern: str) -> jsonschema_rs.Validator | None:
 def matches(pattern: str, text: str) -> bool:
     """Whether the validator finds ``pattern`` in ``text``."""
     check = _pattern(pattern)
-    return check is not None and bool(check.is_valid(text))
+    return check is not None and regexes.is_valid(check, text)
 
 
 _UNORDERED: Final = frozenset({"allOf", "anyOf", "oneOf"})

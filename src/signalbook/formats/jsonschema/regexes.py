@@ -1,0 +1,125 @@
+"""What the patterns of a schema may cost, found out by compiling each of them within bounds of size.
+
+The validator's engine compiles all of a schema's patterns at once, and nobody else runs meanwhile; a pattern of a few
+characters (``\\p{L}{40}``) may take it 20 milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+from typing import Final
+
+import jsonschema_rs
+
+from signalbook.values import JSON, Finding
+from signalbook.work import spend
+
+MAX_WEIGHT: Final = 20_000
+"""About half a second of compiling."""
+_STEPS: Final = 25
+"""Steps of work for each unit of weight."""
+_TEXT: Final = 10
+"""Characters of a pattern that weigh one unit."""
+# The largest size of what a pattern may be compiled to, in bytes, and what that weighs.
+_SIZES: Final = {10_000: 1, 100_000: 10, 1_000_000: 100, 10_000_000: 1000}
+_MOST: Final = 1_000_000
+"""Characters of a text, times the weight of a pattern: what the engine does in a second at worst."""
+_LISTED: Final = frozenset({"const", "enum"})
+# Look-around, references and the like: groups and alternatives are then compiled one by one, each up to the size.
+_IN_PIECES: Final = re.compile(r"\(\?[^:]|\\[1-9GKZk]|[*+?}]\+")
+
+
+def _options(size: int) -> jsonschema_rs.FancyRegexOptions:
+    # Backtracking is counted, so no pattern can hang a worker; plain patterns never backtrack in this engine.
+    return jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=size)
+
+
+OPTIONS: Final = _options(max(_SIZES))
+_BY_SIZE: Final = [(_options(size), weight) for size, weight in _SIZES.items()]
+
+
+def heavy(documents: Iterable[JSON]) -> list[Finding]:
+    """A finding if the patterns of schema documents take too long to compile."""
+    weight = 0
+    for pattern in sorted({pattern for document in documents for pattern in _patterns(document)}):
+        left = MAX_WEIGHT - weight
+        own = len(pattern) // _TEXT
+        own += _weight(pattern) if own <= left else 0
+        if own > left:
+            text = "the patterns take too long to compile: fewer, shorter ones with smaller repetitions are needed"
+            return [Finding(path="", rule="weight", message=text)]
+        spend(own * _STEPS)
+        weight += own
+    return []
+
+
+def are_slow(documents: Collection[JSON]) -> bool:
+    """Whether holding a name or listed value of documents against one of their patterns may take over a second."""
+    patterns = {pattern for document in documents for pattern in _patterns(document)}
+    most = max(map(_weight, patterns), default=0)
+    return most > 0 and any(len(text) * most > _MOST for document in documents for text in _texts(document))
+
+
+def is_valid(validator: jsonschema_rs.Validator, value: JSON) -> bool:
+    """What ``validator`` says of a value, counted as work."""
+    spend(_STEPS)
+    return validator.is_valid(value)
+
+
+def _patterns(document: JSON) -> set[str]:
+    found: set[str] = set()
+    for node in _containers(document):
+        if isinstance(node, dict):
+            if isinstance(node.get("pattern"), str):
+                found.add(node["pattern"])
+            if isinstance(node.get("patternProperties"), dict):
+                found.update(node["patternProperties"])
+    return found
+
+
+def _containers(document: JSON) -> Iterator[dict[str, JSON] | list[JSON]]:
+    waiting = [document]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (dict, list)):
+            yield node
+            items = node.values() if isinstance(node, dict) else node
+            if {dict, list}.isdisjoint(map(type, items)):  # such as a list of very many values
+                continue
+            waiting += [item for item in items if isinstance(item, (dict, list))]
+
+
+def _texts(document: JSON) -> Iterator[str]:
+    """Names of members, and all texts in listed values: descriptions are held against nothing."""
+    waiting = [(document, False)]
+    while waiting:
+        node, listed = waiting.pop()
+        if isinstance(node, dict):
+            yield from node
+            waiting += [(item, listed or name in _LISTED) for name, item in node.items()]
+        elif isinstance(node, list):
+            waiting += [(item, listed) for item in node]
+        elif listed and isinstance(node, str):
+            yield node
+
+
+@lru_cache(maxsize=4096)
+def _weight(pattern: str) -> int:
+    """More than ``MAX_WEIGHT`` if finding out would be too much; 0 of what is no pattern is for others to say."""
+    pieces = 1 + (pattern.count("(") + pattern.count("|") if _IN_PIECES.search(pattern) else 0)
+    for options, weight in _BY_SIZE:
+        if pieces * weight > MAX_WEIGHT:
+            return pieces * weight
+        if _compiles(pattern, options):
+            return pieces * weight
+    return 0
+
+
+def _compiles(pattern: str, options: jsonschema_rs.FancyRegexOptions) -> bool:
+    try:
+        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=options)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,79 @@
+"""Patterns of schemas that would take long to compile, or to run."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from signalbook.formats import find
+from signalbook.formats.compatibility import SchemaText, violations
+from signalbook.formats.jsonschema.regexes import MAX_WEIGHT, heavy
+
+FORMAT = "JsonSchema/2020-12"
+
+
+def check(schema: Any) -> list[str]:
+    found = find(FORMAT)
+    assert found is not None
+    return [finding.rule for finding in found.check(json.dumps(schema).encode(), FORMAT)]
+
+
+def compare(reader: Any, writer: Any) -> list[str]:
+    new, old = (SchemaText(document=json.dumps(one).encode(), format=FORMAT) for one in (reader, writer))
+    return [difference.rule for _, difference in violations("backward", new, old)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {f"p{i}": {"pattern": rf"\p{{L}}{{40}}{i}"} for i in range(2000)}},
+        {"patternProperties": {rf"\p{{L}}{{40}}{i}": True for i in range(2000)}},
+        {"pattern": "a" * (MAX_WEIGHT * 10 + 10)},
+        {"pattern": r"(?=\p{L}{40})" * 1000},
+        {"pattern": "(?=x)" + r"|\p{L}{40}" * 1000},
+        {"properties": {f"p{i}": {"pattern": f"^a{i}[0-9]+$"} for i in range(MAX_WEIGHT + 1)}},
+    ],
+    ids=["many", "names", "long", "look-ahead", "alternatives", "small ones"],
+)
+def test_patterns_that_take_long_to_compile_are_refused(schema: Any) -> None:
+    """The first one took half a minute, in which the server did nothing else."""
+    began = time.process_time()
+    assert check(schema) == ["weight"]
+    assert time.process_time() - began < 10  # a second or two
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^[\p{L}\p{N} .,'-]{1,60}$",
+        r"^(?=.*[A-Z])(?=.*\d)(?=.*[a-z])(?=.*[^\w]).{8,64}$",
+        "|".join(f"code{i}" for i in range(1000)),
+        r"^(([0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])\.){3}([0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-5])$",
+    ],
+)
+def test_patterns_that_people_write_are_not(pattern: str) -> None:
+    assert check({"properties": {"a": {"pattern": pattern}}}) == []
+    assert check({"patternProperties": {pattern: True}}) == []
+
+
+def test_the_same_pattern_counts_once() -> None:
+    assert heavy([[{"pattern": r"\p{L}{40}"}] * 1000]) == []
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(?:(?=a)a+)+$", "(a|a)*b$", r"^(?:(a+)+\1)+$"])
+def test_catastrophic_patterns_are_run_in_bounds(pattern: str) -> None:
+    began = time.process_time()
+    rules = compare({"pattern": pattern}, {"enum": ["a" * 40 + "c", "a" * 40 + "d"]})
+    assert set(rules) <= {"value_refused"}
+    assert time.process_time() - began < 10  # some milliseconds
+
+
+def test_long_texts_are_not_held_against_large_patterns() -> None:
+    """One such text took the engine minutes, in which the server did nothing else."""
+    large = {"pattern": "(a{90}){90}b"}
+    assert compare(large, {"enum": ["a" * 200_000, "b"]}) == ["undecided"]
+    assert compare(large, {"enum": ["a" * 200, "b"]}) == ["value_refused"]
+    assert compare({**large, "description": "a" * 200_000}, {"const": "a" * 8100 + "b"}) == []
