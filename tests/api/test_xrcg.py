@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,19 @@ import httpx
 import pytest
 from tests.serving import BIN, serving
 
-XRCG = BIN.parent / "xrcg" / "bin" / "xrcg"
+XRCG = BIN.parent / "xrcg" / "bin" / "python"
+# To start it takes longer than what it does: it is loaded once for several commands, each in a process of its own.
+PROGRAM = """
+import json, os, sys
+from xrcg.cli import main
+
+for arguments in json.loads(sys.argv[1]):
+    if not os.fork():
+        sys.argv[1:] = arguments
+        sys.exit(main())
+    if os.wait()[1]:
+        sys.exit(f"xrcg {arguments}")
+"""
 SCENARIOS = (
     "contoso-erp-jsons07",
     "inkjet-proto3",
@@ -32,20 +44,28 @@ _BY_CHANCE = re.compile(r"tmp[0-9a-z_]{5,8}", re.IGNORECASE)
 STYLES = (("py", "kafkaproducer"), ("asyncapi", "producer"), ("openapi", "producer"))
 
 
-def xrcg(folder: Path, *arguments: str) -> str:
+def xrcg(folder: Path, *commands: Sequence[str]) -> str:
     if not XRCG.exists():
         pytest.skip("xrcg is not installed beside the tests: tools/setup test")
-    command = [str(XRCG), *arguments]
+    command = [str(XRCG), "-c", PROGRAM, json.dumps(commands)]
     ran = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server with the default model."""
-    with serving(tmp_path) as root:
+    with serving(tmp_path_factory.mktemp("server")) as root:
         yield root
+
+
+@pytest.fixture
+def url(server: str) -> str:
+    """The server, empty."""
+    for collection in ("endpoints", "messagegroups", "schemagroups"):
+        assert httpx.delete(f"{server}/{collection}", timeout=60).status_code == 204
+    return server
 
 
 def completed(sent: Any, shown: Any) -> Any:
@@ -65,11 +85,12 @@ def generated(folder: Path, definitions: str, name: str) -> dict[str, Counter[st
 
     Files whose names differ by chance alone count as one: which of them is read last is chance, too.
     """
+    targets = {language: folder / name / language for language, _ in STYLES}
+    common = ("generate", "--projectname", "P", "-d", definitions)
+    styles = [("--language", language, "--style", style) for language, style in STYLES]
+    xrcg(folder, *((*common, *style, "--output", str(targets[style[1]])) for style in styles))
     files: dict[str, Counter[str]] = {}
-    for language, style in STYLES:
-        target = folder / name / language
-        wanted = ["--projectname", "P", "--language", language, "--style", style, "--output", str(target)]
-        xrcg(folder, "generate", *wanted, "-d", definitions)
+    for target in targets.values():
         for file in (path for path in target.rglob("*") if path.is_file() and path.parent.name != "tests"):
             words = re.findall(r"\w+", _BY_CHANCE.sub("tmp", file.read_text(encoding="utf-8")))
             files.setdefault(_BY_CHANCE.sub("tmp", str(file.relative_to(folder / name))), Counter()).update(words)
@@ -92,7 +113,7 @@ def test_the_catalog_commands(url: str, tmp_path: Path) -> None:
     """R142-R147, R171: Groups and messages, and documents with their headers; POST to what is not there yet creates."""
 
     def catalog(*arguments: str) -> str:
-        return xrcg(tmp_path, "catalog", *arguments, "--catalog", url)
+        return xrcg(tmp_path, ("catalog", *arguments, "--catalog", url))
 
     shop = ("--messagegroupid", "shop")
     catalog("messagegroup", "add", *shop, "--name", "N", "--description", "D")
