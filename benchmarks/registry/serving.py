@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import re
 import socket
@@ -17,6 +18,8 @@ from statistics import median
 from typing import Any
 
 import httpx
+
+import signalbook
 
 HERE = Path(__file__).parent
 READERS = 32
@@ -55,22 +58,26 @@ class Server:
 @contextmanager
 def serving(command: list[str], port: int, environment: dict[str, str] | None = None) -> Iterator[Server]:
     """Run a server until it answers; stop it at the end."""
+    # As pip leaves an installed package. A checkout whose bytecode may not be written is compiled at each start.
+    compileall.compile_dir(Path(signalbook.__file__).parent, quiet=1)
+    url = f"http://127.0.0.1:{port}"
+    http = httpx.Client(timeout=5)
     started = time.perf_counter()
     process = subprocess.Popen(
         command, env={**os.environ, **(environment or {})}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    url = f"http://127.0.0.1:{port}"
     try:
         while True:
             if process.poll() is not None:
                 raise SystemExit(f"the server stopped with code {process.returncode}: {' '.join(command)}")
             try:
-                httpx.get(url + "/", timeout=5)
+                http.get(url + "/health/ready").raise_for_status()
                 break
-            except httpx.TransportError:
+            except httpx.HTTPError:
                 time.sleep(0.02)
         yield Server(url=url, pid=process.pid, ready=time.perf_counter() - started)
     finally:
+        http.close()
         process.terminate()
         process.wait(timeout=60)
 

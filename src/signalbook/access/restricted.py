@@ -103,19 +103,23 @@ class RestrictedReader:
         if selection.resource is None and self._is_open(parent):
             yield from self._reader.select(selection)
             return
+        # Of steps that may be hidden: Versions are as readable as their Resource.
+        checked = len(selection.types) if selection.resource is None else selection.resource + 1
         # The steps of the way before: they are the same objects as long as they are the same.
         steps: list[_Step] = []
+        shown: tuple[Hit, ...] = ()
         for way in self._reader.select(selection):
             same = 0
             while same < len(steps) and steps[same].hit is way[same]:
                 same += 1
-            del steps[same:]
-            for hit in way[same:]:
-                if not steps or steps[-1].shown is not None:
-                    steps.append(self._step(steps[-1].xid if steps else parent, hit, len(steps), selection))
-            shown = tuple([step.shown for step in steps if step.shown is not None])
-            if len(shown) == len(way):
-                yield shown
+            if same < checked:
+                del steps[same:]
+                for hit in way[same:checked]:
+                    if not steps or steps[-1].shown is not None:
+                        steps.append(self._step(steps[-1].xid if steps else parent, hit, len(steps), selection))
+                shown = tuple(step.shown for step in steps if step.shown is not None)
+            if len(shown) == checked:
+                yield shown + way[checked:]
 
     def counts(self, parents: Collection[int]) -> dict[tuple[int, str], int]:
         """Numbers of readable children: those kept where all are readable, else counted."""

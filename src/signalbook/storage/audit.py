@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, desc, literal_column, or_, select
 
-from signalbook.storage.dialect import ESCAPE, Dialect
+from signalbook.storage.dialect import Dialect
 from signalbook.storage.schema import AUDIT, dump_text, instant, load_json, microseconds
 from signalbook.storage.transaction import SqlTransaction, SqlWriting
 from signalbook.values import JSONObject
@@ -73,6 +73,7 @@ class AuditStatements:
             *exact,
             or_(bindparam("xid") == literal_column("''"), dialect.contains(c.xids, "xid")),
         )
+        self.contained = dialect.contained
         columns = (c.number, c.time, c.who, c.action, c.outcome, c.xids, c.correlationid, c.details)
         self.entries = dialect.page(select(*columns).where(*wanted).order_by(desc(c.number)))
         # What lies beyond these two need not be looked at: it is older, or newer, whatever the clocks say.
@@ -108,7 +109,7 @@ class AuditReader:
             "who": query.who,
             "action": query.action,
             "outcome": query.outcome,
-            "xid": f"%\n{_escaped(query.xid)}%" if query.xid else "",
+            "xid": self._sql.contained(f"\n{query.xid}") if query.xid else "",
         }
         return [_entry(record) for record in self._transaction.rows(self._sql.entries, {**wanted, "limit": limit})]
 
@@ -138,13 +139,6 @@ class AuditWriter(AuditReader):
     def finish(self) -> None:
         """Write what is pending: last work before the commit."""
         self._writing.run_bulk(self._sql.append, self._writing.pending.audit)
-
-
-def _escaped(text: str) -> str:
-    """``text`` where a pattern is expected."""
-    for special in (ESCAPE, "%", "_"):
-        text = text.replace(special, f"{ESCAPE}{special}")
-    return text
 
 
 def _record(entry: AuditEntry) -> dict[str, Any]:

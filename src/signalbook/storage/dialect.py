@@ -73,7 +73,10 @@ class Dialect(Protocol):
         """The texts in parameter ``name``, which ``array`` made, as column ``value``."""
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """Whether ``column`` is like the pattern of parameter ``name``, in upper or lower case ASCII."""
+        """Whether ``column`` has the text in parameter ``name``, which ``contained`` made, in any case of ASCII."""
+
+    def contained(self, text: str) -> str:
+        """``text`` as a parameter of ``contains``."""
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
         """Whether ``column`` has one of ``FOLDING``."""
@@ -136,7 +139,5 @@ class Dialect(Protocol):
 BATCH = 1000
 """Rows held in memory while streaming."""
 
-ESCAPE = "!"
-"""Makes the next character of a pattern stand for itself."""
 FOLDING = "\u00df\u0130\u0149\u017f\u01f0\u1e96-\u1e9a\u1e9e\u212a\ufb00-\ufb06"
 """Characters beyond ASCII that have ASCII in them once their case is folded, as in the brackets of a pattern."""

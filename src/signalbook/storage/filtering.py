@@ -5,11 +5,10 @@ The SQL that pages through a collection is in ``entities`` (``children``).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 import msgspec
@@ -27,7 +26,6 @@ _ATTRIBUTES: Final = [column.name for column in COLUMNS].index("attributes")
 _XREF: Final = [column.name for column in COLUMNS].index("xref")
 _SHORT: Final = 4
 """Columns of a step with attributes alone, which are the last one."""
-_LIKE: Final = re.compile(r"([%_!])")
 
 
 class _Parts(Enum):
@@ -53,7 +51,7 @@ class SelectionStatements:
         parameters: dict[str, Any] = {"parent": selection.parent, "after": selection.after}
         parameters |= {f"type{step}": plural for step, plural in enumerate(selection.types)}
         parameters |= {
-            f"value{a}_{t}_{v}": _parameter(test, value)
+            f"value{a}_{t}_{v}": self._parameter(test, value)
             for a, tests in enumerate(selection.alternatives)
             for t, test in enumerate(tests)
             for v, value in enumerate(test.values)
@@ -64,6 +62,11 @@ class SelectionStatements:
         )
         parts = tuple(_parts(selection, step) for step in range(len(selection.types)))
         return self._text(parts, selection.resource, shapes, selection.after is not None), parameters
+
+    def _parameter(self, test: Condition, value: str | int) -> str | int:
+        if test.relation != "contains" or isinstance(value, int):
+            return value
+        return self._dialect.contained(value[:_LONGEST])
 
     def _compiled(self, parts: tuple[_Parts, ...], resource: int | None, shapes: _Shape, after: bool) -> str:
         way = _Joins(len(parts), resource)
@@ -192,10 +195,10 @@ class SqlHit:
     def attribute(self, part: Part, name: str) -> JSON:
         """One value of a column, decoded alone."""
         record = self._record
-        place = (
-            _SHORT - 1 if len(record) == _SHORT else 1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)
-        )
-        text = record[place] if len(record) > place else None
+        if len(record) > _SHORT:
+            text = record[1 + _ATTRIBUTES + (2 * len(COLUMNS) if part == "default" else 0)]
+        else:
+            text = record[-1]
         decode = _decoder(name)
         return None if text is None or decode is None else decode(text).value
 
@@ -228,18 +231,17 @@ def _decoder(name: str) -> Callable[[str], _Attribute] | None:
 
 def selected(records: Iterable[Sequence[Any]], selection: Selection) -> Iterator[tuple[Hit, ...]]:
     """The ways in ``records`` of a selection's statement; a step repeated from the way before is the same object."""
-    starts = list(accumulate((_width(selection, step) for step in range(len(selection.types))), initial=0))
-    if len(selection.types) == 1:
-        yield from ((SqlHit(record),) for record in records)
-        return
-    way: list[SqlHit] = []
+    starts = list(accumulate((_width(selection, step) for step in range(len(selection.types) - 1)), initial=0))
+    above = [slice(*ends) for ends in pairwise(starts)]
+    last = slice(starts[-1], None)
+    hits: list[SqlHit] = []
     for record in records:
-        for step, start in enumerate(starts[:-1]):
-            if step == len(way):
-                way.append(SqlHit(record[start : starts[step + 1]]))
-            elif way[step].key != record[start + 1]:
-                way[step] = SqlHit(record[start : starts[step + 1]])
-        yield tuple(way)
+        same = 0
+        while same < len(hits) and hits[same].key == record[above[same].start + 1]:
+            same += 1
+        if same < len(above):
+            hits[same:] = [SqlHit(record[columns]) for columns in above[same:]]
+        yield (*hits, SqlHit(record[last]))
 
 
 def _width(selection: Selection, step: int) -> int:
@@ -256,10 +258,3 @@ def _parts(selection: Selection, step: int) -> _Parts:
     if step in selection.rows:
         return _Parts.ROWS
     return _Parts.ATTRIBUTES if step in selection.attributes else _Parts.KEY
-
-
-def _parameter(test: Condition, value: str | int) -> str | int:
-    if test.relation != "contains" or isinstance(value, int):
-        return value
-    escaped = _LIKE.sub(r"!\1", value[:_LONGEST])
-    return f"%{escaped}%"

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    collate,
     column,
     func,
     literal_column,
@@ -36,7 +37,7 @@ from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
-from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
+from signalbook.storage.dialect import BATCH, FOLDING, Columns, Dialect, DriverConnection, Parameters
 from signalbook.storage.silence import KEEPALIVE, Connection
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
@@ -128,8 +129,13 @@ class Postgres(Dialect):
         return array.table_valued(column("value", Text)).render_derived("given")
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-        """``ILIKE`` knows the cases of ASCII at least."""
-        return column.ilike(bindparam(name), escape=ESCAPE)
+        """By ``strpos``, whose search skips ahead. ``ILIKE`` takes three times as long, more in some locales."""
+        lower = (func.lower(collate(text, "C")) for text in (column, bindparam(name, type_=Text)))
+        return func.strpos(*lower) > literal_column("0")
+
+    def contained(self, text: str) -> str:
+        """As it is."""
+        return text
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
         """A regular expression, only for texts that have more bytes than characters."""

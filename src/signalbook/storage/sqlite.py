@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import tempfile
 import threading
@@ -20,10 +21,11 @@ from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull
-from signalbook.storage.dialect import BATCH, ESCAPE, FOLDING, Columns, Dialect, DriverConnection, Parameters
+from signalbook.storage.dialect import BATCH, FOLDING, Columns, Dialect, DriverConnection, Parameters
 
 _MINIMUM: Final = (3, 35)  # RETURNING
 _SYNCHRONOUS: Final = ("full", "normal", "off")
+_SPECIAL: Final = re.compile(r"([%_!])")
 _REMEDIES: Final = {
     sqlite3.SQLITE_FULL: "the disk is full; free some space there",
     sqlite3.SQLITE_READONLY: "it cannot be written; check the permissions of the file and its directory",
@@ -133,7 +135,12 @@ class SQLite(Dialect):
 
     def contains(self, column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
         """``LIKE`` knows upper and lower case of ASCII, and of nothing else."""
-        return column.like(bindparam(name), escape=ESCAPE)
+        return column.like(bindparam(name), escape="!")
+
+    def contained(self, text: str) -> str:
+        """A pattern."""
+        escaped = _SPECIAL.sub(r"!\1", text)
+        return f"%{escaped}%"
 
     def folds_to_ascii(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
         """``GLOB``, which takes its time, only for texts that have more bytes than characters."""

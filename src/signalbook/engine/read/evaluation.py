@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from heapq import merge
 from itertools import chain, groupby, islice
+from operator import attrgetter
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
@@ -103,13 +104,14 @@ class PathMember:
     What is asked of it decides what is fetched. ``passed`` are the alternatives it passed, by their numbers.
     """
 
-    __slots__ = ("_node", "_walk", "above", "hit", "level", "passed", "remainder")
+    __slots__ = ("_node", "_walk", "above", "first_key", "hit", "level", "passed", "remainder")
 
     def __init__(self, walk: PathWalk, level: int, hit: Hit, above: PathMember | None) -> None:
         self._walk = walk
         self._node: EntityNode | None = None
         self.level = level
         self.above = above
+        self.first_key: int = hit.key if above is None else above.first_key
         self.hit = hit
         self.remainder: Remainder | None = None
         self.passed: frozenset[int] = walk.passing(self, walk.numbers if above is None else above.passed)
@@ -200,26 +202,33 @@ class PathWalk:
 
     def matches(self, *, after: str | None = None) -> Iterator[PathMember]:
         """The ends of paths that pass, by the folded ids on them; the first step behind the id ``after``."""
-        members: list[PathMember] = []
+        last = len(self.path) - 1
+        above: list[PathMember] = []
         for hits in self._hits(after):
             same = 0
             # Steps that are those of the path before are the same objects: what was found out about them still holds.
-            while same < len(members) and members[same].hit is hits[same]:
+            while same < len(above) and above[same].hit is hits[same]:
                 same += 1
-            del members[same:]
-            for level in range(same, len(hits)):
-                members.append(PathMember(self, level, hits[level], members[-1] if members else None))
-            if members[-1].passed:
-                yield members[-1]
+            if same < last:
+                del above[same:]
+                for level in range(same, last):
+                    above.append(PathMember(self, level, hits[level], above[-1] if above else None))
+            member = PathMember(self, last, hits[last], above[-1] if above else None)
+            if member.passed:
+                yield member
 
     def passing(self, member: PathMember, among: frozenset[int]) -> frozenset[int]:
         """Those alternatives whose expressions about the entities at its level this one passes."""
         # Where nothing is asked nothing is fetched: most levels of a deep filter are passed through.
         if not among or not self._asked[member.level]:
             return among
-        tests = self._tests[member.level]
-        failed = [number for number in among if not _passes(member, tests[number])]
-        return among.difference(failed) if failed else among
+        passed = among
+        for number, tests in self._tests[member.level].items():
+            # Loops, and no generators: these take as long as the tests.
+            for question, accepts in tests:
+                if number in passed and not accepts(question(member)):
+                    passed -= {number}
+        return passed
 
     def _question(self, level: int, steps: Steps, timestamp: bool) -> _Question:
         """What finds the values at ``steps`` of the entities at ``level``."""
@@ -229,7 +238,14 @@ class PathWalk:
             return lambda member: self.lookup.values(member.node, steps, timestamp=timestamp)
         if timestamp:
             return lambda member: list(map(as_instant, find_values(member.hit.attribute(part, name), rest)))
-        return lambda member: find_values(member.hit.attribute(part, name), rest)
+        if rest:
+            return lambda member: find_values(member.hit.attribute(part, name), rest)
+
+        def question(member: PathMember) -> list[Value]:
+            value = member.hit.attribute(part, name)
+            return [] if value is None else [value]
+
+        return question
 
     def _part(self, level: int, steps: Steps) -> Part | None:
         """Which row stores the attribute that ``steps`` begin with; None if it has to be made."""
@@ -297,13 +313,6 @@ class PathWalk:
         return node
 
 
-def _passes(member: PathMember, tests: Iterable[_Test]) -> bool:
-    for question, accepts in tests:  # noqa: SIM110  a generator takes as long as the test
-        if not accepts(question(member)):
-            return False
-    return True
-
-
 def counts(steps: Steps) -> bool:
     """Whether an attribute may be the count of a collection."""
     return steps[0] is Wild.KEY or (isinstance(steps[0], str) and steps[0].endswith("count"))
@@ -328,6 +337,7 @@ class FilterEvaluation:
         self._reader = reader
         self._filter = filter
         self._lookup = lookup
+        self._query = cache(self._query_of)
 
     def beneath(self, base: EntityNode, inline: Inline) -> Remainder | None:
         """What is left of ``base``, an entity with its rows and counts, and beneath it; None if nothing is."""
@@ -346,7 +356,7 @@ class FilterEvaluation:
         """
         passing_base = [number for number in self._passing_base(base) if self._filter.paths[number][:1] == (plural,)]
         matches = self._matches(base, passing_base, after=after, asked=asked)
-        for _, group in groupby(matches, key=lambda found: found.at(0).hit.key):
+        for _, group in groupby(matches, key=attrgetter("first_key")):
             rest = iter(group)
             found = next(rest)
             first = found.at(0)
@@ -404,10 +414,11 @@ class FilterEvaluation:
             else:
                 remainder.counts[plural] = _counted(group, depth, remainder.passed)
         if not remainder.whole:
-            remainder.queries = {plural: self._query(remainder.passed, plural, depth) for plural in remainder.counts}
+            passed = frozenset(remainder.passed)
+            remainder.queries = {plural: self._query(passed, plural, depth) for plural in remainder.counts}
         return remainder
 
-    def _query(self, passed: Iterable[int], plural: str, depth: int) -> str:
+    def _query_of(self, passed: frozenset[int], plural: str, depth: int) -> str:
         """The filter that remains for the members of a collection at ``depth`` (R193)."""
         texts = []
         for number in sorted(passed):
