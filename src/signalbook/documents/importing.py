@@ -251,7 +251,7 @@ def _is_there(name: str, wanted: JSONObject, there: JSONObject) -> bool:
         return bool(wanted[name] == there.get(name))
     content = base64.b64decode(stored)
     if isinstance(wanted[name], str) and not _is_json(wanted.get("contenttype", there.get("contenttype"))):
-        return content == wanted[name].encode("utf-8")
+        return bool(content == wanted[name].encode("utf-8"))
     try:
         return bool(parse_json(content) == wanted[name])
     except JSONError:
