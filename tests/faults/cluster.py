@@ -63,10 +63,15 @@ class Database(Postgres):
     def kill(self) -> None:
         """End all its processes at once."""
         self.process.send_signal(signal.SIGSTOP)  # so that it does not tidy up behind the first that dies
-        for pid in [*_children(self.process.pid), self.process.pid]:
+        children = _children(self.process.pid)
+        for pid in [*children, self.process.pid]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
+        # Dead means dead: as long as one holds the shared memory, PostgreSQL does not start.
+        deadline = time.monotonic() + PATIENCE
+        while any(_runs(pid) for pid in children) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def kill_backend(self, rng: random.Random) -> bool:
         """End one process that serves a connection: all others are ended by PostgreSQL, which then recovers."""
@@ -256,6 +261,13 @@ def _children(pid: int) -> list[int]:
         return [int(child) for task in tasks for child in (task / "children").read_text().split()]
     except OSError:
         return []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _spawned(pid: int) -> bool:
