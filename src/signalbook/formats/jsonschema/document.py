@@ -306,7 +306,8 @@ def inspect(document: bytes, format: str) -> list[Finding]:
         closed = _load_closed(document, format)
         if closed is None:
             return list(_read(document, format)[2])
-        compiled(closed.dialect, closed.root, None)
+        if not closed.certain:
+            compiled(closed.dialect, closed.root, None)
         return list(closed.warnings)
     except SchemaError as error:
         return list(error.findings)
