@@ -61,6 +61,8 @@ _KILL_SECONDS: Final = 2
 """More for a server process that has not ended by itself."""
 _ACCEPTED: Final = 8
 """Connections that a server process accepts in one turn of its event loop."""
+_THINKING_SECONDS: Final = 60.0
+"""Between two statements of a write: what takes longer is for the process beside, or outside of the turn."""
 _HANG_SECONDS: Final = 60
 """A server process that does nothing at all for so long is replaced. Starting on a busy machine takes some."""
 _LOOK_SECONDS: Final = 0.5
@@ -84,7 +86,7 @@ def build(settings: Settings) -> Starlette:
     """
     with ExitStack() as opened:  # closed here if something is wrong, else by the application
         opened.callback(tracing.begin(os.environ, __version__))
-        store = open_recorded(settings)
+        store = open_recorded(settings, idle=_THINKING_SECONDS)
         opened.callback(store.close)
         engine = Engine(store, settings=settings)
         watch = _watch(engine, settings)
@@ -375,7 +377,7 @@ def _prepare(settings: Settings, *, exposed: bool) -> str:
 
     Raises ``ServerError`` if it would be ``exposed`` to other machines without anybody having said who may do what.
     """
-    store = open_recorded(settings)
+    store = open_recorded(settings, idle=_THINKING_SECONDS)
     try:
         engine = Engine(store, settings=settings)
         with engine.writing() as session:

@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 from signalbook.storage import open_store
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.postgres import Postgres
-from signalbook.storage.store import Store
+from signalbook.storage.store import Store, find_dialect
 
 SECRET = "correct-horse"
 TERMINATE = """
@@ -107,9 +107,9 @@ def test_what_the_server_refuses_is_reported(postgres_url: str, change: tuple[st
         open_store(postgres_url.replace(*change))
 
 
-def test_another_writer_makes_it_busy(opened: Store, server: psycopg.Connection) -> None:
+def test_another_writer_makes_it_busy(opened: Store, server: psycopg.Connection, postgres_url: str) -> None:
     server.execute("BEGIN")
-    server.execute(Postgres.begin_write.split("; ")[-1].encode())
+    server.execute(find_dialect(postgres_url, 1).begin_write.split("; ")[-1].encode())
     with pytest.raises(StorageBusy, match="another writer"):
         touch(opened)
     server.execute("ROLLBACK")

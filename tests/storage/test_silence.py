@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -128,9 +129,8 @@ def test_who_waits_for_its_turn_is_not_given_up(store: Store, other: Store) -> N
     assert (epoch(store, "first"), epoch(store, "second")) == (1, 1)
 
 
-def test_what_is_idle_for_long_loses_its_turn(store: Store, other: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Postgres, "begin_write", Postgres.begin_write.replace("300s", "300ms"))
-    with pytest.raises(StorageUnavailable):
+def test_what_is_idle_for_long_loses_its_turn(postgres_database: str, other: Store) -> None:
+    with closing(open_store(postgres_database, idle=0.3)) as store, pytest.raises(StorageUnavailable):
         touch(store, "first", then=lambda: touch(other, "second"))
     assert (epoch(other, "first"), epoch(other, "second")) == (0, 1)
 

@@ -26,6 +26,7 @@ from signalbook.access.limits import TokenBucket
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.audit import AuditEntry, AuditQuery
 from signalbook.storage.base import StorageError
+from signalbook.storage.dialect import IDLE
 from signalbook.storage.schema import REVISION
 from signalbook.storage.store import Store, WriteTransaction, open_store
 from signalbook.values import JSONObject, dump_json, format_timestamp
@@ -135,14 +136,14 @@ def record(transaction: WriteTransaction, settings: Settings, path: str, **detai
     return found
 
 
-def open_recorded(settings: Settings) -> Store:
-    """The store ``settings.db``. If that migrates it, the audit says so. Raises as ``open_store``."""
+def open_recorded(settings: Settings, *, idle: float = IDLE) -> Store:
+    """The store ``settings.db``. If that migrates it, the audit says so. ``idle`` and errors as of ``open_store``."""
     found: list[AuditEntry] = []
 
     def migrated(transaction: WriteTransaction, before: str) -> None:
         found.extend(record(transaction, settings, "/", about=f"migrated from schema {before} to {REVISION}"))
 
-    store = open_store(settings.db, timeout=settings.request_timeout, migrated=migrated)
+    store = open_store(settings.db, timeout=settings.request_timeout, idle=idle, migrated=migrated)
     tell(found, settings)
     return store
 

@@ -50,7 +50,7 @@ class Dialect(Protocol):
 
     begin_read: ClassVar[str]
     """Opens a transaction that sees the store at one instant."""
-    begin_write: ClassVar[str]
+    begin_write: str
     """Opens a transaction that is the only writer. Waits for others, and raises after the timeout."""
     clock: ClassVar[str]
     """Asks the time of the database in seconds since 1970; NULL if it has no clock of its own."""
@@ -136,6 +136,8 @@ class Dialect(Protocol):
         return self.text(put.on_conflict_do_update(index_elements=[table.c[key]], set_=changed))
 
 
+IDLE = 300.0
+"""Seconds that a write may think between two statements: a large import does so for a minute."""
 BATCH = 1000
 """Rows held in memory while streaming."""
 

@@ -37,15 +37,23 @@ from sqlalchemy.sql.selectable import FromClause
 
 from signalbook.metrics import DATABASE_ERRORS
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
-from signalbook.storage.dialect import BATCH, FOLDING, Columns, Dialect, DriverConnection, Parameters
+from signalbook.storage.dialect import BATCH, FOLDING, IDLE, Columns, Dialect, DriverConnection, Parameters
 from signalbook.storage.silence import KEEPALIVE, Connection
 
 _LOCK: Final = 0x5369676E616C626B  # "Signalbk": what all writers of one database lock
 _CONNECT_SECONDS: Final = 10
 # A machine that vanished while writing must not keep its turn for the two hours TCP takes by default.
 _SESSION: Final = "; ".join(f"SET tcp_{name.removeprefix('tcp_')} = {value}" for name, value in KEEPALIVE.items())
-# The same for one that nothing is heard of in another way. A large import thinks for a minute between two statements.
-_IDLE: Final = "SET LOCAL idle_in_transaction_session_timeout = '300s'"
+# Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
+# Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
+# A write is about few rows and finds them by index. The planner knows that only once the table has been analyzed,
+# and takes any array for a hundred rows; a plan that it keeps is one for the table as it was, maybe empty.
+_BEGIN_WRITE: Final = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {idle}; "
+    "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
+    "SET LOCAL plan_cache_mode = force_custom_plan; "
+    f"SELECT pg_advisory_xact_lock({_LOCK})"
+)
 _SECRETS: Final = ("password", "sslpassword")
 _BUSY: Final = ("55P03", "57014")
 _BAD_PARAMETER: Final = "22"
@@ -74,24 +82,18 @@ _REMEDIES: Final = {
 
 
 class Postgres(Dialect):
-    """A PostgreSQL database. ``timeout`` is in seconds; the URL may carry libpq's parameters behind its ``?``."""
+    """A PostgreSQL database. ``timeout`` and ``idle`` are in seconds, as for ``open_store``.
 
-    # Writers need no snapshot of their own: whoever holds the lock is alone, each statement sees the latest commit.
-    # Taken in a snapshot transaction, the lock would come with a snapshot from before the wait.
-    # A write is about few rows and finds them by index. The planner knows that only once the table has been analyzed,
-    # and takes any array for a hundred rows; a plan that it keeps is one for the table as it was, maybe empty.
-    begin_write: ClassVar = (
-        f"BEGIN ISOLATION LEVEL READ COMMITTED; {_IDLE}; SET LOCAL enable_seqscan = off; "
-        "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; "
-        "SET LOCAL plan_cache_mode = force_custom_plan; "
-        f"SELECT pg_advisory_xact_lock({_LOCK})"
-    )
+    The URL may carry libpq's parameters behind its ``?``.
+    """
+
     begin_read: ClassVar = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     clock: ClassVar = "SELECT extract(epoch FROM clock_timestamp())"
     connections: ClassVar = 32
     errors: ClassVar[type[Exception]] = psycopg.Error
 
-    def __init__(self, url: URL, *, timeout: float) -> None:
+    def __init__(self, url: URL, *, timeout: float, idle: float = IDLE) -> None:
+        self.begin_write = _BEGIN_WRITE.format(idle=round(idle * 1000))
         self.sql: SqlDialect = url.set(drivername="postgresql+psycopg").get_dialect()()
         self._parameters: dict[str, Any] = {"connect_timeout": _CONNECT_SECONDS, **KEEPALIVE}
         self._parameters |= self.sql.create_connect_args(url)[1]

@@ -44,7 +44,7 @@ class SQLite(Dialect):
     """
 
     begin_read: ClassVar = "BEGIN"
-    begin_write: ClassVar = "BEGIN IMMEDIATE"
+    begin_write: str = "BEGIN IMMEDIATE"
     clock: ClassVar = "SELECT NULL"
     connections: ClassVar = -1
     errors: ClassVar[type[Exception]] = sqlite3.Error

@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 from signalbook.plugins import install
 from signalbook.storage.audit import AuditReader, AuditStatements, AuditWriter
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
-from signalbook.storage.dialect import Dialect, DriverConnection
+from signalbook.storage.dialect import IDLE, Dialect, DriverConnection
 from signalbook.storage.entities import EntityReader, EntityStatements
 from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
 from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
@@ -442,15 +442,16 @@ class KeyValueStore:
                 transaction.settings.put(name, value)
 
 
-def open_store(url: str, *, timeout: float = 60.0, migrated: Migrated | None = None) -> Store:
+def open_store(url: str, *, timeout: float = 60.0, idle: float = IDLE, migrated: Migrated | None = None) -> Store:
     """Open the store at ``url``, creating or migrating its tables first where that is needed.
 
     ``sqlite:///FILE`` is a file (``sqlite:////FILE`` an absolute path), ``sqlite://`` a throw-away store that is gone
     when closed, ``postgresql://user:password@host:port/name`` a PostgreSQL database; it takes libpq's parameters.
-    ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``; ``migrated`` as in
-    ``ensure_current``. Raises ``StorageError``.
+    ``timeout`` is how many seconds a transaction waits for its turn before ``StorageBusy``. After ``idle`` seconds in
+    which it hears nothing of a write, PostgreSQL undoes it: whoever made it may be gone without a sign, and others wait
+    for their turn. ``migrated`` as in ``ensure_current``. Raises ``StorageError``.
     """
-    dialect = find_dialect(url, timeout)
+    dialect = find_dialect(url, timeout, idle)
     try:
         ensure_current(dialect, migrated)
     except BaseException:
@@ -464,7 +465,7 @@ def is_throw_away(url: str) -> bool:
     return url.partition("?")[0] in ("sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 
-def find_dialect(url: str, timeout: float) -> Dialect:
+def find_dialect(url: str, timeout: float, idle: float = IDLE) -> Dialect:
     """The kind of database that ``url`` names, as ``open_store`` takes it, at that place. Raises ``StorageError``."""
     try:
         parsed = make_url(url)
@@ -474,19 +475,19 @@ def find_dialect(url: str, timeout: float) -> Dialect:
         raise StorageError(
             "the database URL is none: give sqlite:///FILE or postgresql://user:password@host/name"
         ) from None
-    return make(parsed, timeout)
+    return make(parsed, timeout, idle)
 
 
-def _sqlite(url: URL, timeout: float) -> Dialect:
+def _sqlite(url: URL, timeout: float, idle: float) -> Dialect:  # noqa: ARG001  who is gone has no lock here
     return SQLite.at(url, timeout=timeout)
 
 
-def _postgres(url: URL, timeout: float) -> Dialect:
+def _postgres(url: URL, timeout: float, idle: float) -> Dialect:
     try:
         from signalbook.storage.postgres import Postgres
     except ImportError:
         raise StorageError(f"PostgreSQL needs its driver: {install('postgres')}") from None
-    return Postgres(url, timeout=timeout)
+    return Postgres(url, timeout=timeout, idle=idle)
 
 
-_DIALECTS: Final[dict[str, Callable[[URL, float], Dialect]]] = {"sqlite": _sqlite, "postgresql": _postgres}
+_DIALECTS: Final[dict[str, Callable[[URL, float, float], Dialect]]] = {"sqlite": _sqlite, "postgresql": _postgres}
