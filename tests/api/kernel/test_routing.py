@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+from httpx import ASGITransport, AsyncClient
 
-from signalbook.storage.store import Store
+from signalbook.server import build
+from signalbook.settings import Settings
+from signalbook.storage.store import Store, open_store
 
 PATHS = ("/events", "/health/live", "/health/ready", "/.well-known/xregistry")
 
@@ -42,3 +48,23 @@ def test_a_broken_store_is_no_broken_answer(client: Any, store: Store) -> None:
     answer = client.get("/events")
     assert (answer.status_code, answer.json()["type"].rsplit("#", 1)[1]) == (500, "server_error")
     assert "rel=xregistry-root" in answer.headers["Link"]
+
+
+def test_a_server_that_stops_says_so(tmp_path: Path) -> None:
+    """It waits for what is under way, and gives up what takes longer: that was answered with 500."""
+    url = f"sqlite:///{tmp_path / 'r.db'}"
+    app = build(Settings(db=url))
+
+    async def program() -> None:
+        client = AsyncClient(transport=ASGITransport(app), base_url="http://localhost")
+        async with app.router.lifespan_context(app), client:
+            with closing(open_store(url)) as other, other.write():
+                write = asyncio.ensure_future(client.put("/schemagroups/g", json={}))
+                await asyncio.sleep(0.3)
+                write.cancel()
+                answer = await write
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            assert "whether the write was kept is unknown" in answer.json()["detail"]
+            assert (await client.get("/schemagroups/g")).status_code in (200, 404)
+
+    asyncio.run(program())

@@ -65,6 +65,8 @@ register_url_convertor("any", AnyPath())
 
 _MOST_TRIES: Final = 200
 """Of a write: documents that refer to others are read one after the other, each for the next try."""
+_STOPPED: Final = "this server stops: send the request again"
+_STOPPED_WRITE: Final = "this server stops; whether the write was kept is unknown: read it again"
 Handler = Callable[[HTTPRequest], Awaitable[Sendable]]
 T = TypeVar("T")
 
@@ -206,6 +208,8 @@ class Endpoint(ABC):
         except QuotaExceeded as error:
             self.kernel.admission.refused(error, scope)
             response = self.failed(error, scope)
+        except asyncio.CancelledError:  # only a server that stops does so, when it has waited long enough
+            response = self.failed(StorageBusy(_STOPPED if scope["method"] in READS else _STOPPED_WRITE), scope)
         except Exception as error:
             response = self.failed(error, scope)
         if self.kernel.audit.reads and not self.public and scope["method"] in READS:
