@@ -73,7 +73,7 @@ class Link:
                 if not connection.lost:
                     writer.write(piece)
                     await writer.drain()
-        except OSError:
+        except (OSError, RuntimeError):  # the latter of uvloop, where the other side was closed meanwhile
             pass
         # Nobody is told that the other side of a lost connection has gone.
         if not connection.lost:
