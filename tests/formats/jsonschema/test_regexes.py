@@ -35,8 +35,25 @@ def compare(reader: Any, writer: Any) -> list[str]:
         {"pattern": r"(?=\p{L}{40})" * 1000},
         {"pattern": "(?=x)" + r"|\p{L}{40}" * 1000},
         {"properties": {f"p{i}": {"pattern": f"^a{i}[0-9]+$"} for i in range(MAX_WEIGHT + 1)}},
+        {"pattern": r"\w" * 700},
+        {"pattern": r"\d\S" * 50_000},
+        {"properties": {f"p{i}": {"pattern": r"\w" * 150 + str(i)} for i in range(20)}},
+        {"pattern": r"(?i)" + r"\p{L}" * 700},
+        {"properties": {f"p{i}": {"pattern": r"(?i)\p{L}{400}" + str(i)} for i in range(100)}},
     ],
-    ids=["many", "names", "long", "look-ahead", "alternatives", "small ones"],
+    ids=(
+        "many",
+        "names",
+        "long",
+        "look-ahead",
+        "alternatives",
+        "small ones",
+        "classes",
+        "many classes",
+        "classes in many",
+        "properties",
+        "too large",
+    ),
 )
 def test_patterns_that_take_long_to_compile_are_refused(schema: Any) -> None:
     """The first one took half a minute, in which the server did nothing else."""

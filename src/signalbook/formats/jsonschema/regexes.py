@@ -22,6 +22,14 @@ _STEPS: Final = 25
 """Steps of work for each unit of weight."""
 _TEXT: Final = 10
 """Characters of a pattern that weigh one unit."""
+_CLASS: Final = 36
+"""Characters of a pattern, times the classes in it, that weigh one unit: each is replaced in the whole pattern."""
+_PROPERTY: Final = 30
+"""What a Unicode property weighs, whatever the size: its ranges are many."""
+_CLASSES: Final = re.compile(r"\\[wWdDsS]")
+_PROPERTIES: Final = re.compile(r"\\[pP]")
+_KEPT: Final = 1000
+"""Characters of the longest pattern whose weight is remembered."""
 # The largest size of what a pattern may be compiled to, in bytes, and what that weighs.
 _SIZES: Final = {10_000: 1, 100_000: 10, 1_000_000: 100, 10_000_000: 1000}
 _MOST: Final = 1_000_000
@@ -45,7 +53,7 @@ def heavy(documents: Iterable[JSON]) -> list[Finding]:
     weight = 0
     for pattern in sorted({pattern for document in documents for pattern in _patterns(document)}):
         left = MAX_WEIGHT - weight
-        own = len(pattern) // _TEXT
+        own = _written(pattern)
         own += _weight(pattern) if own <= left else 0
         if own > left:
             text = "the patterns take too long to compile: fewer, shorter ones with smaller repetitions are needed"
@@ -105,16 +113,27 @@ def _texts(document: JSON) -> Iterator[str]:
             yield node
 
 
-@lru_cache(maxsize=4096)
+def _written(pattern: str) -> int:
+    """What it weighs as it is written, before anything is compiled."""
+    classes, properties = len(_CLASSES.findall(pattern)), len(_PROPERTIES.findall(pattern))
+    return len(pattern) // _TEXT + len(pattern) * classes // _CLASS + properties * _PROPERTY
+
+
 def _weight(pattern: str) -> int:
-    """More than ``MAX_WEIGHT`` if finding out would be too much; 0 of what is no pattern is for others to say."""
+    """What it weighs compiled; more than ``MAX_WEIGHT`` if finding out would be too much."""
+    return _known(pattern) if len(pattern) <= _KEPT else _found(pattern)
+
+
+def _found(pattern: str) -> int:
     pieces = 1 + (pattern.count("(") + pattern.count("|") if _IN_PIECES.search(pattern) else 0)
     for options, weight in _BY_SIZE:
-        if pieces * weight > MAX_WEIGHT:
+        if pieces * weight > MAX_WEIGHT or _compiles(pattern, options):
             return pieces * weight
-        if _compiles(pattern, options):
-            return pieces * weight
-    return 0
+    # Too large, or no pattern at all, which is for others to say: to find that out has cost as much.
+    return pieces * max(_SIZES.values())
+
+
+_known: Final = lru_cache(maxsize=1024)(_found)
 
 
 def _compiles(pattern: str, options: jsonschema_rs.FancyRegexOptions) -> bool:
