@@ -163,8 +163,12 @@ class Admission:
         REFUSED.labels(refusal.reason).inc()
         recorded = self._settings.audit == "on"
         if self._settings.audit == "auto" and not self._control.open:
+            # As of the last request that was answered, if there was one: whoever is refused makes nobody ask the store.
+            moment = self._moment
             try:
-                recorded = await self._workers.read(self._control.current) is not None
+                if moment.tick < 0:
+                    moment = await self._look(0, self._generation() if self._generation is not None else None)
+                recorded = moment.policy is not None
             except SignalbookError:  # whether there is a policy cannot be said: as if there were one
                 recorded = True
         if recorded:
