@@ -311,7 +311,7 @@ class JsonStructureFormat:
         return comparison.differences(_usable(reader.document), _usable(writer.document))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _usable(document: bytes) -> Structure:
     """A document without findings that needs no other. Raises ``SchemaError``."""
     structure = _read(document)
