@@ -94,6 +94,7 @@ def test_an_output_that_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             with pytest.raises(PipelineError, match=rf"^{url.partition('/')[0]}//.+ is no folder"):
                 use(output)
     assert list(tmp_path.iterdir()) == []
+    assert Journal.open(tmp_path / "volume:" / "lake").output.is_dir()
 
 
 def test_a_broken_entry_is_named(tmp_path: Path) -> None:

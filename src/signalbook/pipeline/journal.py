@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 import threading
 import time
@@ -33,7 +32,27 @@ STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 _ENTRY: Final = ".json"
 _PAUSE: Final = 0.1
-_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_SCHEMES: Final = frozenset(
+    {
+        "abfs",
+        "abfss",
+        "adl",
+        "az",
+        "cos",
+        "dbfs",
+        "file",
+        "ftp",
+        "gcs",
+        "gs",
+        "hdfs",
+        "http",
+        "https",
+        "oss",
+        "s3",
+        "s3a",
+    }
+    | {"s3a", "s3n", "wasb", "wasbs", "webhdfs"}
+)
 
 TableFormat = Literal["iceberg", "parquet", "delta"]
 # How tables that do not exist yet are to be divided.
@@ -102,7 +121,7 @@ class JournalEntry:
 def check_local(output: Path) -> None:
     """Raise ``PipelineError`` if ``output`` was made of a URL: ``s3://bucket/lake`` would be a folder named ``s3:``."""
     for place, part in enumerate(output.parts):
-        if _SCHEME.fullmatch(part):
+        if part.endswith(":") and part[:-1].lower() in _SCHEMES:
             url = f"{part}//{'/'.join(output.parts[place + 1 :])}"
             raise PipelineError(f"{url} is no folder: an output is one of a file system, such as a mounted bucket")
 
