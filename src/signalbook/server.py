@@ -51,6 +51,7 @@ from signalbook.logs import FORMATS, begin_log
 from signalbook.replication.following import Following, peers
 from signalbook.settings import SettingError, Settings
 from signalbook.storage.base import StorageUnavailable
+from signalbook.storage.dialect import IDLE
 from signalbook.storage.store import is_throw_away
 from signalbook.xid import ROOT
 
@@ -86,7 +87,8 @@ def build(settings: Settings) -> Starlette:
     """
     with ExitStack() as opened:  # closed here if something is wrong, else by the application
         opened.callback(tracing.begin(os.environ, __version__))
-        store = open_recorded(settings, idle=_THINKING_SECONDS)
+        # What it copies from registries that it follows is checked in the turn.
+        store = open_recorded(settings, idle=IDLE if settings.follow else _THINKING_SECONDS)
         opened.callback(store.close)
         engine = Engine(store, settings=settings)
         watch = _watch(engine, settings)
