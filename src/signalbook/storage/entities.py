@@ -319,12 +319,9 @@ class EntityReader:
 
     def referrers(self, targets: Collection[Xid]) -> list[Row]:
         """Resources whose xref is one of ``targets``, by xid."""
-        records = (
-            self._query(self._sql.referrers, {"xrefs": self._transaction.array(list(map(str, targets)))})
-            if targets
-            else ()
-        )
-        return [load(record) for record in records]
+        if not targets:
+            return []
+        return self._rows(self._sql.referrers, {"xrefs": self._transaction.array([str(xid) for xid in targets])})
 
     def newest(self, parent: int, limit: int) -> list[Row]:
         """Versions from the highest rank down."""

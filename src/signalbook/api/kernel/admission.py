@@ -105,7 +105,7 @@ class Admission:
         self._freshness = freshness
         self._generation = None if control.open else generation
         self._exposed = exposed
-        self._telling = authenticator.headers
+        self._identifying = authenticator.headers
         self._moment = _Moment()
 
     async def admit(self, scope: Scope) -> None:
@@ -203,8 +203,8 @@ class Admission:
         if tick != moment.tick or generation != moment.generation:
             moment = await self._look(tick, generation)
         client = scope.get("client")
-        telling = [header for header in scope["headers"] if header[0] in self._telling]
-        key = (client and client[0], scope.get("certificate"), *telling)
+        identifying = [header for header in scope["headers"] if header[0] in self._identifying]
+        key = (client and client[0], scope.get("certificate"), *identifying)
         return moment.admitted.get(key) or await self._admit(scope, moment, key)
 
     async def _look(self, tick: int, generation: Hashable) -> _Moment:
