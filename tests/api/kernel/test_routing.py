@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
+import threading
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from httpx import ASGITransport, AsyncClient
 
+from signalbook.engine.engine import Batch, Engine
 from signalbook.server import build
 from signalbook.settings import Settings
 from signalbook.storage.store import Store, open_store
@@ -50,9 +52,17 @@ def test_a_broken_store_is_no_broken_answer(client: Any, store: Store) -> None:
     assert "rel=xregistry-root" in answer.headers["Link"]
 
 
-def test_a_server_that_stops_says_so(tmp_path: Path) -> None:
+def test_a_server_that_stops_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits for what is under way, and gives up what takes longer: that was answered with 500."""
     url = f"sqlite:///{tmp_path / 'r.db'}"
+    begun = threading.Event()
+    batch = Engine.batch
+
+    def beginning(engine: Engine) -> AbstractContextManager[Batch]:
+        begun.set()
+        return batch(engine)
+
+    monkeypatch.setattr(Engine, "batch", beginning)
     app = build(Settings(db=url))
 
     async def program() -> None:
@@ -60,7 +70,7 @@ def test_a_server_that_stops_says_so(tmp_path: Path) -> None:
         async with app.router.lifespan_context(app), client:
             with closing(open_store(url)) as other, other.write():
                 write = asyncio.ensure_future(client.put("/schemagroups/g", json={}))
-                await asyncio.sleep(0.3)
+                assert await asyncio.to_thread(begun.wait, 60)
                 write.cancel()
                 answer = await write
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
