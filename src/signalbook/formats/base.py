@@ -34,6 +34,10 @@ class SchemaError(SignalbookError):
         super().__init__("; ".join(str(finding) for finding in self.findings))
 
 
+class UnresolvedReferences(SchemaError):
+    """A schema document that cannot be judged: others are missing, without which it means nothing."""
+
+
 class PayloadError(SignalbookError):
     """A payload its schema rejects; ``reason`` is one of domain.md K-44, ``findings`` every violation found."""
 

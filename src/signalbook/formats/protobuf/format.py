@@ -20,6 +20,7 @@ from signalbook.formats.base import (
     Resolve,
     Schema,
     SchemaError,
+    UnresolvedReferences,
     is_json,
     media_type,
     read_json,
@@ -202,14 +203,28 @@ class ProtobufFormat:
 
     def check(self, document: bytes, format: str) -> list[Finding]:
         """What is wrong with a document; one that imports others is only compiled where they can be had."""
-        wanted = sorted(set(imports(document)))
-        if refused_imports(document):
-            return refused_imports(document)
-        if wanted:
-            text = f"not checked, since it imports {shorten(', '.join(wanted))}"
-            return [Finding(path="", rule="import", message=text, severity="warning")]
+        if refused := refused_imports(document):
+            return refused
         try:
-            found = _describe(gather(document, None))
+            return self._checked(document, format, None)
+        except UnresolvedReferences:
+            wanted = shorten(", ".join(self.imports(document)))
+            text = f"not checked, since it imports {wanted}"
+            return [Finding(path="", rule="import", message=text, severity="warning")]
+
+    def imports(self, document: bytes) -> list[str]:
+        """The paths of imported files, but for the well-known types, which nobody can have others in place of."""
+        return sorted(set(imports(document)))
+
+    def check_whole(self, text: SchemaText) -> list[Finding]:
+        """As ``check``, with what is imported. Raises ``UnresolvedReferences``."""
+        return refused_imports(text.document) or self._checked(text.document, text.format, text.resolve)
+
+    def _checked(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
+        try:
+            found = _describe(gather(document, resolve))
+        except UnresolvedReferences:
+            raise
         except SchemaError as error:
             return list(error.findings)
         return _syntax(found, self.canonical(format))
