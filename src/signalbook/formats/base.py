@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
@@ -103,6 +103,16 @@ class Schema(Protocol):
 
         An object that lacks such a member, or has another value in it, does not conform; the reverse proves nothing.
         """
+        ...
+
+
+@runtime_checkable
+class Tolerant(Protocol):
+    """What a ``Schema`` has beside its other methods if it can pass over members that it does not know."""
+
+    @property
+    def tolerant(self) -> Schema:
+        """The same schema, passing over them."""
         ...
 
 

@@ -176,6 +176,14 @@ def test_what_is_no_protojson(contract_of: ContractOf, line: Line, data: JSONObj
     assert word(one(contract_of({"m": {**typed("t"), **PROTO}}), line(data=data))) == "schema_violation"
 
 
+def test_unknown_fields_by_policy(contract_of: ContractOf, line: Line) -> None:
+    """Dropped where the policy says so, as in binary; values of other types are violations all the same."""
+    contract = contract_of({"m": {**typed("t"), **PROTO}}, unknown_fields="drop")
+    outcome = one(contract, line(data={"@type": "x", "wholeNumber": 7, "more": {}}))
+    assert getattr(outcome, "data", outcome) == {"whole_number": 7, "text": ""}
+    assert word(one(contract, line(data={"wholeNumber": "x"}))) == "schema_violation"
+
+
 def test_a_declared_content_type_is_the_only_one(contract_of: ContractOf, line: Line) -> None:
     definition = {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}
     assert word(one(contract_of({"m": definition}), line(datacontenttype="application/json", data={}))) == (

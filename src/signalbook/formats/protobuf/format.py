@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -64,12 +64,19 @@ class Descriptors:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtobufSchema:
-    """One message type of a document."""
+    """One message type of a document; ``drops_unknown`` says that members of JSON which are no fields are passed over.
+    """
 
     format: str
     descriptors: Descriptors
     descriptor: Descriptor
     warnings: tuple[Finding, ...] = ()
+    drops_unknown: bool = False
+
+    @cached_property
+    def tolerant(self) -> ProtobufSchema:
+        """The same type, passing over what it does not know, as it does in binary."""
+        return replace(self, drops_unknown=True)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -122,11 +129,16 @@ class ProtobufSchema:
         try:
             return self._message(value)
         except (json_format.Error, ValueError, TypeError, AttributeError) as error:
-            raise refused("schema_violation", "protobuf", str(error)) from None
+            # Behind the first line are the names of all fields that there are.
+            raise refused("schema_violation", "protobuf", str(error).partition("\n")[0]) from None
 
     def _message(self, value: JSON) -> Any:
         return json_format.ParseDict(
-            value, self.message_type(), descriptor_pool=self.descriptors.pool, max_recursion_depth=MAX_DEPTH
+            value,
+            self.message_type(),
+            ignore_unknown_fields=self.drops_unknown,
+            descriptor_pool=self.descriptors.pool,
+            max_recursion_depth=MAX_DEPTH,
         )
 
     def _from_binary(self, payload: bytes, content_type: str) -> Any:
