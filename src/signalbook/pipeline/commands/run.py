@@ -21,9 +21,8 @@ from signalbook.pipeline.commit import (
     disk_errors,
     land,
 )
-from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
@@ -84,8 +83,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
 def check(policy: Policy) -> None:
     """Raise ``PipelineError`` for a policy that tables cannot follow, and where the native module is missing."""
     native.module()
-    if policy.on_no_match == "pass":
-        raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
+    check_policy(policy)
 
 
 def _packages(job: Job) -> tuple[str, ...]:

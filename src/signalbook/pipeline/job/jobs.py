@@ -21,6 +21,12 @@ from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_catalog, parse_catalog
 
 
+def check_policy(policy: Policy) -> None:
+    """Raise ``PipelineError`` for a policy that tables cannot follow."""
+    if policy.on_no_match == "pass":
+        raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The options of ``signalbook pipeline run``.
