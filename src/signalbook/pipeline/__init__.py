@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.stream import stream
     from signalbook.pipeline.errors import PipelineError
     from signalbook.pipeline.frames.contract import Contract
+    from signalbook.pipeline.frames.landing import land
     from signalbook.pipeline.frames.validation import Validated, typed, validate
     from signalbook.pipeline.job.jobs import (
         BacktestJob,
@@ -67,6 +68,7 @@ __all__ = [
     "exposition",
     "infer",
     "job_options",
+    "land",
     "profile",
     "read",
     "replay",
@@ -92,6 +94,7 @@ _NAMES: Final = {
     "commands.stream": ("stream",),
     "errors": ("PipelineError",),
     "frames.contract": ("Contract",),
+    "frames.landing": ("land",),
     "frames.validation": ("Validated", "typed", "validate"),
     "job.jobs": (
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),

@@ -56,6 +56,11 @@ class Job:
     max_message_bytes: int = MAX_MESSAGE
 
 
+def stream_batch(stream: str, number: int) -> str:
+    """The id of a micro-batch, by the name of its stream and Spark's number of it."""
+    return f"{stream}-{number:09d}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJob:
     """The options of ``signalbook pipeline stream``: how to go on with ``job``, whose ``batch_id`` means nothing here.
@@ -73,7 +78,7 @@ class StreamJob:
 
     def batch_id(self, number: int) -> str:
         """The id of a micro-batch, by Spark's number of it."""
-        return f"{self.name}-{number:09d}"
+        return stream_batch(self.name, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
