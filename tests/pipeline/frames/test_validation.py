@@ -48,7 +48,7 @@ def test_records_of_kafka(spark_session: SparkSession, contract: Contract, parce
         assert (good.columns, bad.columns) == (LANDED.names, DEAD_LETTER.names)
         first, second = good.orderBy("_position").collect()
         third, fourth = bad.orderBy("position").collect()
-        assert "InMemoryTableScan" in bad._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+        assert "InMemoryTableScan" in bad._jdf.queryExecution().executedPlan().toString()
     finally:
         found.outcomes.unpersist()
     assert (first._source, first._position, first._address) == ("kafka:orders/0", 70, "orders")

@@ -59,7 +59,7 @@ def land(
         inputs=(),
         output=Path(output),
         table_format=table_format,
-        catalog=parse_catalog(named_catalog(catalog) if catalog and isinstance(catalog, str) else dict(catalog)),
+        catalog=parse_catalog(catalog if not isinstance(catalog, str) else named_catalog(catalog) if catalog else {}),
         partition=partition,
         batch_id=_named(batch_id, stream),
         policy=contract.policy,
