@@ -130,8 +130,8 @@ class StagedFiles:
         """Write what is held, close all files and return what they are. Raises ``OSError``."""
         for table in list(self._open.values()):
             self._complete(table)
-        # A small batch of many tables is little more than its files: Arrow writes them outside of the interpreter's lock,
-        # so that a processor without a task of its own takes some.
+        # A small batch of many tables is little more than its files. Arrow writes them outside of the interpreter's
+        # lock, so that a processor without a task of its own takes some.
         with ThreadPoolExecutor(_WRITERS) as pool:
             list(pool.map(self._complete, [table for table in self._tables.values() if table.held]))
         return tuple(self._files)

@@ -26,7 +26,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.table import CreateTableTransaction, FileScanTask, Table, Transaction
+from pyiceberg.table import CreateTableTransaction, FileScanTask, StagedTable, Table, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import DayTransform
 from requests import RequestException
@@ -235,7 +235,9 @@ class IcebergTables(Tables):
             location=f"file://{self.output}/{TABLES}/{table.path}",
             properties={COLUMNS_KEY: _digest(schema), **definition, **owner},
         )
-        transaction = _Creation(created._table)  # noqa: SLF001 - the table that is to be has no other name
+        staged = created._table  # the table that is to be has no other name
+        assert isinstance(staged, StagedTable)
+        transaction = _Creation(staged)
         if divides(batch, table):
             with transaction.update_spec() as spec:
                 spec.add_field(LANDED_AT, DayTransform(), DAY)
