@@ -12,6 +12,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -73,7 +74,7 @@ class RowBuilder:
         self.name = table_name(xid)
         self.xid = xid
         self._schema = schema
-        self._columns = columns.held(columns.landed(None if schema is None else schema.shape()))
+        self._columns = _held(schema)
         values = (xid, version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
@@ -153,6 +154,20 @@ class RowBuilder:
         """From decoded payloads to their columns, where they have a schema."""
         assert self._schema is not None
         return payload_builder(self._schema.shape(), ValueForm.DECODED)
+
+
+# Made once for a schema, which many tasks of a process share, and gone with it: of hundreds of columns they take longer
+# than the rows of a small batch.
+_columns: Final[WeakKeyDictionary[Schema, pa.Schema]] = WeakKeyDictionary()
+
+
+def _held(schema: Schema | None) -> pa.Schema:
+    """The columns of rows in memory whose payloads have ``schema``."""
+    if schema is None:
+        return columns.held(columns.landed(None))
+    if schema not in _columns:
+        _columns[schema] = columns.held(columns.landed(schema.shape()))
+    return _columns[schema]
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
