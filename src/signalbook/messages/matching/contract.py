@@ -15,7 +15,7 @@ from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
 from signalbook.messages.definitions.lint import lint, lint_together, malformed
 from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
-from signalbook.messages.definitions.schemas import ContractSchemas, Lookup
+from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import DefinitionIndex, IndexBucket
 from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
@@ -93,11 +93,13 @@ class Deferred(Mapping[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionSource:
-    """Raw definitions by xid, as a registry document has them, and where to look for schemas and ``basemessage``."""
+    """Raw definitions by xid, as a registry document has them, and where to look for schemas, for what these import,
+    and for ``basemessage``."""
 
     definitions: Mapping[str, JSONObject]
     schemas: Lookup
     bases: Bases
+    imports: ImportLookup | None = None
 
     def materialised(self, xid: str) -> Materialised:
         """A definition completed by its bases. Raises ``DefinitionError``."""
@@ -170,7 +172,7 @@ class Contract:
     @classmethod
     def of_source(cls, source: DefinitionSource, policy: Policy) -> Contract:
         """The contract of all definitions of a source, each compiled by itself."""
-        schemas = ContractSchemas(source.schemas)
+        schemas = ContractSchemas(source.schemas, source.imports)
         compiled: dict[str, CompiledDefinition] = {}
         broken: dict[str, tuple[Finding, ...]] = {}
         for xid in source.definitions:
@@ -186,7 +188,7 @@ class Contract:
 
         Each is compiled when a message may fit it: of five thousand, those that occur.
         """
-        schemas, known = ContractSchemas(source.schemas), tuple(outlines)
+        schemas, known = ContractSchemas(source.schemas, source.imports), tuple(outlines)
         xids = {each.xid: each.xid for each in known}
         return cls(source, Deferred(xids, lambda xid: _compile(xid, source, schemas, policy)), known, {}, policy)
 

@@ -17,6 +17,8 @@ import msgspec
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.documents import Upload, aim, read_folder, read_source
+from signalbook.formats.base import family
+from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
@@ -24,6 +26,7 @@ from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
+from signalbook.xid import group_of
 
 _NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
 _MESSAGES: Final = "messages"
@@ -66,6 +69,23 @@ def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
                 number = labels.get(content.NUMBER_LABEL) if isinstance(labels, dict) else None
                 if number is not None:
                     yield content.reference_of_number(xid, number), {"versionid": name}
+
+
+def importable(documents: Documents) -> Iterator[Importable]:
+    """The schemas that others may import by a path."""
+    roots: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for _, document in documents:
+        for group in groups_of(document):
+            labels = (_entity(document, group) or {}).get("labels")
+            if isinstance(labels, dict) and ROOT_LABEL in labels:
+                roots[group] = str(labels[ROOT_LABEL])
+        for xid, resource in _resources(document, _SCHEMAS):
+            _, default = _default(xid, _followed(document, resource))
+            if family(str(default.get("format") or "")) == "protobuf":
+                names[xid] = str(default.get("name") or "")
+    for xid, name in sorted(names.items()):
+        yield Importable(xid, name, roots.get(group_of(xid), ""))
 
 
 def version_of(document: JSONObject, xid: str) -> JSONObject | None:
@@ -205,6 +225,7 @@ class Snapshot:
     """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
 
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
+    ``files`` are the schemas that others may import by a path.
     ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
     ``outlines`` are those of all the selected ones, if they have been found sound, and ``doubts`` what is to be said of
     them to people all the same: that some are hidden, and the bases that are not there.
@@ -213,6 +234,7 @@ class Snapshot:
     messages: Mapping[str, JSONObject]
     schemas: Mapping[str, JSONObject]
     selected: tuple[str, ...]
+    files: tuple[Importable, ...] = ()
     outlines: tuple[Outline, ...] = field(default=(), compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
 
@@ -269,7 +291,12 @@ class Snapshot:
             else:
                 schemas[resource] = {"versionid": pinned[xid]["versionid"]}
         wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
-        return cls(messages=with_bases(messages, documents), schemas=schemas, selected=tuple(wanted))
+        return cls(
+            messages=with_bases(messages, documents),
+            schemas=schemas,
+            selected=tuple(wanted),
+            files=tuple(importable(documents)),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -283,6 +310,8 @@ class Snapshot:
     @cached_property
     def _text(self) -> JSONObject:
         parts = {"messages": dict(self.messages), "schemas": dict(self.schemas), "selected": self.selected}
+        if self.files:
+            parts["files"] = msgspec.to_builtins(self.files)
         return {name: msgspec.Raw(canonical_json(part)) for name, part in parts.items()}
 
     @classmethod
@@ -293,6 +322,7 @@ class Snapshot:
             messages=Deferred(found.messages, msgspec.json.decode),
             schemas=Deferred(found.schemas, msgspec.json.decode),
             selected=found.selected,
+            files=found.files,
             outlines=found.outlines,
         )
 
@@ -312,6 +342,16 @@ class Snapshot:
             return None
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
 
+    def imported(self, path: str, xid: str) -> bytes | None:
+        """The file that the schema ``xid`` imports by this path."""
+        stated = next((each for each in by_xid(path) if each in self.schemas), None)
+        found = self.schema(stated or self._by_path.find(path, group_of(xid)) or "")
+        return None if found is None else found.content
+
+    @cached_property
+    def _by_path(self) -> SchemaFiles:
+        return SchemaFiles(self.files)
+
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
         source = self._source()
@@ -321,7 +361,7 @@ class Snapshot:
 
     def _source(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
-        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message)
+        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message, imports=self.imported)
 
     @uncollected()  # thousands of definitions are compiled, and all of them stay
     def check(self, policy: Policy) -> Snapshot:
@@ -357,6 +397,7 @@ class _Shipped(msgspec.Struct):
     messages: dict[str, msgspec.Raw]
     schemas: dict[str, msgspec.Raw]
     selected: tuple[str, ...]
+    files: tuple[Importable, ...] = ()
     outlines: tuple[Outline, ...] = ()
 
 
@@ -409,8 +450,3 @@ def _message_xid(reference: str) -> str:
     """A reference to a message or a Version of one as an xid, in every form that a registry takes it in."""
     path = reference.removeprefix("#").partition("#")[0].partition("?")[0].removesuffix("$details")
     return _local_xid(unquote(path if "://" in path else f"/{path.removeprefix('/')}"), _MESSAGE_GROUPS)
-
-
-def group_of(xid: str) -> str:
-    """The xid of the Group that a message or schema is in."""
-    return "/".join(xid.split("/")[:3])
