@@ -21,6 +21,12 @@ from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_catalog, parse_catalog
 
 
+def check_policy(policy: Policy) -> None:
+    """Raise ``PipelineError`` for a policy that tables cannot follow."""
+    if policy.on_no_match == "pass":
+        raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The options of ``signalbook pipeline run``.
@@ -50,6 +56,11 @@ class Job:
     max_message_bytes: int = MAX_MESSAGE
 
 
+def stream_batch(stream: str, number: int) -> str:
+    """The id of a micro-batch, by the name of its stream and Spark's number of it."""
+    return f"{stream}-{number:09d}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJob:
     """The options of ``signalbook pipeline stream``: how to go on with ``job``, whose ``batch_id`` means nothing here.
@@ -67,7 +78,7 @@ class StreamJob:
 
     def batch_id(self, number: int) -> str:
         """The id of a micro-batch, by Spark's number of it."""
-        return f"{self.name}-{number:09d}"
+        return stream_batch(self.name, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -389,6 +389,19 @@ class Snapshot:
         # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
         doubts = (f"{xid}: {found.message}" for xid, findings in compiled.incomplete.items() for found in findings)
         return replace(self, outlines=compiled.outlines, doubts=(*self.doubts, *doubts))
+
+
+_compiled: Final[dict[tuple[str, Policy], Contract]] = {}
+
+
+def compiled(fingerprint: str, policy: Policy, load: Callable[[], Snapshot]) -> Contract:
+    """The contract of the snapshot that ``load`` brings, by its fingerprint; kept for the next task of the process."""
+    key = fingerprint, policy
+    if key not in _compiled:
+        # One contract is kept, not all: a stream whose definitions change would fill the worker with old ones.
+        _compiled.clear()
+        _compiled[key] = load().compile(policy)
+    return _compiled[key]
 
 
 class _Shipped(msgspec.Struct):

@@ -38,11 +38,11 @@ _TAG: Final = columns.TAGS.types[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bookkeeping:
-    """What every row says of its run."""
+    """What every row says of its run; of rows that land in no table no batch and time."""
 
     fingerprint: str
-    batch: str
-    landed_at: datetime
+    batch: str | None = None
+    landed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +101,10 @@ class RowBuilder:
             shared=shared,
             violations=violations,
         )
+
+    def decoding(self, decode: Decode) -> Decode:
+        """``decode``, which reads payloads into the columns that ``whole`` takes."""
+        return decode
 
     def rows(self, rows: Sequence[AcceptedRow]) -> pa.RecordBatch:
         """Rows as they lie in the table. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
@@ -185,7 +189,7 @@ def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         pa.array([address(message) for message in messages], pa.string()),
         text_map([arrays.header_texts(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
-        pa.array([location.path for location in locations], pa.string()),
+        pa.array([location.path or None for location in locations], pa.string()),
         pa.array([location.position for location in locations], pa.int64()),
     ]
 
@@ -217,16 +221,20 @@ def attributes_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"specversion": SPECVERSION, **stated}
 
 
+def in_json(schema: Schema) -> bool:
+    """Whether payloads of a schema are JSON."""
+    return schema.format.lower().startswith(_TEXT_FORMATS)
+
+
 def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     """A function from landed rows to their payloads by the schema of their definition, as ``Schema.validate`` takes it.
 
     Made once for many rows, since finding out which column a member is in takes longer than reading it.
     """
-    shape = schema.shape()
-    in_json = schema.format.lower().startswith(_TEXT_FORMATS)
+    shape, text = schema.shape(), in_json(schema)
     if isinstance(shape, Struct) and shape.fields:
-        return _members(shape, columns.payload(shape).names, in_json)
-    whole = _value(shape, in_json)
+        return _members(shape, columns.payload(shape).names, text)
+    whole = _value(shape, text)
     return lambda row: whole(row.get(columns.PAYLOAD))
 
 
