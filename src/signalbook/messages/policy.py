@@ -40,7 +40,9 @@ class Policy:
       definition that names a protocol (K-27);
     - ``required_schema``: a definition without a payload schema is not enough (K-42);
     - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
-      (``payloads/content.py``).
+      (``payloads/content.py``);
+    - ``on_broken_definition``: whoever holds a stream to definitions goes on without one that cannot be used
+      (``leave_out``): its messages are rejected for that (K-44), and people are told; or does not begin (``stop``).
 
     ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
     is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.
@@ -55,6 +57,7 @@ class Policy:
     strict_delivery: bool = False
     required_schema: bool = False
     wire_prefix: Literal["none", "confluent"] = "none"
+    on_broken_definition: Literal["leave_out", "stop"] = "leave_out"
     overrides: tuple[Override, ...] = ()
 
     def of(self, xid: str) -> Policy:

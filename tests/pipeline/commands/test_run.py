@@ -21,6 +21,7 @@ from tests.brokers.program import Broker
 from tests.pipeline.lake import rest_choice
 
 from signalbook.errors import SignalbookError
+from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress, run
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.tables.catalogs import FILE as CHOICE
@@ -376,13 +377,27 @@ def test_a_run_that_cannot_start_says_why(job: Callable[..., Job], options: dict
     assert words in str(caught.value)
 
 
-def test_a_definition_that_does_not_compile_is_named(job: Callable[..., Job], definitions: Path, parcels: Any) -> None:
-    document = parcels.catalogue()
+def test_a_definition_that_cannot_be_used(
+    job: Callable[..., Job], definitions: Path, parcels: Any, tmp_path: Path
+) -> None:
+    """It is left out, said to people and in the report, and its messages wait; or the policy says stop."""
+    document, xid = parcels.catalogue(), "/messagegroups/parcels/messages/parcel.noted"
     broken = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "lost"}}
     document["messagegroups"]["parcels"]["messages"]["parcel.noted"] |= broken
     definitions.write_text(json.dumps(document))
     with pytest.raises(PipelineError, match=r"(?s)cannot be used.*parcel\.noted: .*lost"):
-        run(job())
+        run(job(policy=parse_flags(["on_broken_definition=stop"])))
+    (tmp_path / "two.jsonl").write_bytes(parcels.lines(parcels.event(), parcels.event(type="parcel.noted")))
+    said: list[str] = []
+    report = run(job(inputs=(str(tmp_path / "two.jsonl"),)), notify=said.append)
+    assert (report.landed, report.tally.reasons) == (1, {"contract_unavailable": 1})
+    (words,) = said
+    assert words.startswith(f"the definition {xid} cannot be used: ")
+    assert list(report.left_out) == [xid]
+    assert "lost" in report.to_json()["left_out"][xid][0]
+    kept = Journal.existing(job().output).find(report.batch)
+    assert kept is not None
+    assert kept.report().left_out == report.left_out
 
 
 def test_a_failed_run_leaves_nothing(job: Callable[..., Job], tmp_path: Path) -> None:

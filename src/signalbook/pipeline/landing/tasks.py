@@ -305,6 +305,7 @@ class Attempt:
                 landed_at=self.landed_at,
                 stream=self.stream,
                 offsets=self.offsets,
+                left_out={xid: found.reasons for xid, found in self.snapshot.left_out.items()},
             ),
         )
         batch.check()  # before anything is committed: no message may be lost or there twice
