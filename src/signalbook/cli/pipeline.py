@@ -28,6 +28,7 @@ _SHOWN: Final = 40
 _SHOWN_VIOLATIONS: Final = 10
 TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
+OnDamage = Literal["land", "stop"]
 JobOption = Annotated[
     Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
@@ -287,6 +288,14 @@ def run(
         str | None, Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
     ] = None,
     policy: PolicyOption = None,
+    on_damaged_file: Annotated[
+        OnDamage | None,
+        Option(
+            "--on-damaged-file",
+            help="Land what is before the damage, which becomes a dead letter, or stop.",
+            show_default="land",
+        ),
+    ] = None,
     jars: JarsOption = None,
     master: MasterOption = None,
     report_to: ReportToOption = None,
@@ -314,6 +323,7 @@ def run(
         options=option,
         batch_id=batch_id,
         policy=policy,
+        on_damaged_file=on_damaged_file,
         jars=jars,
         master=master,
     )
