@@ -103,6 +103,7 @@ class BatchReport(_Part):
     violations: Annotated[list[ReportedViolation], Meta(max_length=MOST_VIOLATIONS)] = []
     finished: _Time = ""
     note: _Text = ""
+    left_out: Annotated[dict[_Name, list[_Text]], Meta(max_length=MOST_MESSAGES)] = {}
 
 
 _GIST: Final = (

@@ -43,6 +43,8 @@ class Policy:
       (``payloads/content.py``);
     - ``unknown_fields``: what Protobuf's JSON has beside the fields of its message is a violation, or passed over, as
       it is in binary (``drop``).
+    - ``on_broken_definition``: whoever holds a stream to definitions goes on without one that cannot be used
+      (``leave_out``): its messages are rejected for that (K-44), and people are told; or does not begin (``stop``).
 
     ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
     is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.
@@ -58,6 +60,7 @@ class Policy:
     required_schema: bool = False
     wire_prefix: Literal["none", "confluent"] = "none"
     unknown_fields: Literal["dead_letter", "drop"] = "dead_letter"
+    on_broken_definition: Literal["leave_out", "stop"] = "leave_out"
     overrides: tuple[Override, ...] = ()
 
     def of(self, xid: str) -> Policy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -238,8 +238,8 @@ def decode(text: bytes, type: type[_T]) -> _T:
 class Report:
     """The outcome of one batch. ``seconds`` run from reading the input to the last commit, without Spark's start.
 
-    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed, ``doubts`` are about the
-    definitions.
+    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed. ``left_out`` are the
+    definitions that could not be used, by xid, with the reasons; ``doubts`` are about the others.
     """
 
     batch: str
@@ -249,6 +249,7 @@ class Report:
     written: int = 0
     finished: datetime | None = None
     note: str = ""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
 
     @property
@@ -291,9 +292,15 @@ class Report:
             "by_message": {xid: self._message(xid) for xid in sorted(tally.landed.keys() | tally.rejected.keys())},
             "reasons": dict(sorted(tally.reasons.items())),
             "violations": [violation.to_json() for violation in tally.violations.top()],
+            **self.left_out_to_json(),
             **({"note": self.note} if self.note else {}),
             **({"doubts": list(self.doubts)} if self.doubts else {}),
         }
+
+    def left_out_to_json(self) -> JSONObject:
+        """The member that names the definitions left out, if there are any."""
+        found = {xid: [_text(reason) for reason in why[:TOP]] for xid, why in sorted(self.left_out.items())}
+        return {"left_out": found} if found else {}
 
     def _lag(self) -> JSONObject:
         time, seconds = self.tally.time, self.lag_seconds
