@@ -109,7 +109,9 @@ _NAMES: Final = {
     "tables.reading": ("read", "views"),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
-_EXTRA: Final = frozenset({"pandas", "prometheus_client", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})
+_EXTRA: Final = frozenset(
+    {"numpy", "obstore", "pandas", "prometheus_client", "py4j", "pyarrow", "pyiceberg", "pyspark"}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,7 @@ from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
-from signalbook.pipeline.sources.files import find_files, plan_tasks
+from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 from signalbook.values import fingerprint, now
 
 _REPEATED: Final = "this batch was committed before: nothing was read and nothing changed"
@@ -50,7 +50,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     next one with the same output and batch id.
     """
     check(job.policy)
-    origin, open_intake = _input(job)
+    origin, open_intake = _input(job, notify)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
     @contextmanager
@@ -112,6 +112,7 @@ def attempt_of(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -
         policy=job.policy,
         landed_at=now(),
         max_message_bytes=job.max_message_bytes,
+        stop_at_damage=job.on_damaged_file == "stop",
     )
 
 
@@ -126,16 +127,18 @@ def _packages(job: Job) -> tuple[str, ...]:
     return source.packages if isinstance(source, RecordSource) else ()
 
 
-def _input(job: Job) -> tuple[str, Open]:
+def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
     """What distinguishes this input from another, and a way to it once Spark runs."""
     source = base.find_source(job.input_format)
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
-    files = find_files(job.inputs)
+    found = find_files(job.inputs, source)
+    for words in found.notices:
+        notify(words)
     # the format of files, and the name and size of each
-    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in files]])
-    return origin, partial(_dealt, source, files, origin)
+    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in found.files]])
+    return origin, partial(_dealt, source, found.files, origin)
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
-from signalbook.formats import Schema
+from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath.native import Decode, Decoded
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder, in_json, payloads_of
@@ -27,10 +27,11 @@ _PREFIX: Final = 5
 class TextRowBuilder(RowBuilder):
     """Makes rows of ``LANDED``: payloads in JSON as they were sent, others as JSON by their columns."""
 
-    def __init__(self, xid: str, version: str, schema: Schema | None, bookkeeping: Bookkeeping) -> None:
+    def __init__(self, definition: CompiledDefinition, bookkeeping: Bookkeeping) -> None:
+        super().__init__(definition, bookkeeping)
         # For payloads that are text it is as if nobody knew more of them.
-        super().__init__(xid, version, None if schema is None or in_json(schema) else schema, bookkeeping)
-        self._columns = columns.held(columns.landed(None))
+        self._schema = None if self._schema is None or in_json(self._schema) else self._schema
+        self._columns, self._width, self._rescues = columns.held(columns.landed(None)), len(columns.OPAQUE), False
 
     def decoding(self, decode: Decode) -> Decode:
         """Reads payloads by ``decode``, which says whether they conform, into the columns for text."""
@@ -56,7 +57,8 @@ class TextRowBuilder(RowBuilder):
 
     def _texts(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """The columns of payloads as those for text: JSON."""
-        found = pa.RecordBatch.from_arrays(payloads, schema=self._members).to_pylist()
+        members = [*self._members, columns.RESCUE] if len(payloads) > len(self._members) else self._members
+        found = pa.RecordBatch.from_arrays(payloads, schema=pa.schema(members)).to_pylist()
         return [pa.array([dump_json(self._whole(row)).decode() for row in found]), pa.nulls(len(found), pa.binary())]
 
     @cached_property

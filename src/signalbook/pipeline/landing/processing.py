@@ -145,13 +145,13 @@ class Processing:
 
     def _target(self, definition: CompiledDefinition) -> RowBuilder:
         if definition.xid not in self._targets:
-            schema = definition.schema_use.schema
-            self._targets[definition.xid] = self._builder(definition.xid, definition.version, schema, self._bookkeeping)
+            self._targets[definition.xid] = self._builder(definition, self._bookkeeping)
         return self._targets[definition.xid]
 
     def _land(self, target: RowBuilder, rows: pa.RecordBatch) -> None:
         self._staged.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
+        self.tally.rescue(target.xid, target.undeclared(rows))
 
     def _slowly(self, batch: MessageBatch, indices: Sequence[int]) -> None:
         """Judge messages one by one."""
@@ -223,6 +223,7 @@ class Processing:
         """Land all; if one has a value that does not fit its column, halve until that one is alone a dead letter."""
         try:
             self._land(target, target.rows(rows))
+            self.tally.duplicates[target.xid] += sum(row.duplicates for row in rows)
         except MISFITS as error:
             if len(rows) == 1:
                 self._reject(_misfit(target, rows[0], error))

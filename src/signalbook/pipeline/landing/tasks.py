@@ -67,6 +67,7 @@ class TaskPlan:
     staged: str
     policy: Policy
     max_message_bytes: int = MAX_MESSAGE
+    stop_at_damage: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,8 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
     def work(number: int) -> bytes:
         splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-        messages = (batch for split in splits for batch in source.read(split))
+        stop = task.plan.stop_at_damage
+        messages = (batch for split in splits for batch in base.read_split(source, split, stop=stop))
         return encoded_manifest(partial(task.process, number, source, messages))
 
     return task_results(batches, work)
@@ -254,7 +256,15 @@ class Intake:
         return numbered_tasks(session, len(self.tasks), partial(process_files, str(folder)))
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
-        """The batch with what these manifests say beyond files and counts: of messages that are read, nothing."""
+        """The batch with what these manifests say beyond files and counts: of messages that are read, nothing.
+
+        Raises ``PipelineError`` where none of the files can be read: then it is no matter of a file.
+        """
+        unread = [each for each in batch.tally.violations.found.values() if each.rule == base.UNREADABLE]
+        splits = sum(map(len, self.tasks))
+        if splits and sum(each.messages for each in unread) == splits:
+            example = unread[0].example
+            raise PipelineError(f"cannot read {example.source}: {example.message}")
         return batch
 
 
@@ -273,6 +283,7 @@ class Attempt:
     stream: str = ""
     offsets: str = ""
     max_message_bytes: int = MAX_MESSAGE
+    stop_at_damage: bool = False
 
     def process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
@@ -298,6 +309,7 @@ class Attempt:
                 landed_at=self.landed_at,
                 stream=self.stream,
                 offsets=self.offsets,
+                left_out={xid: found.reasons for xid, found in self.snapshot.left_out.items()},
             ),
         )
         batch.check()  # before anything is committed: no message may be lost or there twice
@@ -320,6 +332,7 @@ class Attempt:
             staged=f"{STAGING}/{name}",
             policy=self.policy,
             max_message_bytes=self.max_message_bytes,
+            stop_at_damage=self.stop_at_damage,
         )
         (folder / PLAN).write_bytes(msgspec.json.encode(plan))
         return folder

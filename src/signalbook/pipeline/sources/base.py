@@ -9,7 +9,7 @@ and back. A ``RecordSource`` has Spark bring records, from a broker or a table, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from signalbook import plugins
 from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Storage
 
 GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
@@ -35,6 +36,10 @@ MAX_MESSAGE: Final = 256 * 1024 * 1024
 KEPT: Final = 64 * 1024
 """Bytes that a dead letter has of a message that is too long."""
 _TOO_LONG: Final = "too_long"
+DAMAGED: Final = "damaged_file"
+"""The rule of dead letters that say from where on a file cannot be read."""
+UNREADABLE: Final = "unreadable_file"
+"""That of those which stand for a whole file, or all of a split."""
 RECORD_COLUMNS: Final = (
     "protocol string, source string, position long, address string, partition int, key binary, value binary, "
     "headers array<struct<name: string, value: binary>>, received_at timestamp"
@@ -76,13 +81,15 @@ _EVENT_TYPES: Final = (b"application/cloudevents+json", b"application/cloudevent
 class Split:
     """Bytes ``start`` to ``end`` of a file; messages that begin in there belong to it.
 
-    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``).
+    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``). ``storage`` is
+    how a file in a store is reached; it is set where the split is read, and not in the plan, which is written down.
     """
 
     path: str
     start: int
     end: int
     limit: int = MAX_MESSAGE
+    storage: Storage = field(default_factory=Storage)
 
     @property
     def size(self) -> int:
@@ -187,9 +194,15 @@ class FileSource(Source, Protocol):
 
     # whether a file may be cut into several splits
     divisible: bool
+    # of which names files are read where a folder is given, without that of a packed one; empty for all
+    endings: tuple[str, ...]
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The split's messages in batches of bounded size. Raises ``PipelineError`` for a file that cannot be read."""
+        """The split's messages in batches of bounded size, and what is damaged as a batch with its error.
+
+        Raises ``DamagedFile`` for a file of which nothing can be read, and ``PipelineError`` for one that may be
+        readable the next time.
+        """
         ...
 
 
@@ -222,6 +235,40 @@ class RecordSource(Source, Protocol):
 
 class UnreadableMessage(ValueError):
     """Bytes that are no message; the text says why."""
+
+
+class DamagedFile(PipelineError):
+    """A file that cannot be read from some place on, for good. ``why`` is about the file, ``rule`` for dead letters.
+
+    ``content`` are bytes of it to keep, where the rule is ``UNREADABLE``: nothing in it can be read.
+    """
+
+    def __init__(self, path: str, why: str, rule: str = DAMAGED, content: bytes = b"") -> None:
+        super().__init__(f"cannot read {path}: {why}")
+        self.path = path
+        self.why = why
+        self.rule = rule
+        self.content = content[:KEPT]
+
+    def batch(self, position: int, content: bytes) -> MessageBatch:
+        """The damage as a message that cannot be read, with what is at hand of it."""
+        return replace(one_message(self.path, content, position, self.why), rule=self.rule)
+
+
+def read_split(source: FileSource, split: Split, *, stop: bool = False) -> Iterator[MessageBatch]:
+    """The messages of a split, and what is damaged as one that cannot be read; with ``stop`` it is raised instead.
+
+    Raises ``PipelineError``.
+    """
+    try:
+        for batch in source.read(split):
+            if stop and batch.rule == DAMAGED:
+                raise PipelineError(f"cannot read {batch.path}: at {batch.positions[0]}: {batch.error}")
+            yield batch
+    except DamagedFile as damage:
+        if stop:
+            raise PipelineError(str(damage)) from damage
+        yield damage.batch(split.start, damage.content)
 
 
 def find_source(name: str) -> FileSource | RecordSource:
