@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from signalbook.formats import Shape
 from signalbook.pipeline import columns
 from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.messages import SOURCE
@@ -77,18 +76,13 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
     Times of day are left out, since Spark has no type for them. Raises ``PipelineError``.
     """
     definition = contract.compiled().definitions[contract.definition(xid)]
-    schema = definition.schema_use.schema
-    shape = _typed_schema(None if schema is None else schema.shape())
+    table = RowBuilder(definition, Bookkeeping(fingerprint=contract.fingerprint))
     records = message_records(frame, columns)
-    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(shape))
+    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(readable(table.columns)))
 
 
 def _half(outcomes: DataFrame, name: str) -> DataFrame:
     return outcomes.where(f"{name} IS NOT NULL").select(f"{name}.*")
-
-
-def _typed_schema(shape: Shape | None) -> pa.Schema:
-    return readable(columns.landed(shape))
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:
