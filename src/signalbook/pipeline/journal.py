@@ -13,9 +13,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
@@ -77,8 +77,9 @@ class JournalEntry:
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
     not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
-    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. A ``compaction``
-    has no input: its files hold the rows of those it removes.
+    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. ``left_out`` are
+    definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of
+    those it removes.
     """
 
     id: str
@@ -97,6 +98,7 @@ class JournalEntry:
     compaction: bool = False
     stream: str = ""
     offsets: str = ""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Compare the counts with the rows in files. Raises ``PipelineError``."""
@@ -115,6 +117,7 @@ class JournalEntry:
             written=sum(file.bytes for file in self.files),
             finished=self.finished,
             note=note,
+            left_out=self.left_out,
         )
 
 

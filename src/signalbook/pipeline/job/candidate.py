@@ -104,8 +104,7 @@ def _typed(today: Snapshot, xid: str, path: Path) -> JSONObject:
     stated = schema.format if schema is not None else str(compiled.definition.get("dataschemaformat") or "")
     if not stated:
         raise PipelineError(f"the definition {xid} says no dataschemaformat to read the candidate {path} by")
-    rest = {
-        name: value for name, value in today.messages[xid].items() if name not in ("dataschemauri", "dataschemaxid")
-    }
+    known = today.messages[xid] or {}
+    rest = {name: value for name, value in known.items() if name not in ("dataschemauri", "dataschemaxid")}
     text = _content(path).decode("utf-8", "replace")
     return {**rest, "dataschemaformat": stated, "dataschema": text}
