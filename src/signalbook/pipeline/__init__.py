@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         ReportOptions,
         StreamJob,
         job_options,
+        storage_of,
     )
+    from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.tables.reading import read, views
@@ -47,6 +49,7 @@ __all__ = [
     "Job",
     "JobOptions",
     "PipelineError",
+    "Place",
     "Profile",
     "Progress",
     "Replay",
@@ -54,6 +57,7 @@ __all__ = [
     "Report",
     "ReportOptions",
     "Status",
+    "Storage",
     "StreamJob",
     "StreamState",
     "backtest",
@@ -61,12 +65,14 @@ __all__ = [
     "exposition",
     "infer",
     "job_options",
+    "place_of",
     "profile",
     "read",
     "replay",
     "reporting",
     "run",
     "status",
+    "storage_of",
     "stream",
     "views",
 ]
@@ -85,8 +91,9 @@ _NAMES: Final = {
     "errors": ("PipelineError",),
     "job.jobs": (
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
-        *("StreamJob", "job_options"),
+        *("StreamJob", "job_options", "storage_of"),
     ),
+    "places": ("Place", "Storage", "place_of"),
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
     "tables.reading": ("read", "views"),

@@ -51,9 +51,9 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     """
     check(job.policy)
     origin, open_intake = _input(job)
-    journal = Journal.open(job.output.absolute())
+    journal = Journal.open(job.place)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    with journal.alone(), disk_errors(job.output):
+    with journal.alone(), disk_errors(journal.output):
         completed = complete_unfinished(journal, progress)
         check_tables(journal, job)
         done = completed.get(batch_id) or journal.find(batch_id)

@@ -11,7 +11,6 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile
+from signalbook.pipeline.places import Output, Where, place_of
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
@@ -42,33 +42,35 @@ _CODECS: Final[dict[bool, dict[str, Any]]] = {
 }
 
 
-def open_file(path: Path, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
+def open_file(output: Output, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
     """A data file as all tables have them, open for row groups; ``thin`` if its columns have little to compress.
+
+    It is to be closed before the output is finished.
 
     For its readers no column is a dictionary by type.
     """
     writer = pq.ParquetWriter(
-        path, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin]
+        output.sink, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin]
     )
     writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
     return writer
 
 
-def read_rows(path: str, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_rows(place: Where, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a data file in portions, each with the number of its first row.
 
     Raises ``PipelineError``, which calls the file ``what``, for one that cannot be read.
     """
     first = 0
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(place_of(place).arrow_source()) as file:
             # no portion spans row groups: those are bounded in bytes, so that portions of huge messages are, too
             for group in range(file.num_row_groups):
                 for rows in file.iter_batches(_PORTION, row_groups=[group]):
                     yield first, rows
                     first += len(rows)
     except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read {what} {path}: {error}") from error
+        raise PipelineError(f"cannot read {what} {place}: {error}") from error
 
 
 def _leaves(type: pa.DataType) -> int:
@@ -84,7 +86,8 @@ class _Table:
     # to weigh a batch takes longer than to make it, so most are taken to weigh what those before did
     row_bytes: float = 0.0
     rows: int = 0
-    path: Path | None = None
+    file: str = ""
+    output: Output | None = None
     writer: pq.ParquetWriter | None = None
 
 
@@ -94,8 +97,8 @@ class StagedFiles:
     ``prefix`` begins the names of all files; it must be the task's own.
     """
 
-    def __init__(self, folder: Path, *, staged: str, prefix: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Where, *, staged: str, prefix: str) -> None:
+        self._folder = place_of(folder)
         self._staged = staged
         self._prefix = prefix
         self._tables: dict[TableName, _Table] = {}
@@ -130,9 +133,10 @@ class StagedFiles:
     def abandon(self) -> None:
         """Close all files as they are; nobody will use them."""
         for table in self._open.values():
-            if table.writer is not None:
+            if table.writer is not None and table.output is not None:
                 with suppress(OSError):
                     table.writer.close()
+                table.output.abandon()
 
     def _compact(self, table: _Table) -> None:
         table.held = pa.Table.from_batches(table.held).combine_chunks().to_batches()
@@ -164,20 +168,20 @@ class StagedFiles:
                 # the oldest: its table gets another file if more rows come
                 self._close(next(iter(self._open.values())))
             number = len(self._files) + len(self._open)
-            table.path = self._folder / f"{self._prefix}-{number:05d}.parquet"
+            table.file = f"{self._prefix}-{number:05d}.parquet"
+            table.output = (self._folder / table.file).output()
             thin = bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
-            table.writer = open_file(table.path, rows.schema, thin=thin)
+            table.writer = open_file(table.output, rows.schema, thin=thin)
             self._open[table.name] = table
         return table.writer
 
     def _close(self, table: _Table) -> None:
-        if table.writer is None or table.path is None:
+        if table.writer is None or table.output is None:
             return
         table.writer.close()
         del self._open[table.name]
-        name = table.path.name
-        size = table.path.stat().st_size
+        size, name = table.output.finish(), table.file
         self._files.append(
             DataFile(table=table.name, staged=f"{self._staged}/{name}", name=name, rows=table.rows, bytes=size)
         )
-        table.writer, table.path, table.rows = None, None, 0
+        table.writer, table.output, table.rows = None, None, 0

@@ -9,7 +9,7 @@ and back. A ``RecordSource`` has Spark bring records, from a broker or a table, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from signalbook import plugins
 from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Storage
 
 GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
@@ -58,13 +59,15 @@ _EVENT_TYPES: Final = (b"application/cloudevents+json", b"application/cloudevent
 class Split:
     """Bytes ``start`` to ``end`` of a file; messages that begin in there belong to it.
 
-    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``).
+    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``). ``storage`` is
+    how a file in a store is reached; it is set where the split is read, and not in the plan, which is written down.
     """
 
     path: str
     start: int
     end: int
     limit: int = MAX_MESSAGE
+    storage: Storage = field(default_factory=Storage)
 
     @property
     def size(self) -> int:
