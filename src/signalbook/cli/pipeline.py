@@ -16,7 +16,7 @@ from typer import Option
 
 from signalbook import __version__
 from signalbook.cli import infer, outputs, replay, tables
-from signalbook.cli.console import CommandGroup, console, counts_table, output, plain, table
+from signalbook.cli.console import CommandGroup, console, counts_table, notice, output, plain, table
 from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json
 
@@ -28,6 +28,7 @@ _SHOWN: Final = 40
 _SHOWN_VIOLATIONS: Final = 10
 TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
+OnDamage = Literal["land", "stop"]
 JobOption = Annotated[
     Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
@@ -111,11 +112,6 @@ def report_options(found: ReportOptions, **given: str | int | None) -> ReportOpt
     return msgspec.structs.replace(found, **{name: value for name, value in given.items() if value is not None})
 
 
-def say(words: str) -> None:
-    """What people should know while a batch or a stream goes on."""
-    typer.echo(f"signalbook: {plain(words)}", err=True)
-
-
 def _violations(found: list[JSONObject]) -> Table:
     """The violations of a report, those met most."""
     from rich.text import Text
@@ -126,6 +122,16 @@ def _violations(found: list[JSONObject]) -> Table:
         example = each["example"]
         where = f"{example['source'].rpartition('/')[2]}:{example['position']}: {example['message']}"
         shown.add_row(*map(Text, (each["definition"], each["path"], each["rule"], f"{each['messages']:,}", where)))
+    return shown
+
+
+def _undeclared(found: list[JSONObject]) -> Table:
+    """Members that no schema declares, those of most messages."""
+    from rich.text import Text
+
+    shown = table("definition", "path", numbers=("messages",), title="Members that no schema declares")
+    for each in found[:_SHOWN_VIOLATIONS]:
+        shown.add_row(*map(Text, (each["definition"], each["path"] or "others", f"{each['messages']:,}")))
     return shown
 
 
@@ -225,13 +231,13 @@ def run_stream(
     )
     wanted = options.streaming(once=once)
     traced = program("pipeline stream", os.environ, __version__)
-    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, say) as committed:
+    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, notice) as committed:
 
         def done(report: Report) -> None:
             typer.echo(_line(report, as_json))
             committed()
 
-        pipeline.stream(wanted, stop=stop, notify=say, done=done)
+        pipeline.stream(wanted, stop=stop, notify=notice, done=done)
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:
@@ -296,6 +302,14 @@ def run(
         str | None, Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
     ] = None,
     policy: PolicyOption = None,
+    on_damaged_file: Annotated[
+        OnDamage | None,
+        Option(
+            "--on-damaged-file",
+            help="Land what is before the damage, which becomes a dead letter, or stop.",
+            show_default="land",
+        ),
+    ] = None,
     jars: JarsOption = None,
     master: MasterOption = None,
     report_to: ReportToOption = None,
@@ -324,6 +338,7 @@ def run(
         options=option,
         batch_id=batch_id,
         policy=policy,
+        on_damaged_file=on_damaged_file,
         jars=jars,
         master=master,
     )
@@ -331,8 +346,8 @@ def run(
     wanted = options.job()
     reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
     traced = program("pipeline run", os.environ, __version__)
-    with traced, pipeline.reporting(wanted.output, reporting, say) as committed, _shown_progress() as progress:
-        report = pipeline.run(wanted, progress=progress, notify=say)
+    with traced, pipeline.reporting(wanted.output, reporting, notice) as committed, _shown_progress() as progress:
+        report = pipeline.run(wanted, progress=progress, notify=notice)
         committed()
     if as_json:
         typer.echo(dump_json(report.to_json()))
@@ -378,6 +393,10 @@ def _show(report: Report) -> None:
         screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
         screen.print(_violations(result["violations"]))
+    if "undeclared" in result:
+        screen.print(_undeclared(result["undeclared"]))
+    if duplicates := report.tally.duplicates.total():
+        screen.print(f"{duplicates:,} landed with a name twice in one object: the last one counts", soft_wrap=True)
     screen.print(
         f"{result['read']:,} read = {result['landed']:,} landed + {result['dead_lettered']:,} dead letters + "
         f"{result['dropped']:,} dropped, in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",
@@ -385,5 +404,7 @@ def _show(report: Report) -> None:
     )
     if "seconds" in result["lag"]:
         screen.print(f"the newest event was {result['lag']['seconds']:,.0f} s old", soft_wrap=True)
+    for xid, reasons in list(result.get("left_out", {}).items())[:_SHOWN]:
+        screen.print(plain(f"left out: {xid}: {'; '.join(reasons)}"), soft_wrap=True, markup=False)
     if "note" in result:
         screen.print(result["note"], soft_wrap=True)

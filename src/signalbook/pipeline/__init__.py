@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.status import Status, StreamState, status
     from signalbook.pipeline.commands.stream import stream
     from signalbook.pipeline.errors import PipelineError
+    from signalbook.pipeline.frames.contract import Contract
+    from signalbook.pipeline.frames.functions import register
+    from signalbook.pipeline.frames.landing import land
+    from signalbook.pipeline.frames.validation import Validated, typed, validate
     from signalbook.pipeline.job.jobs import (
         BacktestJob,
         DeadLetterFilter,
@@ -37,17 +41,20 @@ if TYPE_CHECKING:
     from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
+    from signalbook.pipeline.sources.mapping import MessageColumns
     from signalbook.pipeline.tables.reading import read, views
 
 __all__ = [
     "Backtest",
     "BacktestJob",
     "Compaction",
+    "Contract",
     "DeadLetterFilter",
     "InferenceJob",
     "InferredDefinitions",
     "Job",
     "JobOptions",
+    "MessageColumns",
     "PipelineError",
     "Place",
     "Profile",
@@ -60,20 +67,25 @@ __all__ = [
     "Storage",
     "StreamJob",
     "StreamState",
+    "Validated",
     "backtest",
     "compact",
     "exposition",
     "infer",
     "job_options",
+    "land",
     "place_of",
     "profile",
     "read",
+    "register",
     "replay",
     "reporting",
     "run",
     "status",
     "storage_of",
     "stream",
+    "typed",
+    "validate",
     "views",
 ]
 
@@ -89,6 +101,10 @@ _NAMES: Final = {
     "commands.status": ("Status", "StreamState", "status"),
     "commands.stream": ("stream",),
     "errors": ("PipelineError",),
+    "frames.contract": ("Contract",),
+    "frames.functions": ("register",),
+    "frames.landing": ("land",),
+    "frames.validation": ("Validated", "typed", "validate"),
     "job.jobs": (
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
         *("StreamJob", "job_options", "storage_of"),
@@ -96,6 +112,7 @@ _NAMES: Final = {
     "places": ("Place", "Storage", "place_of"),
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
+    "sources.mapping": ("MessageColumns",),
     "tables.reading": ("read", "views"),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}

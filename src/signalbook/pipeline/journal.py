@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -61,8 +61,9 @@ class JournalEntry:
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
     not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
-    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. A ``compaction``
-    has no input: its files hold the rows of those it removes.
+    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. ``left_out`` are
+    definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of
+    those it removes.
     """
 
     id: str
@@ -81,6 +82,7 @@ class JournalEntry:
     compaction: bool = False
     stream: str = ""
     offsets: str = ""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Compare the counts with the rows in files. Raises ``PipelineError``."""
@@ -99,6 +101,7 @@ class JournalEntry:
             written=sum(file.bytes for file in self.files),
             finished=self.finished,
             note=note,
+            left_out=self.left_out,
         )
 
 
