@@ -27,7 +27,7 @@ from signalbook.pipeline.places import place_of
 
 INT = pa.int32()
 ROOT = Path(__file__).parents[2]
-FORMATS: list[TableFormat] = ["parquet"]
+FORMATS: list[TableFormat] = ["parquet", "iceberg", "delta"]
 
 
 @pytest.fixture(params=SERVERS)
@@ -85,7 +85,12 @@ def test_a_store_that_is_away_for_long(way: StoreWay, lake: Lake, monkeypatch: p
 
 
 def test_listings_that_are_old(way: StoreWay, lake: Lake) -> None:
-    """A batch is completed that the next run's listings do not show, and nothing of it is swept."""
+    """A batch is completed that the next run's listings do not show, and nothing of it is swept.
+
+    Delta finds the end of its log by listings, and makes nothing new of an old one.
+    """
+    if lake.table_format == "delta":
+        return
     old = OldListings()
     way.fate = old
     lake.journal.unfinished()
