@@ -171,7 +171,10 @@ def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
 
 def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.FixtureRequest) -> None:
     """With any of its requests; with ``--every-request`` one after the other, else some of them."""
-    step = 1 if request.config.getoption("--every-request") else 17
+    every = request.config.getoption("--every-request")
+    if not every and way.port != request.getfixturevalue("s3proxy").ports["plain"]:
+        return
+    step = 1 if every else 31
     at, after = step, False
     while killed(way, lake, at, after=after):
         work(lake)
@@ -182,5 +185,5 @@ def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.Fixt
         with lake.journal.alone():
             lake.count = 0
             lake.put([{"a": 0}], {"a": INT})
-        at, after = (at, True) if step == 1 and not after else (at + step, not after if step > 1 else False)
-    assert at > 2 * 17
+        at, after = (at, True) if every and not after else (at + step, not every and not after)
+    assert at > 31
