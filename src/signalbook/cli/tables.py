@@ -190,8 +190,14 @@ def views(
     output: OutputOption,
     definition: DefinitionOption = None,
     catalog: Annotated[
-        str, Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
-    ] = "default",
+        str,
+        Option(
+            "--catalog",
+            metavar="NAME",
+            help="What Spark calls the catalog of the Iceberg tables.",
+            show_default="the name pyiceberg has for it",
+        ),
+    ] = "",
     as_json: JsonOption = False,
 ) -> None:
     """Print the SQL of a view for each message definition, over all of its tables: a definition has several once its

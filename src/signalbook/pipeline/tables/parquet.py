@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import JournalEntry
-from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table, versions_of
+from signalbook.pipeline.tables.base import Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, refuse
 from signalbook.pipeline.tables.naming import TableName, home, quoted
 
@@ -27,7 +27,7 @@ _FILES: Final = "*.parquet"
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetTables:
+class ParquetTables(Tables):
     """The folders below ``output``."""
 
     output: Path
@@ -56,10 +56,8 @@ class ParquetTables:
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """By day or not, as the folder is already: Spark does not see files beside folders of days."""
-        home = self._home(table)
-        by_day = next(home.glob(f"{DAY}=*"), None) is not None
-        flat = next(home.glob(_FILES), None) is not None
-        return day_folder(batch) if by_day or (divides(batch, table) and not flat) else ""
+        flat = next(self._home(table).glob(_FILES), None) is not None
+        return day_folder(batch) if self.by_day(table) or (divides(batch, table) and not flat) else ""
 
     def paths(self, table: TableName) -> list[str]:
         """The folder, where it has files."""
@@ -73,6 +71,10 @@ class ParquetTables:
     def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
         """The folder."""
         return f"parquet.{quoted(str(self._home(table)))}"
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether there are such folders."""
+        return next(self._home(table).glob(f"{DAY}=*"), None) is not None
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Rename each file into its folder, then remove those that are replaced; readers see whole files only.

@@ -18,9 +18,10 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
-from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
@@ -62,6 +63,7 @@ def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> l
     return [file for file in files if str(folder / file.name) in live]
 
 
+_SUFFIX: Final = ".parquet"
 _TYPES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.int32(): "INT",
@@ -185,12 +187,15 @@ class LandedTables:
         frames = []
         for version, columns in parts.items():
             paths = self.tables.paths(version)
+            base = _base(paths) if self.tables.by_day(version) else ""
+            # With a schema Spark opens no footers to find one, and columns that older files lack are null instead of
+            # missing.
+            names = f"{ddl(columns)}, {quoted(DAY)} DATE" if base else ddl(columns)
+            day = f"{quoted(DAY) if base else DAY_OF_INSTANT} AS {quoted(DAY)}"
             try:
-                # With a schema Spark opens no footers to find one, and columns that older files lack are null instead
-                # of missing.
-                reader = session.read.schema(ddl(columns))
-                rows = reader.parquet(*paths) if paths else session.createDataFrame([], ddl(columns))
-                frames.append(rows.selectExpr(*selection(columns, wanted)))
+                reader = session.read.schema(names).options(**{"basePath": base} if base else {})
+                rows = reader.parquet(*paths) if paths else session.createDataFrame([], names)
+                frames.append(rows.selectExpr(*selection(columns, wanted), day))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return reduce(DataFrame.unionAll, frames)
@@ -200,11 +205,20 @@ class LandedTables:
         parts = self.parts(table)
         wanted = together(parts.values())
         queries = [
-            f"SELECT {', '.join(selection(columns, wanted))}\nFROM {self.tables.source(version, catalog)}"
+            f"SELECT {', '.join(selection(columns, wanted))}, {self.tables.day(version, catalog)} AS {quoted(DAY)}\n"
+            f"FROM {self.tables.source(version, catalog)}"
             for version, columns in parts.items()
         ]
         query = "\nUNION ALL\n".join(queries)
         return f"CREATE OR REPLACE VIEW {quoted(view_name(table))} AS\n{query}"
+
+
+def _base(paths: Sequence[str]) -> str:
+    """The folder that has all of ``paths`` in folders of days below it; empty if that cannot be said of all."""
+    if len(paths) == 1 and not paths[0].endswith(_SUFFIX):
+        return paths[0]
+    found = {path.rpartition(f"/{DAY}=")[0] for path in paths}
+    return found.pop() if len(found) == 1 else ""
 
 
 def together(parts: Iterable[pa.Schema]) -> pa.Schema:
@@ -220,17 +234,19 @@ def view_name(table: TableName) -> str:
 def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
     """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
 
-    Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
+    Columns that those disagree on are text; one that a table lacks is null there. ``landed_on`` is the day in UTC, by
+    which tables are divided: what filters on it leave out is not read. Raises ``PipelineError``.
     """
     landed = LandedTables.of(output)
     return landed.frame(session, landed.chosen([definition])[definition])
 
 
-def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
+def views(output: Path, definitions: Sequence[str] = (), catalog: str = "") -> list[JSONObject]:
     """The SQL of views over all tables of each definition, those of ``definitions`` (xids) or all.
 
-    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
-    Raises ``PipelineError``.
+    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables,
+    if that is not the name which pyiceberg has for it. Rows have ``landed_on`` as those of ``read`` do. Raises
+    ``PipelineError``.
     """
     landed = LandedTables.of(output)
     return [
