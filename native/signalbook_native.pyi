@@ -11,15 +11,28 @@ INTERFACE: int
 class JsonDecoder:
     """Decodes JSON payloads of one schema into columns."""
 
-    def __new__(cls, program: tuple[object, ...]) -> JsonDecoder:
-        """Of the description of a column; raises ``ValueError`` for one that is none."""
+    def __new__(cls, program: tuple[object, ...], held: tuple[object, ...]) -> JsonDecoder:
+        """Of the description of a column, and of what that holds of objects.
 
-    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
-        """The column of those payloads that are taken, and the numbers of the others.
+        Raises ``ValueError`` for one that is none.
+        """
+
+    def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int], _Array]:
+        """The column of those payloads that are taken, the numbers of the others, and the column, of JSON text, for
+        what the first does not hold of objects.
 
         Payload ``n`` is the bytes of ``data`` from the ``n``th of ``offsets``, 32-bit integers of this machine, up to
         the next. Raises ``ValueError`` for offsets outside of the data.
         """
+
+class UndeclaredPaths:
+    """Counts what columns do not hold of objects, out of that column, by JSON Pointers with ``*`` for items."""
+
+    def __new__(cls, held: tuple[object, ...]) -> UndeclaredPaths:
+        """As ``JsonDecoder`` has it."""
+
+    def count(self, data: bytes, offsets: bytes, most: int) -> dict[str, int]:
+        """In how many texts each path is; beyond ``most`` of them all others count as the empty one."""
 
 class AvroDecoder:
     """Decodes payloads of one Avro schema, in its binary encoding, into columns."""
@@ -28,7 +41,7 @@ class AvroDecoder:
         """Of the plan of a record; raises ``ValueError`` for one that is none."""
 
     def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
-        """As ``JsonDecoder.read``."""
+        """As ``JsonDecoder.read``, whose last column is none of these."""
 
 class ProtobufDecoder:
     """Decodes Protobuf messages of one type into columns."""
@@ -37,7 +50,7 @@ class ProtobufDecoder:
         """Of the plan of a message type; raises ``ValueError`` for one that is none."""
 
     def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
-        """As ``JsonDecoder.read``."""
+        """As ``JsonDecoder.read``, whose last column is none of these."""
 
 class Envelopes:
     """Takes apart structured CloudEvents in JSON that have no other attributes than these."""

@@ -23,7 +23,7 @@ pub fn array<'py>(column: &mut Column, py: Python<'py>) -> PyResult<Bound<'py, P
         Kind::Bool(values, _) => buffers.push(Some(bits(&take(values), py))),
         Kind::Integer(values, _) => buffers.push(Some(words(take(values), i64::to_ne_bytes, py)?)),
         Kind::Float(values, _) => buffers.push(Some(words(take(values), f64::to_ne_bytes, py)?)),
-        Kind::String(found, _) | Kind::Raw(found) => buffers.extend(texts(found, py)?),
+        Kind::String(found, _) | Kind::Raw(found, _) => buffers.extend(texts(found, py)?),
         Kind::List(list) => {
             buffers.push(Some(offsets(&mut list.ends, py)?));
             children.append(array(&mut list.item, py)?)?;

@@ -11,28 +11,34 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::json::{Refused, Scanned};
+use crate::rescue::{Held, Rest};
 use crate::{arrays, avro, binary, payloads, program, protobuf};
 
 type Read<'py> = (Bound<'py, PyTuple>, Vec<usize>);
+type ReadWithRest<'py> = (Bound<'py, PyTuple>, Vec<usize>, Bound<'py, PyTuple>);
 
 /// Decodes JSON payloads of one schema into columns.
 #[pyclass]
 pub struct JsonDecoder {
     column: payloads::Column,
+    rest: Rest,
 }
 
 #[pymethods]
 impl JsonDecoder {
     #[new]
-    fn new(program: &Bound<'_, PyTuple>) -> PyResult<Self> {
+    fn new(program: &Bound<'_, PyTuple>, held: &Bound<'_, PyTuple>) -> PyResult<Self> {
         let column = program::column(program, false)?;
-        Ok(JsonDecoder { column })
+        let rest = Rest::new(Held::new(held)?);
+        Ok(JsonDecoder { column, rest })
     }
 
-    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
-        let column = &mut self.column;
+    /// Besides the columns of payloads, and who is refused, gives the column of what those do not hold.
+    fn read<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<ReadWithRest<'py>> {
+        let (column, rest) = (&mut self.column, &mut self.rest);
         // Nothing is left of the last time, unless that ended in the middle.
         column.truncate(0);
+        rest.column.truncate(0);
         column.reserve((offsets.len() / 4).saturating_sub(1));
         let whole = std::str::from_utf8(data).ok();
         let refused = each(data, offsets, |bounds| {
@@ -40,9 +46,13 @@ impl JsonDecoder {
                 Some(text) => text.get(bounds),
                 None => data.get(bounds).and_then(|raw| std::str::from_utf8(raw).ok()),
             };
-            payloads::read(column, text.ok_or(Refused)?)
+            payloads::read(column, rest, text.ok_or(Refused)?)
         })?;
-        Ok((arrays::array(column, py)?, refused))
+        Ok((
+            arrays::array(column, py)?,
+            refused,
+            arrays::array(&mut rest.column, py)?,
+        ))
     }
 }
 
@@ -93,7 +103,7 @@ impl ProtobufDecoder {
 }
 
 /// Read payload after payload; the numbers of those that are refused.
-fn each(data: &[u8], offsets: &[u8], mut read: impl FnMut(Range<usize>) -> Scanned<()>) -> PyResult<Vec<usize>> {
+pub fn each(data: &[u8], offsets: &[u8], mut read: impl FnMut(Range<usize>) -> Scanned<()>) -> PyResult<Vec<usize>> {
     let mut ends = offsets
         .chunks_exact(4)
         .map(|end| i32::from_ne_bytes([end[0], end[1], end[2], end[3]]));

@@ -291,7 +291,7 @@ impl Member {
             nullable: true,
             gaps: true,
             valid: std::mem::take(&mut self.valid),
-            kind: Kind::Raw(std::mem::take(&mut self.texts)),
+            kind: Kind::Raw(std::mem::take(&mut self.texts), false),
         };
         Ok((arrays::array(&mut column, py)?, kinds))
     }

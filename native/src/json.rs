@@ -1,5 +1,8 @@
 //! A scanner of JSON text (RFC 8259) that refuses whatever is doubtful: who calls it has another way for that.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+
 /// The text is no JSON, or not such as is taken here.
 #[derive(Debug)]
 pub struct Refused;
@@ -15,6 +18,9 @@ const EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
 /// Bytes of a word of names.
 const WORD: usize = 16;
 
+/// Names beyond which they are looked up in a table.
+const FEW: usize = 16;
+
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 
@@ -22,6 +28,8 @@ const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 pub struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
+    /// Whether there was anything that has to be looked at again for members without a column.
+    pub undeclared: bool,
 }
 
 /// The inside of a string, as it stands between its quotes.
@@ -38,6 +46,30 @@ pub struct Number<'a> {
     pub raw: &'a [u8],
     /// Whether it has neither fraction nor exponent.
     pub whole: bool,
+}
+
+/// The names of one object, of which none may come again.
+#[derive(Default)]
+pub struct Names<'a> {
+    few: Vec<Cow<'a, [u8]>>,
+    many: HashSet<Cow<'a, [u8]>>,
+}
+
+impl<'a> Names<'a> {
+    /// One more name, as text; refused if it is there already.
+    #[inline]
+    pub fn add(&mut self, name: &Inside<'a>) -> Scanned<Cow<'a, [u8]>> {
+        let name = name.text()?;
+        if self.few.contains(&name) || self.many.contains(&name) {
+            return Err(Refused);
+        }
+        if self.few.len() < FEW {
+            self.few.push(name.clone());
+        } else {
+            self.many.insert(name.clone());
+        }
+        Ok(name)
+    }
 }
 
 /// The name of a member, to be compared at once as it mostly stands.
@@ -82,6 +114,7 @@ impl<'a> Scanner<'a> {
         Scanner {
             text: text.as_bytes(),
             at: 0,
+            undeclared: false,
         }
     }
 
@@ -251,11 +284,20 @@ impl<'a> Scanner<'a> {
 
     /// Past any value, of which all is checked; `depth` counts the arrays and objects around it.
     pub fn skip(&mut self, depth: usize) -> Scanned<()> {
+        self.pass::<false>(depth)
+    }
+
+    /// The same for a value in which no object may have a name twice.
+    pub fn skip_unique(&mut self, depth: usize) -> Scanned<()> {
+        self.pass::<true>(depth)
+    }
+
+    fn pass<const UNIQUE: bool>(&mut self, depth: usize) -> Scanned<()> {
         self.space();
         match self.peek() {
             b'"' => check(self.string()?),
-            b'{' => self.skip_object(depth + 1),
-            b'[' => self.skip_array(depth + 1),
+            b'{' => self.pass_object::<UNIQUE>(depth + 1),
+            b'[' => self.pass_array::<UNIQUE>(depth + 1),
             b't' => self.word(b"true"),
             b'f' => self.word(b"false"),
             b'n' => self.word(b"null"),
@@ -263,22 +305,28 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn skip_object(&mut self, depth: usize) -> Scanned<()> {
+    fn pass_object<const UNIQUE: bool>(&mut self, depth: usize) -> Scanned<()> {
         let mut more = self.open(b'{', b'}', depth)?;
+        let mut names = Names::default();
         while more {
             self.space();
-            check(self.string()?)?;
+            let name = self.string()?;
+            if UNIQUE {
+                names.add(&name)?;
+            } else {
+                check(name)?;
+            }
             self.colon()?;
-            self.skip(depth)?;
+            self.pass::<UNIQUE>(depth)?;
             more = self.more(b'}')?;
         }
         Ok(())
     }
 
-    fn skip_array(&mut self, depth: usize) -> Scanned<()> {
+    fn pass_array<const UNIQUE: bool>(&mut self, depth: usize) -> Scanned<()> {
         let mut more = self.open(b'[', b']', depth)?;
         while more {
-            self.skip(depth)?;
+            self.pass::<UNIQUE>(depth)?;
             more = self.more(b']')?;
         }
         Ok(())
@@ -345,6 +393,17 @@ impl<'a> Inside<'a> {
         }
         into.extend_from_slice(self.raw);
         Ok(())
+    }
+
+    /// The text as UTF-8.
+    #[inline]
+    pub fn text(&self) -> Scanned<Cow<'a, [u8]>> {
+        if !self.escaped {
+            return Ok(Cow::Borrowed(self.raw));
+        }
+        let mut text = Vec::new();
+        self.unescape(&mut text)?;
+        Ok(Cow::Owned(text))
     }
 
     #[cold]

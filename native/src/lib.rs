@@ -12,19 +12,21 @@ mod patterns;
 mod payloads;
 mod program;
 mod protobuf;
+mod rescue;
 mod rules;
 
 use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<envelopes::Envelopes>()?;
     module.add_class::<decoder::JsonDecoder>()?;
+    module.add_class::<rescue::UndeclaredPaths>()?;
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()
 }

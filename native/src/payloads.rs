@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::columns::{Bits, Offsets, Texts};
 use crate::json::{Key, Refused, Scanned, Scanner};
+use crate::rescue::Rest;
 use crate::rules::{Floats, Integers, Sizes, Strings};
 
 /// Members beyond which names are looked up in a table.
@@ -28,8 +29,8 @@ pub enum Kind {
     Integer(Vec<i64>, Integers),
     Float(Vec<f64>, Floats),
     String(Texts, Strings),
-    /// The JSON text of any value, as it was sent.
-    Raw(Texts),
+    /// The JSON text of any value, as it was sent; whether others make columns of it, which may leave members out.
+    Raw(Texts, bool),
     List(List),
     Map(Map),
     Object(Object),
@@ -72,7 +73,7 @@ impl Column {
             Kind::Bool(values, _) => values.len(),
             Kind::Integer(values, _) => values.len(),
             Kind::Float(values, _) => values.len(),
-            Kind::String(texts, _) | Kind::Raw(texts) => texts.ends.len(),
+            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.len(),
             Kind::List(list) => list.ends.len(),
             Kind::Map(map) => map.ends.len(),
             Kind::Object(object) => object.rows,
@@ -102,7 +103,7 @@ impl Column {
             Kind::Bool(values, _) => values.push(false),
             Kind::Integer(values, _) => values.push(0),
             Kind::Float(values, _) => values.push(0.0),
-            Kind::String(texts, _) | Kind::Raw(texts) => texts.ends.repeat(),
+            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.repeat(),
             Kind::List(list) => list.ends.repeat(),
             Kind::Map(map) => map.ends.repeat(),
             Kind::Object(object) => object.skip(),
@@ -115,7 +116,7 @@ impl Column {
             Kind::Null | Kind::Bool(..) => {}
             Kind::Integer(values, _) => values.reserve(rows),
             Kind::Float(values, _) => values.reserve(rows),
-            Kind::String(texts, _) | Kind::Raw(texts) => texts.ends.reserve(rows),
+            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.reserve(rows),
             Kind::List(list) => list.ends.reserve(rows),
             Kind::Map(map) => map.ends.reserve(rows),
             Kind::Object(object) => object.reserve(rows),
@@ -130,7 +131,7 @@ impl Column {
             Kind::Bool(values, _) => values.truncate(rows),
             Kind::Integer(values, _) => values.truncate(rows),
             Kind::Float(values, _) => values.truncate(rows),
-            Kind::String(texts, _) | Kind::Raw(texts) => texts.truncate(rows),
+            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.truncate(rows),
             Kind::List(list) => {
                 list.ends.truncate(rows);
                 list.item.truncate(list.ends.end());
@@ -166,9 +167,10 @@ impl Kind {
                 rules.check(&texts.bytes[start..])?;
                 texts.close()?;
             }
-            Kind::Raw(texts) => {
+            Kind::Raw(texts, parted) => {
                 let start = scanner.at();
-                scanner.skip(depth)?;
+                scanner.skip_unique(depth)?;
+                scanner.undeclared |= *parted;
                 texts.bytes.extend_from_slice(scanner.since(start));
                 texts.close()?;
             }
@@ -261,7 +263,10 @@ impl Object {
                     column.read(scanner, depth)?;
                     found += 1;
                 }
-                None => scanner.skip(depth)?,
+                None => {
+                    scanner.undeclared = true;
+                    scanner.skip(depth)?;
+                }
             }
             place += 1;
             more = scanner.more(b'}')?;
@@ -282,12 +287,9 @@ impl Object {
                 return Ok(Some(*number));
             }
         }
-        let inside = scanner.string()?;
-        if inside.escaped {
-            return Err(Refused);
-        }
+        let text = scanner.string()?.text()?;
         scanner.colon()?;
-        let found = self.number(inside.raw);
+        let found = self.number(&text);
         match (found, self.order.get_mut(place)) {
             (Some(number), Some(guess)) => *guess = number,
             (None, _) if self.closed => return Err(Refused),
@@ -343,12 +345,15 @@ impl Object {
     }
 }
 
-/// Read one payload whole; what is refused leaves no trace.
-pub fn read(column: &mut Column, payload: &str) -> Scanned<()> {
+/// Read one payload whole, and of objects that allow it what has no column; what is refused leaves no trace.
+pub fn read(column: &mut Column, rest: &mut Rest, payload: &str) -> Scanned<()> {
     let rows = column.len();
     let mut scanner = Scanner::new(payload);
     scanner.space();
-    let found = column.read(&mut scanner, 0).and_then(|()| scanner.end());
+    let found = column
+        .read(&mut scanner, 0)
+        .and_then(|()| scanner.end())
+        .and_then(|()| rest.read(payload, scanner.undeclared));
     if found.is_err() {
         column.truncate(rows);
     }

@@ -23,7 +23,7 @@ pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<Column> {
         "int" => Kind::Integer(Vec::new(), integers(program)?),
         "float" => Kind::Float(Vec::new(), floats(program)?),
         "string" => Kind::String(Texts::default(), strings(program)?),
-        "raw" => Kind::Raw(Texts::default()),
+        "raw" => Kind::Raw(Texts::default(), rule(program, 2)?),
         "list" => Kind::List(List {
             ends: Offsets::default(),
             sizes: sizes(program)?,

@@ -62,6 +62,7 @@ class DefinitionCounts(_Part):
     rejected_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     events_per_second: _Number = 0.0
     reasons: dict[_Name, _Count] = {}
+    duplicate_names: _Count = 0
     oldest: _Time = ""
     newest: _Time = ""
 
@@ -85,6 +86,14 @@ class ReportedViolation(_Part):
     example: ReportedExample
 
 
+class ReportedUndeclared(_Part):
+    """How many messages that landed had a member that their schema does not declare; an empty path is any other."""
+
+    definition: _Text
+    path: _Text
+    messages: _Count
+
+
 class BatchReport(_Part):
     """The report of one batch, as ``signalbook pipeline run --json`` prints it."""
 
@@ -101,6 +110,7 @@ class BatchReport(_Part):
     bytes: Bytes | None = None
     lag: Lag | None = None
     violations: Annotated[list[ReportedViolation], Meta(max_length=MOST_VIOLATIONS)] = []
+    undeclared: Annotated[list[ReportedUndeclared], Meta(max_length=MOST_VIOLATIONS)] = []
     finished: _Time = ""
     note: _Text = ""
     left_out: Annotated[dict[_Name, list[_Text]], Meta(max_length=MOST_MESSAGES)] = {}

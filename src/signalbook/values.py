@@ -57,7 +57,9 @@ def parse_json(
     if _brackets(data) > max_depth and deeper_than(value, max_depth):
         raise JSONError(f"nested deeper than {max_depth} levels")
     if unique:
-        _check_names(data.encode("utf-8") if isinstance(data, str) else data, value)
+        for name in repeated_names(data.encode("utf-8") if isinstance(data, str) else data, value):
+            if name is not None:
+                raise JSONError(said_twice(name))
     return value
 
 
@@ -114,19 +116,36 @@ def deeper_than(value: JSON, depth: int) -> bool:
     return False
 
 
-def _check_names(data: bytes, value: JSON) -> None:
-    """Names in the text against names in the value: the decoder keeps only the last of several."""
-    if sum(map(bool, _STRING.findall(data))) == _count_names(value):
-        return
+def repeated_names(text: bytes, value: JSON) -> tuple[str | None, str | None]:
+    """A name that the outermost object of a JSON text has twice, and one that an object within has.
+
+    ``value`` is what the text was decoded to, which has the last member of each name.
+    """
+    # Names in the text against names in the value: nearly all texts have none twice, and are looked at no further.
+    if sum(map(bool, _STRING.findall(text))) == _count_names(value):
+        return None, None
+    found: list[str] = []
+    outer: list[str] = []
 
     def member(pairs: list[tuple[str, JSON]]) -> None:
         seen: set[str] = set()
+        # The outermost object is the last that is complete.
+        outer.clear()
         for name, _ in pairs:
             if name in seen:
-                raise JSONError(f"an object has the name {name[:100]!r} twice")
+                outer.append(name)
             seen.add(name)
+        found.extend(outer[:1])
 
-    json.loads(data, object_pairs_hook=member, parse_int=len, parse_float=len)  # no number is worth reading here
+    json.loads(text, object_pairs_hook=member, parse_int=len, parse_float=len)  # no number is worth reading here
+    if not isinstance(value, dict) or not outer:
+        return None, found[0] if found else None
+    return outer[0], found[0] if len(found) > 1 else None
+
+
+def said_twice(name: str) -> str:
+    """What there is to say of a name that comes twice."""
+    return f"an object has the name {name[:100]!r} twice"
 
 
 def _count_names(value: JSON) -> int:

@@ -8,9 +8,10 @@ from typing import get_args
 
 import pytest
 
-from signalbook.cli.pipeline import TableFormat
+from signalbook.cli.pipeline import TableFormat, _show
 from signalbook.pipeline import journal
 from signalbook.pipeline.reports import upload
+from signalbook.pipeline.reports.report import Report, Tally
 
 from .conftest import Cli
 
@@ -86,3 +87,15 @@ def test_a_status_of_what(cli: Cli, options: tuple[str, ...]) -> None:
     ran = cli("pipeline", "status", *options)
     assert (ran.code, ran.out) == (2, "")
     assert "--output, or --registry" in ran.err
+
+
+def test_what_no_schema_declares_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally(read=3)
+    tally.land("/m/[red]a", 3)
+    tally.rescue("/m/[red]a", {"/x": 2, "": 1})
+    tally.duplicates["/m/[red]a"] = 1
+    _show(Report(batch="b", fingerprint="f", tally=tally, seconds=1.0))
+    shown = capsys.readouterr().out
+    assert "/x" in shown
+    assert "others" in shown
+    assert "1 landed with a name twice" in shown

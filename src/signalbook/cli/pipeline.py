@@ -123,6 +123,16 @@ def _violations(found: list[JSONObject]) -> Table:
     return shown
 
 
+def _undeclared(found: list[JSONObject]) -> Table:
+    """Members that no schema declares, those of most messages."""
+    from rich.text import Text
+
+    shown = table("definition", "path", numbers=("messages",), title="Members that no schema declares")
+    for each in found[:_SHOWN_VIOLATIONS]:
+        shown.add_row(*map(Text, (each["definition"], each["path"] or "others", f"{each['messages']:,}")))
+    return shown
+
+
 def job_settings(
     job: Path | None, *, options: list[str] | None, policy: list[str] | None, **given: Any
 ) -> dict[str, Any]:
@@ -378,6 +388,10 @@ def _show(report: Report) -> None:
         screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
         screen.print(_violations(result["violations"]))
+    if "undeclared" in result:
+        screen.print(_undeclared(result["undeclared"]))
+    if duplicates := report.tally.duplicates.total():
+        screen.print(f"{duplicates:,} landed with a name twice in one object: the last one counts", soft_wrap=True)
     screen.print(
         f"{result['read']:,} read = {result['landed']:,} landed + {result['dead_lettered']:,} dead letters + "
         f"{result['dropped']:,} dropped, in {result['seconds']:,.1f} s ({result['events_per_second']:,.0f} a second)",

@@ -1,7 +1,7 @@
 """Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf, XML Schema."""
 
 from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, find, supported
-from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, is_open
 
 __all__ = [
     "Anything",
@@ -17,5 +17,6 @@ __all__ = [
     "Shape",
     "Struct",
     "find",
+    "is_open",
     "supported",
 ]

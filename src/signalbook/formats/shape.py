@@ -71,13 +71,30 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struct:
-    """Named members in the order of the schema; members the schema does not declare are not part of it."""
+    """Named members in the order of the schema; members the schema does not declare are not part of it.
+
+    Where ``open``, conforming values may have such members all the same.
+    """
 
     fields: tuple[Field, ...]
     nullable: bool = False
+    open: bool = False
 
 
 Shape = Scalar | ListOf | MapOf | Anything | Struct
+
+
+def is_open(shape: Shape) -> bool:
+    """Whether conforming values may have members, at any depth, that the shape has no place for."""
+    match shape:
+        case Struct():
+            return shape.open or any(is_open(field.shape) for field in shape.fields)
+        case ListOf():
+            return is_open(shape.item)
+        case MapOf():
+            return is_open(shape.value)
+    return False
+
 
 MAX_LEAVES: Final = 10_000
 

@@ -77,13 +77,14 @@ class CloudEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     ``value`` is the data of a JSON-format event, decoded; ``body`` is data of any other kind, as bytes. An event
     without data has neither: ``value`` is ``UNSET`` (a JSON ``null`` is ``None``) and ``body`` is ``None``.
-    ``origin`` is the JSON text the event was decoded from.
+    ``origin`` is the JSON text the event was decoded from, ``repeated`` a name that an object in its data has twice.
     """
 
     attributes: Mapping[str, Attribute]
     value: JSON = msgspec.UNSET
     body: bytes | None = None
     origin: bytes = b""
+    repeated: str | None = None
 
     @property
     def has_data(self) -> bool:

@@ -50,6 +50,8 @@ class Reason(StrEnum):
     CONTRACT_UNAVAILABLE = "contract_unavailable"
 
 
+# Rule of findings: an object has a name twice.
+DUPLICATE: Final = "duplicate"
 # What lies deeper than any binding reads is cut off.
 _DEEPEST: Final = 64
 _CUT: Final = "…"

@@ -39,8 +39,13 @@ class Policy:
     - ``strict_delivery``: delivery details such as MQTT ``qos`` must fit too, and a message from a file fits no
       definition that names a protocol (K-27);
     - ``required_schema``: a definition without a payload schema is not enough (K-42);
+    - ``on_duplicate_names``: an object of a JSON payload has a name twice: the last one counts, or the payload is
+      rejected (RFC 8259, 4: names SHOULD be unique; CloudEvents 1.0.2 takes any JSON as data);
+    - ``undeclared``: members of payloads that no column has are kept in a column of their own, or dropped;
     - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
       (``payloads/content.py``);
+    - ``unknown_fields``: what Protobuf's JSON has beside the fields of its message is a violation, or passed over, as
+      it is in binary (``drop``).
     - ``on_broken_definition``: whoever holds a stream to definitions goes on without one that cannot be used
       (``leave_out``): its messages are rejected for that (K-44), and people are told; or does not begin (``stop``).
 
@@ -57,7 +62,10 @@ class Policy:
     strict_delivery: bool = False
     required_schema: bool = False
     wire_prefix: Literal["none", "confluent"] = "none"
+    unknown_fields: Literal["dead_letter", "drop"] = "dead_letter"
     on_broken_definition: Literal["leave_out", "stop"] = "leave_out"
+    on_duplicate_names: Literal["last", "dead_letter"] = "last"
+    undeclared: Literal["rescue", "drop"] = "rescue"
     overrides: tuple[Override, ...] = ()
 
     def of(self, xid: str) -> Policy:

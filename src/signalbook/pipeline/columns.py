@@ -62,6 +62,9 @@ _VIOLATIONS: Final = pa.list_(pa.struct([("path", pa.string()), ("rule", pa.stri
 TAGS: Final = pa.schema(
     [_column("_violations", _VIOLATIONS, "What its schema has against the payload, landed all the same by a policy")]
 )
+RESCUE: Final = pa.schema(
+    [_column("_rescue", pa.string(), "Members of the payload that no other column has, as JSON in their places")]
+)
 DEAD_LETTER: Final = pa.schema(
     [
         _column("reason", pa.string(), "Why it did not land"),
@@ -124,9 +127,9 @@ _SCALARS: Final[dict[str, pa.DataType]] = {
 _MAX_PRECISION: Final = 38
 
 
-def landed(shape: Shape | None) -> pa.Schema:
+def landed(shape: Shape | None, *, rescue: bool = False) -> pa.Schema:
     """The columns of a landed table whose payload has ``shape``; ``None`` stands for a payload without a schema."""
-    return pa.schema([*ENVELOPE, *payload(shape), *_LAST])
+    return pa.schema([*ENVELOPE, *payload(shape), *(RESCUE if rescue else ()), *_LAST])
 
 
 def held(landed: pa.Schema) -> pa.Schema:
@@ -146,7 +149,7 @@ def payload(shape: Shape | None) -> pa.Schema:
     if shape is None:
         return OPAQUE
     if isinstance(shape, Struct) and shape.fields:
-        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *_LAST.names, DAY)))
+        return pa.schema(_fields(shape.fields, taken=(*ENVELOPE.names, *RESCUE.names, *_LAST.names, DAY)))
     return pa.schema([_column(PAYLOAD, arrow_type(shape), "The payload")])
 
 

@@ -64,7 +64,8 @@ def test_members_become_fields(parse: Any) -> None:
             Field(name="class", attribute="field_1", shape=TEXT),
             Field(name="x-y", attribute="field_2", shape=Scalar(kind="string", nullable=True), description="Void"),
             Field(name="more", attribute="more", shape=Anything(nullable=True), required=True),
-        )
+        ),
+        open=True,
     )
 
 

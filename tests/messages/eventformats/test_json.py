@@ -121,3 +121,16 @@ def test_bytes_survive_encoding(body: bytes, content_type: str) -> None:
         head["datacontenttype"] = content_type
     again = JSON_EVENTS.decode(JSON_EVENTS.encode(CloudEvent(attributes=head, body=body)))
     assert again.payload() == body or msgspec.json.decode(again.payload() or b"") == msgspec.json.decode(body)
+
+
+def test_an_attribute_that_comes_twice() -> None:
+    """CloudEvents 1.0.2: "Each context attribute MUST only appear at most once"."""
+    for more in (',"subject":"a","subject":"a"', ',"\\u0069d":"2"', ',"data":1,"data":2'):
+        reason, path = failure(f"{{{HEAD}{more}}}".encode())
+        assert (reason, path) == ("invalid_cloudevent", more.split('"')[1].replace("\\u0069", "i"))
+
+
+def test_a_name_twice_in_data_is_noted() -> None:
+    """The format takes any JSON as data."""
+    assert decode(',"data":{"a":{"b":1,"b":2}}').repeated == "b"
+    assert decode(',"data":{"id":1,"b":[{"id":1}]}').repeated is None

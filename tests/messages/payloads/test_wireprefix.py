@@ -111,3 +111,9 @@ def test_any_bytes_have_a_prefix_or_not(payload: bytes, format: str) -> None:
         return
     assert payload[1:5] == number.to_bytes(4, "big")
     assert payload.endswith(bare)
+
+
+def test_names_that_come_twice_are_noted_behind_a_prefix() -> None:
+    found = outcome(prefixed(7, b'{"a":1,"a":2}'), {7: {"type": "object"}}, "JsonSchema/draft-07")
+    assert isinstance(found, Accepted)
+    assert (found.data, [each.rule for each in found.warnings]) == ({"a": 2}, ["duplicate"])

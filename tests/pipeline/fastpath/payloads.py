@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct
-from signalbook.pipeline import columns
+from signalbook.formats.jsonschema import JsonSchema
+from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
 from signalbook.pipeline.fastpath.payloads import decoder
 from signalbook.values import parse_json
@@ -25,8 +26,16 @@ def check(schema: Schema, payloads: list[bytes]) -> dict[int, Row]:
     taken = [number for number in range(len(payloads)) if number not in refused]
     if not taken:
         return {}
-    assert [each.type for each in found] == [field.type for field in kinds]
-    table = pa.Table.from_arrays(found, schema=kinds)
+    assert [each.type for each in found[: len(kinds)]] == [field.type for field in kinds]
+    rests = found[len(kinds) :]
+    assert [each.type for each in rests] == [pa.string()] * isinstance(schema, JsonSchema)
+    for each in rests:
+        each.validate(full=True)
+        expected = rescue.rests(schema.shape(), [parse_json(payloads[number]) for number in taken]).to_pylist()
+        assert [text and parse_json(text) for text in each.to_pylist()] == [
+            text and parse_json(text) for text in expected
+        ]
+    table = pa.Table.from_arrays(found[: len(kinds)], schema=kinds)
     table.validate(full=True)
     rows = dict(zip(taken, table.to_pylist(), strict=True))
     for number, row in rows.items():

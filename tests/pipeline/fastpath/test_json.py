@@ -16,6 +16,7 @@ from tests.pipeline.fastpath.payloads import check
 
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.formats.jsonschema.pattern import translate
+from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import NoPlan
 from signalbook.pipeline.fastpath.payloads import json_decoder, program
@@ -114,8 +115,8 @@ def test_odd_payloads(payload: bytes, accepted: bool) -> None:
 def test_doubt_is_about_single_payloads() -> None:
     schema = parse({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}})
     payloads = [b'{"n": 1}', b'{"n": 2.0}', b'{"n": 3}', b'{"n": "x", "n": 4}', b'{"n": "x"}', b'{"\\u006e": 5}', b" {"]
-    assert taken(schema, payloads) == [0, 1, 2]
-    assert check(schema, payloads) == {number: {"n": number + 1} for number in range(3)}
+    assert taken(schema, payloads) == [0, 1, 2, 5]
+    assert check(schema, payloads) == {number: {"n": number + 1} for number in (0, 1, 2)} | {5: {"n": 5}}
 
 
 @pytest.mark.parametrize("text", [b"2.0", b"2e0", b"20e-1", b"-0.0", b"9007199254740992.0", b"1.5", b"1e300", b"1e17"])
@@ -222,7 +223,7 @@ def test_what_no_plan_can_say_is_checked_afterwards(
     told = Mock()
     monkeypatch.setattr(native, "module", lambda: told)
     json_decoder(parse(document))
-    (described,) = told.JsonDecoder.call_args.args
+    described, _ = told.JsonDecoder.call_args.args
     assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
 
@@ -259,16 +260,18 @@ def test_zeros_below_zero_are_those_of_fractions() -> None:
 def test_the_module_checks_what_it_is_given() -> None:
     decoder = native.module().JsonDecoder
     with pytest.raises(ValueError, match="no columns of kind"):
-        decoder(("else", False))
+        decoder(("else", False), rescue.ALL)
+    with pytest.raises(ValueError, match="nothing is held"):
+        decoder(("null", False), ("else",))
     with pytest.raises(IndexError):
-        decoder(("int", False))
-    made = decoder(("int", False, None, None, None, None))
+        decoder(("int", False), rescue.ALL)
+    made = decoder(("int", False, None, None, None, None), rescue.ALL)
     with pytest.raises(ValueError, match="outside"):
         made.read(b"12", np.array([0, 1, 3], np.int32).tobytes())
     with pytest.raises(ValueError, match="outside"):
         made.read(b"12", np.array([-1, 1], np.int32).tobytes())
     assert made.read(b"12", np.array([0, 1, 2], np.int32).tobytes())[0][0] == 2  # nothing is left of the others
-    assert made.read(b"", b"") == ((0, 0, [None, b""], []), [])
+    assert made.read(b"", b"") == ((0, 0, [None, b""], []), [], (0, 0, [None, bytes(4), b""], []))
 
 
 PATTERNS = (
@@ -288,9 +291,9 @@ def found(pattern: str, texts: list[str]) -> list[bool]:
     """What the native module says."""
     translated = translate(pattern)
     assert translated is not None
-    decoder = native.module().JsonDecoder(("string", False, 0, None, None, program(translated)))
+    decoder = native.module().JsonDecoder(("string", False, 0, None, None, program(translated)), rescue.ALL)
     raw = [*map(dump_json, texts)]
-    _, refused = decoder.read(b"".join(raw), np.cumsum([0, *map(len, raw)]).astype(np.int32).tobytes())
+    _, refused, _ = decoder.read(b"".join(raw), np.cumsum([0, *map(len, raw)]).astype(np.int32).tobytes())
     return [number not in refused for number in range(len(texts))]
 
 

@@ -56,6 +56,7 @@ POLICIES = (
     ("on_ambiguous=all", f"{GROUP}/messages/parcel.noted:required_schema=true"),
     (f"{GROUP}/messages/lost.a:on_ambiguous=best", "strict_delivery=true"),
     ("wire_prefix=confluent", f"{GROUP}/messages/parcel.accepted:wire_prefix=none"),
+    ("undeclared=drop", f"{GROUP}/messages/parcel.accepted:on_duplicate_names=dead_letter"),
 )
 
 
@@ -218,12 +219,80 @@ EVENTS = st.builds(lambda more, data: {**more, "data": data}, ATTRIBUTES, DATA)
 BROKEN = st.sampled_from(["", "  ", "{", "[]", "1", "{}{}", '{"id":1}\r', "\ufeff{}", "null", '{\n"id":1}'])
 
 
-@given(st.sampled_from(range(len(POLICIES))), st.lists(st.one_of(EVENTS, st.just({}), BROKEN), max_size=12))
+# Data in which an object has a name twice.
+TWICE = st.sampled_from(
+    [
+        '{"id":"P","id":"Q","weight":1}',
+        '{"id":"P","weight":1,"x":1,"x":{"y":2}}',
+        '{"id":"P","weight":1,"x":[{"y":1,"\\u0079":2}]}',
+        '{"id":"P","weight":1,"extra":{"a":{"b":1,"b":2}},"size":{"l":1,"up":true}}',
+        '{"id":"P","weight":1,"size":{"l":1,"d":1,"d":2,"w":3}}',
+        '{"id":1,"id":2,"weight":1}',
+    ]
+).map(lambda data: f'{{"specversion":"1.0","id":"1","source":"/depots/7","type":"parcel.accepted","data":{data}}}')
+
+
+@given(st.sampled_from(range(len(POLICIES))), st.lists(st.one_of(EVENTS, st.just({}), BROKEN, TWICE), max_size=12))
 @settings(max_examples=100, deadline=None)
 def test_both_paths_come_to_the_same(contracts: list[Contract], parcels: Any, policy: int, events: list[Any]) -> None:
     """K-46: under every policy."""
     built = [more if isinstance(more, str) else parcels.event(number, **more) for number, more in enumerate(events)]
     check(contracts[policy], parcels.lines(*built))
+
+
+def test_members_without_a_column_are_kept_and_counted(contracts: list[Contract], parcels: Any) -> None:
+    data = {"id": "P", "weight": 1, "size": {"l": 1, "depth": {"cm": 2.50}}, "gift": True}
+    text = parcels.lines(parcels.event(1), parcels.event(2, data=data), parcels.event(3, data=data))
+    tally, tables = outcome(contracts[0], JSONL, text)
+    check(contracts[0], text)
+    kept = '{"size":{"depth":{"cm": 2.5}},"gift":true}'
+    assert [row["_rescue"] for row in tables["parcels.parcel.accepted"]] == [None, kept, kept]
+    assert tally.undeclared == {f"{GROUP}/messages/parcel.accepted": {"/gift": 2, "/size/depth": 2}}
+    dropped = outcome(contracts[-1], JSONL, text)
+    assert "_rescue" not in dropped[1]["parcels.parcel.accepted"][0]
+    assert dropped[0].undeclared == {}
+
+
+def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
+    document = parcels.catalogue()
+    document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"] |= {
+        "additionalProperties": False,
+        "properties": {"id": {"type": "string"}, "weight": {"type": "number"}},
+    }
+    snapshot = Snapshot.of_documents([("parcels", document)])
+    data = {"id": "P", "weight": 1, "gift": True}
+    text = parcels.lines(parcels.event(1, data={"id": "P", "weight": 1}), parcels.event(2, data=data))
+    tally, tables = outcome(snapshot.compile(parse_flags(())), JSONL, text)
+    assert tally.dead_lettered == 1
+    assert "_rescue" not in tables["parcels.parcel.accepted"][0]
+    tagging = snapshot.compile(parse_flags(["on_schema_violation=tag"]))
+    assert check(tagging, text).undeclared == {f"{GROUP}/messages/parcel.accepted": {"/gift": 1}}
+    rows = outcome(tagging, JSONL, text)[1]["parcels.parcel.accepted"]
+    assert [row["_rescue"] for row in rows] == [None, '{"gift":true}']
+
+
+def test_names_that_come_twice_are_judged_by_policy(contracts: list[Contract], parcels: Any) -> None:
+    """RFC 8259, 4: the last one counts, unless a policy says otherwise; of attributes none may come twice."""
+    head = '{"specversion":"1.0","id":"1","source":"/depots/7","type":"parcel.accepted",'
+    lines = [
+        head + '"data":{"id":"P","id":"Q","weight":1}}',
+        head + '"data":{"id":"P","weight":1,"x":{"y":1,"y":2}}}',
+        head + '"subject":"a","subject":"a","data":{"id":"P","weight":1}}',
+    ]
+    tally, tables = outcome(contracts[0], JSONL, parcels.lines(*lines))
+    xid = f"{GROUP}/messages/parcel.accepted"
+    assert tally.duplicates == {xid: 2}
+    found = [(row["id"], row["_rescue"]) for row in tables["parcels.parcel.accepted"]]
+    assert found == [("Q", None), ("P", '{"x":{"y":2}}')]
+    assert tally.reasons == {"invalid_cloudevent": 1}
+    strict, tables = outcome(contracts[-1], JSONL, parcels.lines(*lines))
+    assert strict.reasons == {"decode_error": 2, "invalid_cloudevent": 1}
+    (letter, other, _) = tables["signalbook.dead_letters"]
+    assert [letter["violations"][0]["message"], other["violations"][0]["message"]] == [
+        "an object has the name 'id' twice",
+        "an object has the name 'y' twice",
+    ]
+    assert {each["violations"][0]["rule"] for each in tables["signalbook.dead_letters"]} == {"duplicate"}
 
 
 def test_what_is_inherited_from_a_version_counts_on_both_paths(contract: Contract, parcels: Any) -> None:

@@ -12,6 +12,7 @@ from signalbook.formats import find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
+from signalbook.pipeline.rescue import rests
 from signalbook.values import JSON, parse_timestamp
 
 SCHEMA = {
@@ -49,6 +50,14 @@ def schema_of(schema: Any) -> Any:
         {"id": "", "gap": "x", "ID": 3, "at": "2026-01-02T03:04:05Z", "day": "2026-01-02", "any": [None, {"b": 1.5}]},
         {"id": "a", "gap": None, "size": {"l": 1, "_w": 0.5}, "list": [{"a": True}, {}], "any": None},
         {"id": "a", "gap": None, "size": {"l": 1}, "list": [], "map": {"x": 1}},
+        {
+            "id": "a",
+            "gap": None,
+            "x": 1.5,
+            "size": {"l": 1, "h": None},
+            "list": [{}, {"a": True, "b": []}, {}],
+            "y": {},
+        },
     ],
 )
 def test_a_payload_comes_back(value: JSON) -> None:
@@ -56,7 +65,7 @@ def test_a_payload_comes_back(value: JSON) -> None:
     arrays = payload_builder(schema.shape(), ValueForm.DECODED)([schema.decode(json.dumps(value).encode())])
     names = columns.payload(schema.shape()).names
     row = {name: array[0].as_py() for name, array in zip(names, arrays, strict=True)}
-    found = payloads_of(schema)(row)
+    found = payloads_of(schema)({**row, "_rescue": rests(schema.shape(), [value])[0].as_py()})
     assert found == value
     assert schema.validate(found) == []
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.reports.report import Report, Span, Tally, charged, decode
+from signalbook.pipeline.reports.report import MOST_PATHS, OTHERS, Report, Span, Tally, charged, decode
 from signalbook.values import Finding
 
 XIDS = ["/messagegroups/g/messages/a", "/messagegroups/g/messages/b"]
@@ -44,7 +44,16 @@ def drop(tally: Tally) -> None:
     tally.dropped += 1
 
 
+def rescue(xid: str, paths: dict[str, int]) -> Step:
+    def step(tally: Tally) -> None:
+        tally.rescue(xid, paths)
+        tally.duplicates[xid] += 1
+
+    return step
+
+
 STEPS = st.one_of(
+    st.builds(rescue, st.sampled_from(XIDS), st.dictionaries(st.sampled_from(["/a", "/b/*/c", ""]), st.integers(1, 9))),
     st.builds(land, st.sampled_from(XIDS), st.integers(1, 50), st.none() | st.integers(-(10**15), 10**15)),
     st.builds(reject, st.sampled_from(["no_match", "decode_error"]), st.lists(st.sampled_from(XIDS), unique=True)),
     st.just(drop),
@@ -133,3 +142,24 @@ def test_counts_of_former_programs_can_be_read() -> None:
     told = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
     assert told["by_message"]["/x"]["rejected_share"] == 0.5
     assert (told["lag"], told["bytes"], told["violations"]) == ({}, {"read": 0, "written": 0}, [])
+
+
+def test_undeclared_members_are_reported_by_path() -> None:
+    tally = tallied([land(XIDS[0], 4, None), rescue(XIDS[0], {"/a": 1, "/b": 3}), rescue(XIDS[1], {"/a": 3})])
+    told = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
+    assert told["undeclared"] == [
+        {"definition": XIDS[0], "path": "/b", "messages": 3},
+        {"definition": XIDS[1], "path": "/a", "messages": 3},
+        {"definition": XIDS[0], "path": "/a", "messages": 1},
+    ]
+    assert told["by_message"][XIDS[0]]["duplicate_names"] == 1
+    bare = Report(batch="b", fingerprint="f", tally=tallied([land(XIDS[0], 4, None)]), seconds=1.0).to_json()
+    assert "undeclared" not in bare
+    assert "duplicate_names" not in bare["by_message"][XIDS[0]]
+
+
+def test_paths_of_undeclared_members_are_bounded() -> None:
+    tally = tallied([rescue(XIDS[0], {f"/{n}": 1 for n in range(start, start + 300)}) for start in (0, 150)])
+    paths = tally.undeclared[XIDS[0]]
+    assert (len(paths), paths.total()) == (MOST_PATHS + 1, 600)
+    assert paths[OTHERS] == 600 - sum(count for path, count in paths.items() if path != OTHERS) > 300

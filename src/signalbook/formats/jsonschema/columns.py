@@ -48,7 +48,7 @@ def _object(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     part = node.objects
     assert part is not None
     if part.properties:
-        return bounded(Struct(fields=_fields(document, part), nullable=node.null))
+        return bounded(Struct(fields=_fields(document, part), nullable=node.null, open=part.extra is not None))
     if part.extra is None or part.extra is ANY or not part.extra.here_exact:
         return Anything(nullable=node.null)
     return MapOf(value=shape_of(document, part.extra), nullable=node.null)

@@ -191,7 +191,8 @@ def _shape(structure: Structure, schema: JSONObject, above: _Above, nullable: bo
     kind = schema.get("type", "any")
     above = (*above, schema)
     if kind == "object":
-        return bounded(Struct(fields=_fields(structure, schema, above), nullable=nullable))
+        more = schema.get("additionalProperties", True) is not False
+        return bounded(Struct(fields=_fields(structure, schema, above), nullable=nullable, open=more))
     if kind in ("array", "set"):
         return ListOf(item=shape_of(structure, schema["items"], above), nullable=nullable)
     if kind == "map":

@@ -20,16 +20,33 @@ from signalbook.messages.cloudevents import (
     invalid_event,
     undecodable_event,
 )
-from signalbook.messages.message import Reason
-from signalbook.values import MAX_DEPTH, MAX_VALUES, Finding, JSONError, JSONObject, dump_json, parse_json
+from signalbook.messages.message import DUPLICATE, Reason
+from signalbook.values import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    Finding,
+    JSONError,
+    JSONObject,
+    dump_json,
+    parse_json,
+    repeated_names,
+    said_twice,
+)
 
 
 class JsonEventFormat:
     """The JSON event format."""
 
     def decode(self, body: bytes) -> CloudEvent:
-        """The event in a JSON object. Members that are ``null`` are unset attributes; ``data`` may be ``null``."""
+        """The event in a JSON object. Members that are ``null`` are unset attributes; ``data`` may be ``null``.
+
+        An attribute that comes twice is refused ("Each context attribute MUST only appear at most once", CloudEvents
+        1.0.2), and so is data; names within data are the payload's own.
+        """
         members = _members(body)
+        twice, repeated = repeated_names(body, members)
+        if twice is not None:
+            raise invalid_event(twice, DUPLICATE, said_twice(twice))
         value = members.pop("data", msgspec.UNSET)
         opaque = members.pop("data_base64", None)
         attributes = members
@@ -40,7 +57,7 @@ class JsonEventFormat:
             declared = attributes.get("datacontenttype")
             # Compared before it is parsed: nearly all events say one of these two.
             if declared in (None, "application/json") or value is msgspec.UNSET or is_json(declared):
-                return CloudEvent(attributes=attributes, value=value, origin=body)
+                return CloudEvent(attributes=attributes, value=value, origin=body, repeated=repeated)
             return CloudEvent(attributes=attributes, body=_text(value))
         if value is not msgspec.UNSET:
             raise invalid_event("data", "exclusive", "an event has either data or data_base64, not both")

@@ -17,7 +17,7 @@ from signalbook.messages.definitions.broken import LeftOut, compile_broken
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
 from signalbook.messages.definitions.lint import lint, lint_together, malformed
 from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
-from signalbook.messages.definitions.schemas import ContractSchemas, Lookup
+from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket
 from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
@@ -95,11 +95,13 @@ class Deferred(Mapping[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionSource:
-    """Raw definitions by xid, as a registry document has them, and where to look for schemas and ``basemessage``."""
+    """Raw definitions by xid, as a registry document has them, and where to look for schemas, for what these import,
+    and for ``basemessage``."""
 
     definitions: Mapping[str, JSONObject | None]
     schemas: Lookup
     bases: Bases
+    imports: ImportLookup | None = None
 
     def materialised(self, xid: str) -> Materialised:
         """A definition completed by its bases. Raises ``DefinitionError``."""
@@ -183,7 +185,7 @@ class Contract:
     @classmethod
     def of_source(cls, source: DefinitionSource, policy: Policy) -> Contract:
         """The contract of all definitions of a source, each compiled by itself."""
-        schemas = ContractSchemas(source.schemas)
+        schemas = ContractSchemas(source.schemas, source.imports)
         compiled: dict[str, CompiledDefinition] = {}
         broken: dict[str, tuple[Finding, ...]] = {}
         for xid in source.definitions:
@@ -206,7 +208,7 @@ class Contract:
         Each is compiled when a message may fit it: of five thousand, those that occur. ``left_out`` are those that were
         found broken, as ``leave_out`` has them.
         """
-        schemas, known = ContractSchemas(source.schemas), tuple(outlines)
+        schemas, known = ContractSchemas(source.schemas, source.imports), tuple(outlines)
         broken = left_out or {}
 
         def compiled(xid: str) -> CompiledDefinition:
@@ -223,7 +225,7 @@ class Contract:
         """
         outlines = [each for each in self.outlines if each.xid not in broken]
         left_out: dict[str, LeftOut] = {}
-        schemas = ContractSchemas(self._source.schemas)
+        schemas = ContractSchemas(self._source.schemas, self._source.imports)
         for xid, reasons in broken.items():
             left_out[xid], compiled = _left_over(xid, self._source, schemas, self.policy, reasons)
             outlines += [] if compiled is None else [outline(compiled)]

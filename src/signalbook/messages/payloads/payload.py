@@ -7,13 +7,13 @@ from typing import Final
 import msgspec
 
 from signalbook.formats import PayloadError, Schema
-from signalbook.formats.base import is_json, json_payload, media_type
+from signalbook.formats.base import Tolerant, is_json, json_payload, media_type
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
-from signalbook.messages.message import Message, Reason
+from signalbook.messages.message import DUPLICATE, Message, Reason
 from signalbook.messages.payloads.content import without_prefix
-from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, parse_json
+from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, Severity, parse_json, repeated_names, said_twice
 
 UNSET: Final = msgspec.UNSET
 
@@ -42,13 +42,14 @@ _MISSING: Final = PayloadResult(
 class Payload:
     """The payload of one message, decoded from JSON at most once however many definitions look at it."""
 
-    __slots__ = ("_broken", "_event", "_message", "value")
+    __slots__ = ("_broken", "_event", "_message", "_repeated", "value")
 
     def __init__(self, message: Message, event: CloudEvent | None) -> None:
         self._message = message
         self._event = event
         self._broken: PayloadResult | None = None
         self.value: JSON = UNSET if event is None else event.value
+        self._repeated = None if event is None else event.repeated
 
     def decode_json(self) -> None:
         """Put the decoded payload into ``value``, if it is JSON by its content type and its text."""
@@ -58,6 +59,7 @@ class Payload:
         if body:
             try:
                 self.value = parse_json(body, max_values=MAX_VALUES)
+                self._repeated = _repeated(body, self.value)
             except JSONError as error:
                 finding = Finding(path="", rule="json", message=f"not JSON: {error}")
                 self._broken = PayloadResult(reason=Reason.DECODE_ERROR, findings=(finding,))
@@ -76,7 +78,18 @@ class Payload:
         return self._message.body if self._event is None else self._event.payload()
 
     def check(self, definition: CompiledDefinition) -> PayloadResult:
-        """What the definition's schema says (K-39 to K-41)."""
+        """What the definition's schema says (K-39 to K-41), and its policy of names that come twice."""
+        result = self._check(definition)
+        rejected = definition.policy.on_duplicate_names == "dead_letter"
+        if self._repeated is None or result.schema is None or (result.reason is not None and not rejected):
+            return result
+        severity: Severity = "error" if rejected else "warning"
+        finding = Finding(path="", rule=DUPLICATE, message=said_twice(self._repeated), severity=severity)
+        if rejected:
+            return PayloadResult(schema=result.schema, reason=Reason.DECODE_ERROR, findings=(finding,))
+        return msgspec.structs.replace(result, findings=(*result.findings, finding))
+
+    def _check(self, definition: CompiledDefinition) -> PayloadResult:
         event = self._event
         # Data inside of a JSON event has been decoded with it, and so had no prefix.
         if definition.policy.wire_prefix != "none" and (event is None or event.value is UNSET):
@@ -108,7 +121,10 @@ class Payload:
         use = definition.schema_of_number(number)
         if use.schema is None:
             return _without_schema(use)
-        return msgspec.structs.replace(self._check_body(definition, use.schema, bare), bare=bare)
+        result = self._check_body(definition, use.schema, bare)
+        if use.of_values and result.reason is None:
+            self._repeated = _repeated(bare, result.data)
+        return msgspec.structs.replace(result, bare=bare)
 
     def _check_value(self, schema: Schema) -> PayloadResult:
         findings = schema.validate(self.value)
@@ -119,11 +135,18 @@ class Payload:
     def _check_body(self, definition: CompiledDefinition, schema: Schema, body: bytes | None) -> PayloadResult:
         if body is None:
             return _MISSING
+        reader = schema
+        if definition.policy.unknown_fields == "drop" and isinstance(schema, Tolerant):
+            reader = schema.tolerant
         try:
-            data = schema.decode(body, self.content_type() or definition.payload_type)
+            data = reader.decode(body, self.content_type() or definition.payload_type)
         except PayloadError as error:
             return PayloadResult(schema=schema, reason=Reason(error.reason), findings=error.findings)
         return PayloadResult(data=data, schema=schema)
+
+
+def _repeated(body: bytes, value: JSON) -> str | None:
+    return next((name for name in repeated_names(body, value) if name is not None), None)
 
 
 def _without_schema(use: SchemaUse) -> PayloadResult:

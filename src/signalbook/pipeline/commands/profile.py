@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructFi
 from signalbook.formats.base import Schema
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
-from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, TAGS, TRANSPORT
+from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, RESCUE, TAGS, TRANSPORT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
@@ -82,7 +82,7 @@ class Profile:
         return {"definition": self.definition, "rows": self.rows, **drift, "columns": columns}
 
 
-_OWN: Final = frozenset((*ENVELOPE.names, *CONTEXT.names, *TRANSPORT.names, *BOOKKEEPING.names, *TAGS.names))
+_OWN: Final = frozenset(name for own in (ENVELOPE, CONTEXT, TRANSPORT, BOOKKEEPING, RESCUE, TAGS) for name in own.names)
 # Distinct values within 5 %: exact counts would need all values in one place.
 _ERROR: Final = 0.05
 _LONGEST: Final = 200

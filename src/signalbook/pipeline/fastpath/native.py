@@ -21,7 +21,7 @@ from signalbook.pipeline.arrays import Build
 from signalbook.pipeline.errors import PipelineError
 
 # As native/src/lib.rs has it: a module built from other sources may misread plans.
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 _INSTALL: Final = "run pip install ./native in a clone of this version"
 
 # Columns of the payloads that are taken, in order, and the numbers of the others.
@@ -29,7 +29,8 @@ Decoded = tuple[list[pa.Array], list[int]]
 Decode = Callable[[pa.BinaryArray], Decoded]
 # What a decoder of the native module reads: rows, nulls, buffers and children of a column; and whom it refused.
 Found = tuple[int, int, list[bytes | None], list[Any]]
-Read = Callable[[bytes, bytes], tuple[Found, list[int]]]
+# Of JSON there is a second column, for what the first does not hold of objects.
+Read = Callable[[bytes, bytes], tuple[Found, list[int]] | tuple[Found, list[int], Found]]
 
 
 class NoPlan(Exception):
@@ -77,16 +78,19 @@ Make = Callable[[Found, Owners], pa.Array]
 def decoder(read: Read, make: Make, *, members: bool) -> Decode:
     """What reads payloads into ``columns.payload``: of records the array of each member, else the one array.
 
+    Behind those of JSON is that of ``columns.RESCUE``.
+
     The function raises one of ``arrays.MISFITS`` for a value that does not fit its column.
     """
 
     def decode(payloads: pa.BinaryArray) -> Decoded:
         # One call for all payloads, in one piece of memory: crossing over to the module once per payload would cost
         # more than decoding.
-        found, refused = read(*_bytes(payloads))
+        found, refused, *rest = read(*in_one_piece(payloads))
         owners = Owners.of(found[0])
         whole = make(found, owners)
         arrays = whole.flatten() if members else [whole]
+        arrays += [of_buffers(pa.string(), column) for column in rest]
         if not owners.bad.any():
             return arrays, refused
         taken = np.delete(np.arange(len(payloads)), refused)
@@ -97,7 +101,7 @@ def decoder(read: Read, make: Make, *, members: bool) -> Decode:
     return decode
 
 
-def _bytes(payloads: pa.BinaryArray) -> tuple[bytes, bytes]:
+def in_one_piece(payloads: pa.BinaryArray | pa.StringArray) -> tuple[bytes, bytes]:
     """The payloads one behind the other, and where each begins and the last ends."""
     offsets = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, payloads.offset * 4)
     block, first = payloads.buffers()[2], int(offsets[0])

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from signalbook.formats import Anything, MapOf, Scalar, Schema, Struct
+from signalbook.formats import Anything, MapOf, Scalar, Schema, Struct, is_open
 from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import is_json
@@ -29,7 +29,7 @@ from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
 from signalbook.messages.payloads.content import without_prefix
-from signalbook.pipeline import columns
+from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import ValueForm, builder
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.native import Decode, Decoded, Make, NoPlan, guarded, lists, maps, plain, structs
@@ -168,13 +168,14 @@ _Column = tuple[Program, Make]
 
 
 def json_decoder(schema: JsonSchema) -> Decode:
-    """From payloads to the arrays of ``columns.payload(schema.shape())``. Raises ``NoPlan``."""
+    """From payloads to the arrays of ``columns.payload(schema.shape())`` and ``columns.RESCUE``. Raises ``NoPlan``."""
     shape, fields = schema.shape(), columns.payload(schema.shape())
     members = isinstance(shape, Struct) and bool(shape.fields)
     kind = pa.struct(fields) if members else fields[0].type
     program, make = _member(schema.document, schema.node, kind)
     # A table has no row for a payload that is null.
-    return native.decoder(native.module().JsonDecoder((program[0], False, *program[2:])).read, make, members=members)
+    read = native.module().JsonDecoder((program[0], False, *program[2:]), rescue.plan(shape)).read
+    return native.decoder(read, make, members=members)
 
 
 def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
@@ -183,7 +184,7 @@ def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> 
     if isinstance(shape, Anything):
         if not unconstrained(node):
             raise NoPlan
-        return ("raw", False), plain(kind)
+        return ("raw", False, False), plain(kind)
     if not node.here_exact:
         raise NoPlan
     null = shape.nullable
@@ -222,7 +223,7 @@ def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -
     if check is None:
         raise NoPlan
     shape = shape_of(document, node)
-    return ("raw", False), guarded(
+    return ("raw", False, is_open(shape)), guarded(
         check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
     )
 

@@ -12,12 +12,12 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import (
     Documents,
     Snapshot,
-    group_of,
     reachable_groups,
     read_documents,
     with_bases,
 )
 from signalbook.values import JSONError, JSONObject, parse_json
+from signalbook.xid import group_of
 
 _GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")
 _LARGEST: Final = 16 * 1024 * 1024
@@ -91,6 +91,7 @@ def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Seq
         messages=with_bases({**today.messages, **candidate.messages}, (*fresh, *documents)),
         schemas={**today.schemas, **candidate.schemas},
         selected=tuple(sorted({*today.selected, *chosen})),
+        files=tuple({each.xid: each for each in (*today.files, *candidate.files)}.values()),
     )
 
 

@@ -23,6 +23,12 @@ from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_cat
 OnDamage = Literal["land", "stop"]
 
 
+def check_policy(policy: Policy) -> None:
+    """Raise ``PipelineError`` for a policy that tables cannot follow."""
+    if policy.on_no_match == "pass":
+        raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """The options of ``signalbook pipeline run``.
@@ -54,6 +60,11 @@ class Job:
     on_damaged_file: OnDamage = "land"
 
 
+def stream_batch(stream: str, number: int) -> str:
+    """The id of a micro-batch, by the name of its stream and Spark's number of it."""
+    return f"{stream}-{number:09d}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamJob:
     """The options of ``signalbook pipeline stream``: how to go on with ``job``, whose ``batch_id`` means nothing here.
@@ -71,7 +82,7 @@ class StreamJob:
 
     def batch_id(self, number: int) -> str:
         """The id of a micro-batch, by Spark's number of it."""
-        return f"{self.name}-{number:09d}"
+        return stream_batch(self.name, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +17,8 @@ import msgspec
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.documents import Upload, aim, read_folder, read_source
+from signalbook.formats.base import family
+from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
 from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.normalise import stated_base
@@ -25,6 +27,7 @@ from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
+from signalbook.xid import group_of
 
 _NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
 _MESSAGES: Final = "messages"
@@ -70,6 +73,24 @@ def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
                 number = labels.get(content.NUMBER_LABEL) if isinstance(labels, dict) else None
                 if number is not None:
                     yield content.reference_of_number(xid, number), {"versionid": name}
+
+
+def importable(documents: Documents) -> Iterator[Importable]:
+    """The schemas that others may import by a path."""
+    roots: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for _, document in documents:
+        for group in groups_of(document):
+            labels = (_entity(document, group) or {}).get("labels")
+            if isinstance(labels, dict) and ROOT_LABEL in labels:
+                roots[group] = str(labels[ROOT_LABEL])
+        for xid, resource in _resources(document, _SCHEMAS):
+            resource = _followed(document, resource)
+            default = _default(resource)[1] if _is_resource(resource) else {}
+            if family(str(default.get("format") or "")) == "protobuf":
+                names[xid] = str(default.get("name") or "")
+    for xid, name in sorted(names.items()):
+        yield Importable(xid, name, roots.get(group_of(xid), ""))
 
 
 def _broken_schemas(document: JSONObject) -> Iterator[str]:
@@ -224,15 +245,16 @@ class Snapshot:
     """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
 
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
-    What is no object is None. ``selected`` are the xids of the definitions that messages are matched with; the others
-    may be bases of those. ``outlines`` are those of all the selected ones, if they have been checked, ``left_out``
-    those of them that cannot be used, and ``doubts`` what is to be said to people: which those are, that some are
-    hidden, and the bases that are not there.
+    What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
+    the definitions that messages are matched with; the others may be bases of those. ``outlines`` are those of all the
+    selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to
+    be said to people: which those are, that some are hidden, and the bases that are not there.
     """
 
     messages: Mapping[str, JSONObject | None]
     schemas: Mapping[str, JSONObject]
     selected: tuple[str, ...]
+    files: tuple[Importable, ...] = ()
     outlines: tuple[Outline, ...] = field(default=(), compare=False)
     left_out: Mapping[str, LeftOut] = field(default_factory=dict, compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
@@ -293,8 +315,13 @@ class Snapshot:
             else:
                 schemas[resource] = {"versionid": pinned[xid]["versionid"]}
         wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
-        found = with_bases(messages, documents)
-        return cls(messages=found, schemas=schemas, selected=tuple(wanted), doubts=tuple(doubts))
+        return cls(
+            messages=with_bases(messages, documents),
+            schemas=schemas,
+            selected=tuple(wanted),
+            files=tuple(importable(documents)),
+            doubts=tuple(doubts),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -308,6 +335,8 @@ class Snapshot:
     @cached_property
     def _text(self) -> JSONObject:
         parts = {"messages": dict(self.messages), "schemas": dict(self.schemas), "selected": self.selected}
+        if self.files:
+            parts["files"] = msgspec.to_builtins(self.files)
         return {name: msgspec.Raw(canonical_json(part)) for name, part in parts.items()}
 
     @classmethod
@@ -318,6 +347,7 @@ class Snapshot:
             messages=Deferred(found.messages, msgspec.json.decode),
             schemas=Deferred(found.schemas, msgspec.json.decode),
             selected=found.selected,
+            files=found.files,
             outlines=found.outlines,
             left_out=found.left_out,
         )
@@ -338,6 +368,16 @@ class Snapshot:
             return None
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
 
+    def imported(self, path: str, xid: str) -> bytes | None:
+        """The file that the schema ``xid`` imports by this path."""
+        stated = next((each for each in by_xid(path) if each in self.schemas), None)
+        found = self.schema(stated or self._by_path.find(path, group_of(xid)) or "")
+        return None if found is None else found.content
+
+    @cached_property
+    def _by_path(self) -> SchemaFiles:
+        return SchemaFiles(self.files)
+
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
         source = self._source()
@@ -347,7 +387,7 @@ class Snapshot:
 
     def _source(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
-        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message)
+        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message, imports=self.imported)
 
     @uncollected()  # thousands of definitions are compiled, and all of them stay
     def check(self, policy: Policy) -> Snapshot:
@@ -381,12 +421,26 @@ class Snapshot:
         return replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *said, *doubts))
 
 
+_compiled: Final[dict[tuple[str, Policy], Contract]] = {}
+
+
+def compiled(fingerprint: str, policy: Policy, load: Callable[[], Snapshot]) -> Contract:
+    """The contract of the snapshot that ``load`` brings, by its fingerprint; kept for the next task of the process."""
+    key = fingerprint, policy
+    if key not in _compiled:
+        # One contract is kept, not all: a stream whose definitions change would fill the worker with old ones.
+        _compiled.clear()
+        _compiled[key] = load().compile(policy)
+    return _compiled[key]
+
+
 class _Shipped(msgspec.Struct):
     """A snapshot as JSON."""
 
     messages: dict[str, msgspec.Raw]
     schemas: dict[str, msgspec.Raw]
     selected: tuple[str, ...]
+    files: tuple[Importable, ...] = ()
     outlines: tuple[Outline, ...] = ()
     left_out: dict[str, LeftOut] = {}
 
@@ -461,8 +515,3 @@ def _message_xid(reference: str) -> str:
     """A reference to a message or a Version of one as an xid, in every form that a registry takes it in."""
     path = reference.removeprefix("#").partition("#")[0].partition("?")[0].removesuffix("$details")
     return _local_xid(unquote(path if "://" in path else f"/{path.removeprefix('/')}"), _MESSAGE_GROUPS)
-
-
-def group_of(xid: str) -> str:
-    """The xid of the Group that a message or schema is in."""
-    return "/".join(xid.split("/")[:3])

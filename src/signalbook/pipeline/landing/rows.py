@@ -1,28 +1,32 @@
 """From accepted messages of one definition to rows of its table, and from landed rows back to attributes and payloads.
 
-Lost on the way are members that no schema declared, whether an optional member was absent or null, spellings of numbers
-and times, and what is finer than a microsecond.
+Lost on the way are whether an optional member was absent or null, spellings of numbers and times, what is finer than a
+microsecond, and, where a policy says so, members that no schema declared.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
 
-from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct
+from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, is_open
+from signalbook.formats.base import JsonValues
 from signalbook.formats.jsonschema.format import JsonSchema
-from signalbook.messages import Accepted, Message, attribute_text
+from signalbook.messages import Accepted, CompiledDefinition, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
-from signalbook.pipeline import arrays, columns
+from signalbook.messages.message import DUPLICATE
+from signalbook.pipeline import arrays, columns, rescue
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
@@ -33,15 +37,16 @@ from signalbook.values import JSON, Finding, format_timestamp
 
 _TIME: Final = ATTRIBUTES.index("time")
 _TAG: Final = columns.TAGS.types[0]
+_RESCUE: Final = columns.RESCUE.names[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bookkeeping:
-    """What every row says of its run."""
+    """What every row says of its run; of rows that land in no table no batch and time."""
 
     fingerprint: str
-    batch: str
-    landed_at: datetime
+    batch: str | None = None
+    landed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +54,8 @@ class AcceptedRow:
     """An accepted message that waits to become a row, with no more of it than that takes.
 
     ``data`` is the decoded payload; where the table can decode ``payload`` itself it is ``UNSET``, since decoded JSON
-    takes several times the room. ``shared``: the message is accepted for other definitions too.
+    takes several times the room. ``shared``: the message is accepted for other definitions too. ``duplicates``: an
+    object in the payload has a name twice.
     """
 
     attributes: Mapping[str, Attribute]
@@ -61,20 +67,20 @@ class AcceptedRow:
     original: bytes
     shared: bool
     violations: Sequence[Finding]
+    duplicates: bool = False
 
 
 class RowBuilder:
-    """The table of one definition: accepted messages in, rows out.
+    """The table of one definition: accepted messages in, rows out."""
 
-    ``xid`` and ``version`` are the definition's, ``schema`` that of its payloads if it has one.
-    """
-
-    def __init__(self, xid: str, version: str, schema: Schema | None, bookkeeping: Bookkeeping) -> None:
+    def __init__(self, definition: CompiledDefinition, bookkeeping: Bookkeeping) -> None:
+        xid = definition.xid
         self.name = table_name(xid)
         self.xid = xid
-        self._schema = schema
-        self._columns = columns.held(columns.landed(None if schema is None else schema.shape()))
-        values = (xid, version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
+        self._schema = definition.schema_use.schema
+        self._rescues = rescues(definition)
+        self._columns, self._width = _held(self._schema, self._rescues)
+        values = (xid, definition.version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
@@ -99,14 +105,19 @@ class RowBuilder:
             original=original,
             shared=shared,
             violations=violations,
+            duplicates=any(finding.rule == DUPLICATE for finding in accepted.warnings),
         )
+
+    def decoding(self, decode: Decode) -> Decode:
+        """``decode``, which reads payloads into the columns that ``whole`` takes."""
+        return decode
 
     def rows(self, rows: Sequence[AcceptedRow]) -> pa.RecordBatch:
         """Rows as they lie in the table. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
         return self._batch(
             [
                 *_envelope([row.attributes for row in rows]),
-                *self._payloads(rows),
+                *self._with_rest(self._payloads(rows)),
                 text_map([row.context.items() or None for row in rows]),
                 *_transport(rows),
             ],
@@ -114,8 +125,26 @@ class RowBuilder:
         )
 
     def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
-        """Rows of columns: those of ``columns.ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``."""
-        return self._batch([*envelope, *payloads, *transport], pa.nulls(len(envelope[0]), _TAG))
+        """Rows of columns: those of ``columns.ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``.
+
+        Behind those of payloads may be the one of ``columns.RESCUE``.
+        """
+        return self._batch([*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG))
+
+    def undeclared(self, rows: pa.RecordBatch) -> Counter[str]:
+        """In how many rows there is something at a path that no column is for."""
+        return self._paths.count(rows.column(_RESCUE)) if self._rescues else Counter()
+
+    @cached_property
+    def _paths(self) -> rescue.UndeclaredPaths:
+        assert self._schema is not None
+        return rescue.UndeclaredPaths(self._schema.shape())
+
+    def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
+        """Columns of payloads, with that for what they do not hold, if the table has it."""
+        if not self._rescues:
+            return payloads[: self._width]
+        return payloads if len(payloads) > self._width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]
 
     def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
@@ -152,7 +181,35 @@ class RowBuilder:
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
         """From decoded payloads to their columns, where they have a schema."""
         assert self._schema is not None
-        return payload_builder(self._schema.shape(), ValueForm.DECODED)
+        shape = self._schema.shape()
+        build = payload_builder(shape, ValueForm.DECODED)
+        return lambda values: [*build(values), rescue.rests(shape, values)]
+
+
+def rescues(definition: CompiledDefinition) -> bool:
+    """Whether the table of a definition has ``columns.RESCUE``: payloads that land may have members of no column."""
+    schema, policy = definition.schema_use.schema, definition.policy
+    if schema is None or policy.undeclared == "drop":
+        return False
+    # Payloads that land against their schema may have such members even where it is closed.
+    tagged = policy.on_schema_violation == "tag" and isinstance(schema, JsonValues)
+    return is_open(schema.shape()) or (tagged and rescue.plan(schema.shape()) != rescue.ALL)
+
+
+# Made once for a schema, which many tasks of a process share, and gone with it: of hundreds of columns they take longer
+# than the rows of a small batch.
+_columns: Final[WeakKeyDictionary[Schema, dict[bool, tuple[pa.Schema, int]]]] = WeakKeyDictionary()
+
+
+def _held(schema: Schema | None, rescues: bool) -> tuple[pa.Schema, int]:
+    """The columns of rows in memory whose payloads have ``schema``, and how many of them are those of payloads."""
+    if schema is None:
+        return columns.held(columns.landed(None)), len(columns.OPAQUE)
+    made = _columns.setdefault(schema, {})
+    if rescues not in made:
+        shape = schema.shape()
+        made[rescues] = columns.held(columns.landed(shape, rescue=rescues)), len(columns.payload(shape))
+    return made[rescues]
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
@@ -170,7 +227,7 @@ def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         pa.array([address(message) for message in messages], pa.string()),
         text_map([arrays.header_texts(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
-        pa.array([location.path for location in locations], pa.string()),
+        pa.array([location.path or None for location in locations], pa.string()),
         pa.array([location.position for location in locations], pa.int64()),
     ]
 
@@ -202,16 +259,31 @@ def attributes_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"specversion": SPECVERSION, **stated}
 
 
+def in_json(schema: Schema) -> bool:
+    """Whether payloads of a schema are JSON."""
+    return schema.format.lower().startswith(_TEXT_FORMATS)
+
+
 def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     """A function from landed rows to their payloads by the schema of their definition, as ``Schema.validate`` takes it.
 
     Made once for many rows, since finding out which column a member is in takes longer than reading it.
     """
-    shape = schema.shape()
-    in_json = schema.format.lower().startswith(_TEXT_FORMATS)
+    held = _held_of(schema)
+
+    def payload(row: Mapping[str, Any]) -> JSON:
+        rest = row.get(_RESCUE)
+        return held(row) if rest is None else rescue.whole(held(row), msgspec.json.decode(rest))
+
+    return payload
+
+
+def _held_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
+    """The same of what columns hold of a payload."""
+    shape, text = schema.shape(), in_json(schema)
     if isinstance(shape, Struct) and shape.fields:
-        return _members(shape, columns.payload(shape).names, in_json)
-    whole = _value(shape, in_json)
+        return _members(shape, columns.payload(shape).names, text)
+    whole = _value(shape, text)
     return lambda row: whole(row.get(columns.PAYLOAD))
 
 

@@ -18,6 +18,10 @@ TOP: Final = 10
 """Kinds of violations reported for one definition."""
 MOST: Final = 500
 """Kinds of violations reported for one batch."""
+MOST_PATHS: Final = 100
+"""Paths of undeclared members that are counted for one definition."""
+OTHERS: Final = ""
+"""The path that stands for all others."""
 HELD: Final = 4 * MOST
 """Kinds of violations in memory."""
 _LONGEST: Final = 200
@@ -158,6 +162,8 @@ class Tally:
     """Messages counted while they are processed; ``landed``, ``rejected`` and more by the xid of their definition.
 
     ``blamed`` are the reasons of ``rejected``, ``times`` the event times of what landed, ``bytes`` those of the input.
+    ``undeclared`` are members that no column has, by path: in how many messages that landed each is. ``duplicates`` are
+    messages that landed although an object in their payload has a name twice.
     """
 
     read: int = 0
@@ -170,6 +176,8 @@ class Tally:
     blamed: dict[str, Counter[str]] = field(default_factory=dict)
     times: dict[str, Span] = field(default_factory=dict)
     violations: Violations = field(default_factory=Violations)
+    undeclared: dict[str, Counter[str]] = field(default_factory=dict)
+    duplicates: Counter[str] = field(default_factory=Counter)
 
     def land(self, xid: str, messages: int, time: Span | None = None) -> None:
         """Count messages that land in the table of a definition."""
@@ -186,6 +194,14 @@ class Tally:
             self.rejected[xid] += 1
             self.blamed.setdefault(xid, Counter())[reason] += 1
 
+    def rescue(self, xid: str, paths: Mapping[str, int]) -> None:
+        """Count members without a column; beyond ``MOST_PATHS`` of a definition as ``OTHERS``."""
+        if not paths:
+            return
+        known = self.undeclared.setdefault(xid, Counter())
+        for path, messages in sorted(paths.items()):
+            known[path if path in known or len(known) < MOST_PATHS else OTHERS] += messages
+
     def add(self, other: Tally) -> None:
         """Add the counts of ``other``."""
         self.read += other.read
@@ -200,6 +216,9 @@ class Tally:
         for xid, time in other.times.items():
             self._seen(xid, time)
         self.violations.add(other.violations)
+        self.duplicates.update(other.duplicates)
+        for xid, paths in other.undeclared.items():
+            self.rescue(xid, paths)
 
     def check(self, *, landed_rows: int, dead_letter_rows: int) -> None:
         """Compare the counts with the rows that lie in files. Raises ``PipelineError`` unless they agree."""
@@ -293,6 +312,7 @@ class Report:
             "reasons": dict(sorted(tally.reasons.items())),
             "violations": [violation.to_json() for violation in tally.violations.top()],
             **self.left_out_to_json(),
+            **({"undeclared": self._undeclared()} if tally.undeclared else {}),
             **({"note": self.note} if self.note else {}),
             **({"doubts": list(self.doubts)} if self.doubts else {}),
         }
@@ -301,6 +321,11 @@ class Report:
         """The member that names the definitions left out, if there are any."""
         found = {xid: [_text(reason) for reason in why[:TOP]] for xid, why in sorted(self.left_out.items())}
         return {"left_out": found} if found else {}
+
+    def _undeclared(self) -> list[JSONObject]:
+        found = ((xid, path, count) for xid, paths in self.tally.undeclared.items() for path, count in paths.items())
+        ordered = sorted(found, key=lambda each: (-each[2], each[0], each[1]))
+        return [{"definition": xid, "path": path, "messages": count} for xid, path, count in ordered[:MOST]]
 
     def _lag(self) -> JSONObject:
         time, seconds = self.tally.time, self.lag_seconds
@@ -318,6 +343,8 @@ class Report:
             "rejected_share": round(rejected / max(landed + rejected, 1), 6),
             "events_per_second": round(self._per_second(landed + rejected), 1),
         }
+        if tally.duplicates[xid]:
+            found["duplicate_names"] = tally.duplicates[xid]
         if xid in tally.blamed:
             found["reasons"] = dict(sorted(tally.blamed[xid].items()))
         return found | (time.to_json() if time else {})

@@ -47,8 +47,12 @@ RECORD_COLUMNS: Final = (
 """A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
 
 ``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
-of no protocol, which is empty then, are structured CloudEvents in JSON.
+of no protocol, which is empty then, are structured CloudEvents in JSON where no header says otherwise.
 """
+ATTRIBUTE_PREFIX: Final = "ce_"
+"""What goes before the names of context attributes in headers of records of Kafka, and of no protocol."""
+NOWHERE: Final = -1
+"""The position of a message of which nobody knows where it was."""
 _BATCH_BYTES: Final = 1 << 20
 # Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
 _FIRST_TIME: Final = -62_135_596_800 * 10**6
@@ -84,7 +88,7 @@ class MessageLocation:
     """Where a message was read; ``element`` counts the events of a batched message."""
 
     path: str
-    position: int
+    position: int | None
     element: int | None = None
 
 
@@ -115,6 +119,11 @@ class MessageBatch:
         return len(self.starts)
 
     @property
+    def protocol(self) -> str:
+        """The protocol that all of its messages came by, empty for those of files."""
+        return "" if self.records is None else _protocol(self.records)
+
+    @property
     def weight(self) -> int:
         """About how many bytes of memory its messages take: of records, headers and keys too."""
         return max(len(self.content) if self.records is None else self.records.nbytes, len(self) * LIGHTEST)
@@ -131,7 +140,8 @@ class MessageBatch:
 
     def location(self, index: int) -> MessageLocation:
         """Where one message was read."""
-        return MessageLocation(self.path, int(self.positions[index]))
+        position = int(self.positions[index])
+        return MessageLocation(self.path, None if position == NOWHERE else position)
 
 
 def split_range(start: int, end: int, parts: int) -> list[tuple[int, int]]:
@@ -364,9 +374,9 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
 def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Which records are beyond doubt structured CloudEvents in JSON, with a value and without content encoding."""
     present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
-    if not _protocol(records):
-        return present
     listed = records.column("headers")
+    if not _protocol(records) and listed.null_count == len(listed):
+        return present
     flat = listed.flatten()
     names = pc.utf8_lower(flat.field("name")) if _protocol(records) in _CASELESS else flat.field("name")
     rows = pc.list_parent_indices(listed).to_numpy()
@@ -376,8 +386,11 @@ def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
     typed = pc.equal(names, _CONTENT_TYPE)
     event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT_TYPES, pa.binary())))
-    once = (count(typed) == 1) & (count(event) == 1) & (count(pc.equal(names, _CONTENT_ENCODING)) == 0)
-    valid: npt.NDArray[np.bool_] = once & present
+    once = (count(typed) == 1) & (count(event) == 1)
+    if not _protocol(records):
+        # Without a content type a body is an event as well, unless its attributes are beside it.
+        once |= (count(typed) == 0) & (count(pc.starts_with(names, ATTRIBUTE_PREFIX)) == 0)
+    valid: npt.NDArray[np.bool_] = once & (count(pc.equal(names, _CONTENT_ENCODING)) == 0) & present
     return valid
 
 
@@ -400,10 +413,13 @@ def _protocol(records: pa.RecordBatch) -> str:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Neighbours of one source, up to the size of a batch."""
+    """Neighbours of one source and protocol, up to the size of a batch."""
     if not len(batch):
         return
-    codes = batch.column("source").dictionary_encode().indices.to_numpy()
+    sources, protocols = (
+        batch.column(name).dictionary_encode().indices.to_numpy().astype(np.int64) for name in ("source", "protocol")
+    )
+    codes = sources * len(batch) + protocols
     sizes = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
     # A batch ends where another megabyte begins, so that batches are bounded but for one huge message.
     filled = np.cumsum(sizes) // _BATCH_BYTES

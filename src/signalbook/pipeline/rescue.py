@@ -1,0 +1,84 @@
+"""Members of payloads that no column has: kept as JSON in ``columns.RESCUE``, in the places where they were.
+
+Of ``{"id": 1, "stops": [{}, {"at": "here", "gate": 7}]}`` by a schema that declares ``id``, ``stops`` and ``at`` the
+rescue is ``{"stops": [null, {"gate": 7}]}``. Items of lists keep their positions; those that lack nothing are null, and
+left out behind the last that does. Columns of JSON text hold all of their value.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from msgspec import UNSET
+
+from signalbook.formats import ListOf, MapOf, Shape, Struct
+from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.reports.report import MOST_PATHS
+from signalbook.values import JSON, dump_json
+
+# As native/src/rescue.rs reads it.
+Plan = tuple[Any, ...]
+ALL: Final[Plan] = ("all",)
+
+
+def plan(shape: Shape) -> Plan:
+    """What columns of ``shape`` hold of a value; ``ALL`` where that is everything."""
+    match shape:
+        case Struct():
+            return "members", [(field.name, plan(field.shape)) for field in shape.fields]
+        case ListOf():
+            inner = plan(shape.item)
+            return ALL if inner == ALL else ("items", inner)
+        case MapOf():
+            inner = plan(shape.value)
+            return ALL if inner == ALL else ("values", inner)
+    return ALL
+
+
+def rest(shape: Shape, value: JSON) -> JSON:
+    """What columns of ``shape`` do not hold of ``value``; ``UNSET`` where that is nothing."""
+    match shape:
+        case Struct() if isinstance(value, dict):
+            known = {field.name: field.shape for field in shape.fields}
+            found = ((name, rest(known[name], each) if name in known else each) for name, each in value.items())
+            return {name: each for name, each in found if each is not UNSET} or UNSET
+        case MapOf() if isinstance(value, dict):
+            found = ((name, rest(shape.value, each)) for name, each in value.items())
+            return {name: each for name, each in found if each is not UNSET} or UNSET
+        case ListOf() if isinstance(value, list):
+            items = [rest(shape.item, each) for each in value]
+            while items and items[-1] is UNSET:
+                items.pop()
+            return [None if each is UNSET else each for each in items] or UNSET
+    return UNSET
+
+
+def rests(shape: Shape, values: Sequence[JSON]) -> pa.Array:
+    """The array of ``columns.RESCUE`` for decoded payloads."""
+    found = (rest(shape, value) for value in values)
+    return pa.array([None if each is UNSET else dump_json(each) for each in found], pa.string())
+
+
+def whole(value: JSON, rest: JSON) -> JSON:
+    """``value`` with ``rest`` back in its places."""
+    if isinstance(value, dict) and isinstance(rest, dict):
+        return value | {name: whole(value[name], each) if name in value else each for name, each in rest.items()}
+    if isinstance(value, list) and isinstance(rest, list):
+        return [whole(each, more) for each, more in zip(value, rest, strict=False)] + value[len(rest) :]
+    return value
+
+
+class UndeclaredPaths:
+    """Counts what ``columns.RESCUE`` has, for a shape."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._paths = native.module().UndeclaredPaths(plan(shape))
+
+    def count(self, texts: pa.StringArray) -> Counter[str]:
+        """In how many rows there is something at each path, a JSON Pointer with ``*`` for items and keys of maps."""
+        if texts.null_count == len(texts):
+            return Counter()
+        return Counter(self._paths.count(*native.in_one_piece(texts.drop_null()), MOST_PATHS))
