@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.stream import stream
     from signalbook.pipeline.errors import PipelineError
     from signalbook.pipeline.frames.contract import Contract
+    from signalbook.pipeline.frames.functions import register
     from signalbook.pipeline.frames.landing import land
     from signalbook.pipeline.frames.validation import Validated, typed, validate
     from signalbook.pipeline.job.jobs import (
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
         ReportOptions,
         StreamJob,
         job_options,
+        storage_of,
     )
+    from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.sources.mapping import MessageColumns
@@ -53,6 +56,7 @@ __all__ = [
     "JobOptions",
     "MessageColumns",
     "PipelineError",
+    "Place",
     "Profile",
     "Progress",
     "Replay",
@@ -60,6 +64,7 @@ __all__ = [
     "Report",
     "ReportOptions",
     "Status",
+    "Storage",
     "StreamJob",
     "StreamState",
     "Validated",
@@ -69,12 +74,15 @@ __all__ = [
     "infer",
     "job_options",
     "land",
+    "place_of",
     "profile",
     "read",
+    "register",
     "replay",
     "reporting",
     "run",
     "status",
+    "storage_of",
     "stream",
     "typed",
     "validate",
@@ -94,12 +102,14 @@ _NAMES: Final = {
     "commands.stream": ("stream",),
     "errors": ("PipelineError",),
     "frames.contract": ("Contract",),
+    "frames.functions": ("register",),
     "frames.landing": ("land",),
     "frames.validation": ("Validated", "typed", "validate"),
     "job.jobs": (
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
-        *("StreamJob", "job_options"),
+        *("StreamJob", "job_options", "storage_of"),
     ),
+    "places": ("Place", "Storage", "place_of"),
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
     "sources.mapping": ("MessageColumns",),

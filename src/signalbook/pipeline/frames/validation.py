@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from signalbook.formats import Shape
 from signalbook.pipeline import columns
 from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.messages import SOURCE
@@ -77,18 +76,13 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
     Times of day are left out, since Spark has no type for them. Raises ``PipelineError``.
     """
     definition = contract.compiled().definitions[contract.definition(xid)]
-    schema = definition.schema_use.schema
-    shape = _typed_schema(None if schema is None else schema.shape())
+    table = RowBuilder(definition, Bookkeeping(fingerprint=contract.fingerprint))
     records = message_records(frame, columns)
-    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(shape))
+    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(readable(table.columns)))
 
 
 def _half(outcomes: DataFrame, name: str) -> DataFrame:
     return outcomes.where(f"{name} IS NOT NULL").select(f"{name}.*")
-
-
-def _typed_schema(shape: Shape | None) -> pa.Schema:
-    return readable(columns.landed(shape))
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:
@@ -96,37 +90,43 @@ def _spark_schema(schema: pa.Schema) -> StructType:
     return found
 
 
-class _Rows:
-    """Keeps rows by table until they are taken."""
+TableRows = tuple[TableName, pa.RecordBatch]
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[TableName, pa.RecordBatch]] = []
+
+class Validation:
+    """Holds rows of ``RECORD_COLUMNS`` to a contract. What they come to are rows, with the tables they would be in."""
+
+    def __init__(self, contract: Contract, builder: type[RowBuilder]) -> None:
+        self._rows: list[TableRows] = []
+        bookkeeping = Bookkeeping(fingerprint=contract.fingerprint)
+        self._processing = Processing(contract.compiled(), SOURCE, self, bookkeeping, builder=builder)
 
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
-        """Take rows."""
+        """Keep rows, for processing."""
         self._rows.append((name, rows))
 
-    def take(self) -> list[tuple[TableName, pa.RecordBatch]]:
-        """All of them; none remain."""
+    def take(self, records: pa.RecordBatch) -> Iterator[TableRows]:
+        """Take records. Some of what they come to waits for others of their kind."""
+        for messages in within_limit(record_batches(records), MAX_MESSAGE):
+            self._processing.take(messages)
+            yield from self._found()
+
+    def finish(self) -> Iterator[TableRows]:
+        """What waits."""
+        self._processing.clear()
+        yield from self._found()
+
+    def _found(self) -> list[TableRows]:
         found, self._rows = self._rows, []
         return found
 
 
-def _processed(
-    contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[TableName, pa.RecordBatch]]:
-    """The rows that rows of ``RECORD_COLUMNS`` come to, each with the table it would be in."""
-    rows = _Rows()
-    processing = Processing(
-        contract.compiled(), SOURCE, rows, Bookkeeping(fingerprint=contract.fingerprint), builder=builder
-    )
+def _processed(contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]) -> Iterator[TableRows]:
+    validation = Validation(contract, builder)
     with uncollected():
         for records in batches:
-            for messages in within_limit(record_batches(records), MAX_MESSAGE):
-                processing.take(messages)
-                yield from rows.take()
-        processing.clear()
-        yield from rows.take()
+            yield from validation.take(records)
+        yield from validation.finish()
 
 
 def outcome_batches(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -85,6 +85,11 @@ class RowBuilder:
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
 
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the table."""
+        return columns.written(self._columns)
+
     def row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
         """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
         message, event = accepted.message, accepted.event
