@@ -59,6 +59,10 @@ TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
 
 
+# What times, dates and decimals have columns of, where they come as text or numbers.
+ColumnKinds = Literal["typed", "as_sent"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
     """One Parquet file of a table. ``staged`` is its path below the output folder until its batch is committed."""
@@ -78,7 +82,8 @@ class JournalEntry:
     not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
     the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. A ``compaction``
-    has no input: its files hold the rows of those it removes.
+    has no input: its files hold the rows of those it removes. ``columns`` are those of times, dates and decimals, as
+    the policy of that name has it; older entries know no others than ``as_sent``.
     """
 
     id: str
@@ -97,6 +102,7 @@ class JournalEntry:
     compaction: bool = False
     stream: str = ""
     offsets: str = ""
+    columns: ColumnKinds = "as_sent"
 
     def check(self) -> None:
         """Compare the counts with the rows in files. Raises ``PipelineError``."""
@@ -208,9 +214,18 @@ class Journal:
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
-        with os.scandir(self.output / BATCHES) as entries:  # which may be many, and are the same in this
+        first = self._any()
+        return None if first is None else first.table_format
+
+    def columns(self) -> ColumnKinds | None:
+        """What columns there are of times, dates and decimals; None while there are no tables."""
+        first = self._any()
+        return None if first is None else first.columns
+
+    def _any(self) -> JournalEntry | None:
+        with os.scandir(self.output / BATCHES) as entries:  # which may be many, and are the same in what is asked
             first = next((entry.path for entry in entries if entry.name.endswith(_ENTRY)), None)
-        return None if first is None else _read(Path(first)).table_format
+        return None if first is None else _read(Path(first))
 
     def news(self, known: Container[str]) -> list[str]:
         """The names of committed entries that are not ``known``, in the order they were committed in."""

@@ -56,7 +56,7 @@ POLICIES = (
     ("on_ambiguous=all", f"{GROUP}/messages/parcel.noted:required_schema=true"),
     (f"{GROUP}/messages/lost.a:on_ambiguous=best", "strict_delivery=true"),
     ("wire_prefix=confluent", f"{GROUP}/messages/parcel.accepted:wire_prefix=none"),
-    ("undeclared=drop", f"{GROUP}/messages/parcel.accepted:on_duplicate_names=dead_letter"),
+    ("rescue=drop", f"{GROUP}/messages/parcel.accepted:on_duplicate_names=dead_letter"),
 )
 
 
@@ -247,10 +247,10 @@ def test_members_without_a_column_are_kept_and_counted(contracts: list[Contract]
     check(contracts[0], text)
     kept = '{"size":{"depth":{"cm": 2.5}},"gift":true}'
     assert [row["_rescue"] for row in tables["parcels.parcel.accepted"]] == [None, kept, kept]
-    assert tally.undeclared == {f"{GROUP}/messages/parcel.accepted": {"/gift": 2, "/size/depth": 2}}
+    assert tally.rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 2, "/size/depth": 2}}
     dropped = outcome(contracts[-1], JSONL, text)
     assert "_rescue" not in dropped[1]["parcels.parcel.accepted"][0]
-    assert dropped[0].undeclared == {}
+    assert dropped[0].rescued == {}
 
 
 def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
@@ -266,7 +266,7 @@ def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
     assert tally.dead_lettered == 1
     assert "_rescue" not in tables["parcels.parcel.accepted"][0]
     tagging = snapshot.compile(parse_flags(["on_schema_violation=tag"]))
-    assert check(tagging, text).undeclared == {f"{GROUP}/messages/parcel.accepted": {"/gift": 1}}
+    assert check(tagging, text).rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 1}}
     rows = outcome(tagging, JSONL, text)[1]["parcels.parcel.accepted"]
     assert [row["_rescue"] for row in rows] == [None, '{"gift":true}']
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import msgspec
@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
 
-from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, is_open
+from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.base import JsonValues
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
 from signalbook.messages.message import DUPLICATE
-from signalbook.pipeline import arrays, columns, rescue
+from signalbook.pipeline import arrays, columns, exact, rescue
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
@@ -78,9 +78,10 @@ class RowBuilder:
         self.xid = xid
         self._schema = definition.schema_use.schema
         self._rescues = rescues(definition)
-        shape = None if self._schema is None else self._schema.shape()
-        self._columns = columns.held(columns.landed(shape, rescue=self._rescues))
-        self._width = len(columns.payload(shape))
+        self._typed = definition.policy.typed
+        self._shape = landed_shape(definition)
+        self._columns = columns.held(columns.landed(self._shape, rescue=self._rescues))
+        self._width = len(columns.payload(self._shape))
         values = (xid, definition.version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
@@ -128,14 +129,14 @@ class RowBuilder:
         """
         return self._batch([*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG))
 
-    def undeclared(self, rows: pa.RecordBatch) -> Counter[str]:
-        """In how many rows there is something at a path that no column is for."""
+    def rescued(self, rows: pa.RecordBatch) -> Counter[str]:
+        """In how many rows there is something at a path that no column holds."""
         return self._paths.count(rows.column(_RESCUE)) if self._rescues else Counter()
 
     @cached_property
-    def _paths(self) -> rescue.UndeclaredPaths:
-        assert self._schema is not None
-        return rescue.UndeclaredPaths(self._schema.shape())
+    def _paths(self) -> rescue.RescuedPaths:
+        assert self._shape is not None
+        return rescue.RescuedPaths(self._shape)
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """Columns of payloads, with that for what they do not hold, if the table has it."""
@@ -172,25 +173,35 @@ class RowBuilder:
 
     @cached_property
     def _decode(self) -> Decode | None:
-        return payloads.decoder(self._schema) if isinstance(self._schema, JsonSchema) else None
+        if not isinstance(self._schema, JsonSchema):
+            return None
+        return payloads.decoder(self._schema, typed=self._typed)
 
     @cached_property
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
         """From decoded payloads to their columns, where they have a schema."""
-        assert self._schema is not None
-        shape = self._schema.shape()
+        shape = self._shape
+        assert shape is not None
         build = payload_builder(shape, ValueForm.DECODED)
         return lambda values: [*build(values), rescue.rests(shape, values)]
 
 
+def landed_shape(definition: CompiledDefinition) -> Shape | None:
+    """The shape that payloads of a definition have in its table; ``None`` where it names no schema."""
+    schema = definition.schema_use.schema
+    if schema is None:
+        return None
+    return schema.shape() if definition.policy.typed else as_sent(schema.shape())
+
+
 def rescues(definition: CompiledDefinition) -> bool:
-    """Whether the table of a definition has ``columns.RESCUE``: payloads that land may have members of no column."""
-    schema, policy = definition.schema_use.schema, definition.policy
-    if schema is None or policy.undeclared == "drop":
+    """Whether the table of a definition has ``columns.RESCUE``: its columns may not hold all of a payload."""
+    schema, shape, policy = definition.schema_use.schema, landed_shape(definition), definition.policy
+    if shape is None or policy.rescue == "drop":
         return False
-    # Payloads that land against their schema may have such members even where it is closed.
+    # Payloads that land against their schema may have members of no column even where it is closed.
     tagged = policy.on_schema_violation == "tag" and isinstance(schema, JsonValues)
-    return is_open(schema.shape()) or (tagged and rescue.plan(schema.shape()) != rescue.ALL)
+    return is_lossy(shape) or (tagged and rescue.plan(shape) != rescue.ALL)
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
@@ -309,6 +320,8 @@ def _present(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
             return dict, _members(shape, [field.name for field in columns.arrow_type(shape)], in_json)
         case Struct():
             return object, lambda _: {}
+    if shape.sent is not None:
+        return object, partial(exact.sent, shape)
     if shape.kind == "uint64":
         return Decimal, int
     return object, _json_text if in_json else _same
