@@ -1,11 +1,12 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster faults check check-image bench conformance fuzz run clean
+.PHONY: help demo test cluster spark faults check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
 WORKERS ?= 2
 REQUESTS ?= 20000
 SEED ?= 1
+VERSIONS ?= 3.5.0 3.5.9 4.0.5 4.1.4 4.2.1
 
 help:  ## show this
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile
@@ -21,6 +22,10 @@ test:  ## run all tests
 cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 	@tools/setup test
 	$(BIN)/pytest -q --cluster tests/pipeline/test_cluster.py
+
+spark:  ## hold DataFrames to definitions on other versions of Spark; VERSIONS says which
+	@tools/setup test
+	@tools/spark-versions $(VERSIONS)
 
 faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the network between them
 	@tools/setup faults

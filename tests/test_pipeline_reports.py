@@ -30,6 +30,7 @@ def faults(**change: Any) -> tuple[Finding, ...]:
         ({"reasons": {"": 1}}, "/reasons"),
         ({"rescued": [{"definition": XID, "path": "/a", "messages": -1}]}, "/rescued/0/messages"),
         ({"batch": "a\0b"}, "/batch"),
+        ({"left_out": {XID: "x"}}, "/left_out/*"),
         ({"read": 4}, "/read"),
         ({"finished": "9999-12-31T23:59:60Z"}, "/finished"),
         ({"lag": {"newest": "today"}}, "/lag/newest"),
@@ -40,6 +41,10 @@ def test_where_a_fault_is(change: dict[str, Any], path: str) -> None:
     """A JSON Pointer; ``*`` where it is not known which of a map it is."""
     (fault,) = faults(**change)
     assert fault.path == path
+
+
+def test_definitions_that_were_left_out() -> None:
+    assert '"left_out":' in read_report(report(left_out={XID: ["dataschema: no schema"]})).text
 
 
 def test_a_key_that_may_not_be() -> None:

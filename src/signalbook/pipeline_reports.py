@@ -113,6 +113,7 @@ class BatchReport(_Part):
     rescued: Annotated[list[ReportedRescue], Meta(max_length=MOST_VIOLATIONS)] = []
     finished: _Time = ""
     note: _Text = ""
+    left_out: Annotated[dict[_Name, list[_Text]], Meta(max_length=MOST_MESSAGES)] = {}
 
 
 _GIST: Final = (

@@ -156,6 +156,11 @@ class Xid(msgspec.Struct, frozen=True, order=True):
 ROOT: Final = Xid()
 
 
+def group_of(xid: str) -> str:
+    """The xid of the Group that a Resource or Version is in, both as text; it need be no xid by today's rules."""
+    return "/".join(xid.split("/")[:3])
+
+
 def named(uri: str, base_url: str) -> Xid | None:
     """The Resource or Version that ``uri`` names: an xid, also as a local fragment or a URL of this registry (G-16)."""
     root = base_url.rstrip("/")

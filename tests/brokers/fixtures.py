@@ -63,3 +63,17 @@ def rest_catalog(tmp_path_factory: pytest.TempPathFactory, certificates: Certifi
     """An Iceberg REST catalog."""
     with _running(servers.rest_catalog, tmp_path_factory, certificates) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def s3proxy(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """An S3 server that checks signatures."""
+    with _running(servers.s3proxy, tmp_path_factory, certificates) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def s3mock(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """An S3 server that takes anybody."""
+    with _running(servers.s3mock, tmp_path_factory, certificates) as broker:
+        yield broker

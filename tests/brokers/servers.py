@@ -16,6 +16,8 @@ from signalbook.demo import kafka as cluster
 
 USER: Final = "alice"
 PASSWORD: Final = "wonder-2f81"
+BUCKET: Final = "lake"
+"""Of S3 servers."""
 
 
 def mosquitto(folder: Path, certificates: Certificates) -> Broker:
@@ -136,6 +138,43 @@ def rest_catalog(folder: Path, certificates: Certificates) -> Broker:
         return ["env", *variables, *cluster.command("iceberg", "org.apache.iceberg.rest.RESTCatalogServer")]
 
     return Broker("the Iceberg REST catalog", folder, configure, "Started Server@", ("plain",))
+
+
+def s3proxy(folder: Path, certificates: Certificates) -> Broker:
+    """An S3 server for USER with PASSWORD, its buckets folders in ``data``, with an empty one called BUCKET."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        (folder / "data" / BUCKET).mkdir(parents=True, exist_ok=True)
+        settings = {
+            "s3proxy.authorization": "aws-v2-or-v4",
+            "s3proxy.endpoint": f"http://127.0.0.1:{ports['plain']}",
+            "s3proxy.identity": USER,
+            "s3proxy.credential": PASSWORD,
+            "jclouds.provider": "filesystem-nio2",
+            "jclouds.filesystem.basedir": str(folder / "data"),
+        }
+        (folder / "conf").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        return cluster.command("s3", "-Xmx256m", "org.gaul.s3proxy.Main", "--properties", str(folder / "conf"))
+
+    return Broker("s3proxy", folder, configure, "Started ogsoejs.Server", ("plain",))
+
+
+def s3mock(folder: Path, certificates: Certificates) -> Broker:
+    """An S3 server for anybody, with an empty bucket called BUCKET."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        options = {
+            "server.port": "0",  # that of HTTPS
+            "com.adobe.testing.s3mock.httpPort": str(ports["plain"]),
+            "com.adobe.testing.s3mock.store.initialBuckets": BUCKET,
+            "com.adobe.testing.s3mock.store.root": str(folder / "data"),
+            "com.adobe.testing.s3mock.store.retainFilesOnExit": "true",
+        }
+        (folder / "data").mkdir(exist_ok=True)
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        return cluster.command("s3", "-Xmx256m", "org.springframework.boot.loader.launch.JarLauncher", *arguments)
+
+    return Broker("S3Mock", folder, configure, "Started S3MockApplication", ("plain",))
 
 
 def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:

@@ -355,3 +355,14 @@ def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
         "check", "new.avsc", "--against", "/schemagroups/check/schemas/free", "--compatibility", "full", "--strict"
     )
     assert (ran.code, "compared with nothing" in ran.out) == (1, False)
+
+
+def test_a_missing_import(cli: Cli) -> None:
+    """It stops nothing but with --strict; the file that imports it is named."""
+    Path("protos/a").mkdir(parents=True)
+    Path("protos/a/order.proto").write_text('syntax = "proto3"; import "a/money.proto"; message Order { Money m = 1; }')
+    ran = cli("check", "protos", "--offline", "--strict")
+    assert (ran.code, "it imports 'a/money.proto', which is missing" in ran.out) == (1, True)
+    assert cli("check", "protos", "--offline").code == 0
+    Path("protos/a/money.proto").write_text('syntax = "proto3"; message Money {}')
+    assert cli("check", "protos", "--offline", "--strict").code == 0

@@ -425,3 +425,15 @@ def test_strict_takes_no_finding(cli: Cli, server: str, where: str) -> None:
     assert cli("get", "/endpoints/strict", *target).code == 1
     write("book.json", {"endpoints": {"strict": {"usage": ["producer"]}}})
     assert cli("import", "book.json", "--strict", *target).code == 0
+
+
+def test_a_folder_of_proto_files(cli: Cli) -> None:
+    """A schema group, called as the folder or as --to says; doing it again changes nothing."""
+    write("protos/a/money.proto", 'syntax = "proto3"; message Money {}')
+    write("protos/order.proto", 'syntax = "proto3"; import "a/money.proto"; message Order { Money m = 1; }')
+    for arguments, group in (((), "protos"), (("--to", "/schemagroups/shop"), "shop")):
+        ran = cli("import", "protos", *arguments)
+        assert (ran.code, ran.err) == (0, "imported protos: created 1 group, 2 resources\n")
+        assert cli("import", "protos", *arguments).err == "imported protos: 1 group, 2 resources unchanged\n"
+        found = json.loads(cli("get", f"/schemagroups/{group}/schemas/order", "--json").out)
+        assert (found["name"], found["formatvalidated"]) == ("order.proto", True)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats.protobuf import FORMAT as PROTOBUF
 from signalbook.formats.xsd import FORMAT as XSD
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.arrays import (
@@ -111,6 +112,25 @@ def test_values_of_xml_fit_their_columns() -> None:
     sent = [b'<order raw="00FF"><item n="1"/><item/></order>', b"<order><note>x</note></order>"]
     columns = build(schema.shape(), [schema.decode(payload) for payload in sent], ValueForm.DECODED)
     assert columns == [[b"\x00\xff", None], [[{"@n": 1}, {"@n": None}], []], [None, "x"]]
+
+
+def test_messages_of_protobuf_that_are_not_set_are_null() -> None:
+    """And a Value that is set to null is JSON's null."""
+    document = b"""
+        syntax = "proto3";
+        import "google/protobuf/struct.proto"; import "google/protobuf/any.proto";
+        message A {
+          google.protobuf.Struct struct = 1; google.protobuf.Value value = 2; google.protobuf.ListValue list = 3;
+          google.protobuf.Any any = 4; A self = 5; repeated google.protobuf.Value values = 6;
+        }
+    """
+    schema = PROTOBUF.parse(document, "Protobuf/3")
+    build = payload_builder(schema.shape(), ValueForm.DECODED)
+    texts = (b"{}", b'{"value": null, "list": [], "struct": {}, "values": [null], "self": {}}')
+    columns = build([schema.decode(text, "application/json") for text in texts])
+    assert [column.to_pylist() for column in columns] == [
+        [None, "{}"], [None, "null"], [None, "[]"], [None, None], [None, '{"values":[]}'], [[], ["null"]],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

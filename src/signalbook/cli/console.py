@@ -77,6 +77,11 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+def notice(words: str) -> None:
+    """What people should know while a command goes on."""
+    typer.echo(f"signalbook: {plain(words)}", err=True)
+
+
 def print_json(value: JSON) -> None:
     """Print an entity, or several, as JSON to read."""
     sys.stdout.buffer.write(dump_json(value, indent=2) + b"\n")

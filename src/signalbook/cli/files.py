@@ -120,7 +120,9 @@ def guess_format(name: str, content: bytes) -> str:
     if lowered.endswith(".avsc"):
         return "Avro/1.12.0"
     if lowered.endswith(".proto"):
-        return "Protobuf/2" if b'"proto2"' in content else "Protobuf/3"
+        from signalbook.documents import proto_format
+
+        return proto_format(content)
     if lowered.endswith(".xsd"):
         return "XSD/1.1"
     try:

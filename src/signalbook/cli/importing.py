@@ -67,7 +67,8 @@ def run(
 
     PATH is a file, a folder, an http(s) URL, - for standard input, builtin:events for the definitions of the registry's
     own change events, or builtin:model for the default model of this version. Of a folder the files named *.xreg.json,
-    *.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so. What a
+    *.xreg.yaml and *.cereg are read, wherever they lie in it, or every .json and .yaml file if none is named so; a
+    folder of .proto files becomes a schema group, whose schemas import each other by their paths in it. What a
     document names is created or changed; what it does not name stays as it is. A document is imported whole or not at
     all, and so is a folder; several one after the other, models first. Where what is there changes, findings are
     shown: of a schema's new text above all whether its rule of compatibility lets it follow the one it replaces.
@@ -150,7 +151,9 @@ def load(source: str, *, lenient: bool) -> Iterator[SourceDocument]:
     elif is_url(source):
         yield _adopted(_fetch(source, lenient))
     elif Path(source).is_dir():
-        yield merge(adopt_catalog_documents(read_folder(Path(source), lenient=lenient)), name=source)
+        found = adopt_catalog_documents(read_folder(Path(source), lenient=lenient))
+        # A folder of .proto files is one document, which another entity may be made of (--to).
+        yield found[0] if [each.name for each in found] == [source] else merge(found, name=source)
     else:
         try:
             yield _adopted(read_source(Path(source), lenient=lenient))

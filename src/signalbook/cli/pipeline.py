@@ -16,7 +16,7 @@ from typer import Option
 
 from signalbook import __version__
 from signalbook.cli import infer, replay, tables
-from signalbook.cli.console import CommandGroup, console, counts_table, output, plain, table
+from signalbook.cli.console import CommandGroup, console, counts_table, notice, output, plain, table
 from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json
 
@@ -28,6 +28,7 @@ _SHOWN: Final = 40
 _SHOWN_VIOLATIONS: Final = 10
 TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
+OnDamage = Literal["land", "stop"]
 JobOption = Annotated[
     Path | None, Option("--job", metavar="FILE", help="A job file, TOML or YAML; options count more.")
 ]
@@ -107,11 +108,6 @@ def report_options(found: ReportOptions, **given: str | int | None) -> ReportOpt
     import msgspec
 
     return msgspec.structs.replace(found, **{name: value for name, value in given.items() if value is not None})
-
-
-def say(words: str) -> None:
-    """What people should know while a batch or a stream goes on."""
-    typer.echo(f"signalbook: {plain(words)}", err=True)
 
 
 def _violations(found: list[JSONObject]) -> Table:
@@ -232,13 +228,13 @@ def run_stream(
     )
     wanted = options.streaming(once=once)
     traced = program("pipeline stream", os.environ, __version__)
-    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, say) as committed:
+    with traced, _stopped_by_signals() as stop, pipeline.reporting(wanted.job.output, reporting, notice) as committed:
 
         def done(report: Report) -> None:
             typer.echo(_line(report, as_json))
             committed()
 
-        pipeline.stream(wanted, stop=stop, notify=say, done=done)
+        pipeline.stream(wanted, stop=stop, notify=notice, done=done)
 
 
 def _line(report: Report, as_json: bool) -> str | bytes:
@@ -302,6 +298,14 @@ def run(
         str | None, Option("--batch-id", metavar="ID", help="Name of this batch.", show_default="a new one each time")
     ] = None,
     policy: PolicyOption = None,
+    on_damaged_file: Annotated[
+        OnDamage | None,
+        Option(
+            "--on-damaged-file",
+            help="Land what is before the damage, which becomes a dead letter, or stop.",
+            show_default="land",
+        ),
+    ] = None,
     jars: JarsOption = None,
     master: MasterOption = None,
     report_to: ReportToOption = None,
@@ -329,6 +333,7 @@ def run(
         options=option,
         batch_id=batch_id,
         policy=policy,
+        on_damaged_file=on_damaged_file,
         jars=jars,
         master=master,
     )
@@ -336,8 +341,8 @@ def run(
     wanted = options.job()
     reporting = report_options(options.report, to=report_to, name=name, metrics_file=metrics_file)
     traced = program("pipeline run", os.environ, __version__)
-    with traced, pipeline.reporting(wanted.output, reporting, say) as committed, _shown_progress() as progress:
-        report = pipeline.run(wanted, progress=progress, notify=say)
+    with traced, pipeline.reporting(wanted.output, reporting, notice) as committed, _shown_progress() as progress:
+        report = pipeline.run(wanted, progress=progress, notify=notice)
         committed()
     if as_json:
         typer.echo(dump_json(report.to_json()))
@@ -394,5 +399,7 @@ def _show(report: Report) -> None:
     )
     if "seconds" in result["lag"]:
         screen.print(f"the newest event was {result['lag']['seconds']:,.0f} s old", soft_wrap=True)
+    for xid, reasons in list(result.get("left_out", {}).items())[:_SHOWN]:
+        screen.print(plain(f"left out: {xid}: {'; '.join(reasons)}"), soft_wrap=True, markup=False)
     if "note" in result:
         screen.print(result["note"], soft_wrap=True)

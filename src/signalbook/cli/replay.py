@@ -10,7 +10,7 @@ import typer
 from typer import Argument, Option
 
 from signalbook.cli import console
-from signalbook.cli.console import counts_table, plain, working
+from signalbook.cli.console import counts_table, notice, plain, working
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def replay(
         dry_run=dry_run,
     )
     with working("starting") as progress:
-        found = pipeline.replay(job, progress=lambda now: progress(_stage(now)))
+        found = pipeline.replay(job, progress=lambda now: progress(_stage(now)), notify=notice)
     if as_json:
         typer.echo(dump_json(found.to_json()))
     else:
@@ -140,7 +140,7 @@ def backtest(
         master=master,
     )
     with working("reading") as progress:
-        found = pipeline.backtest(job, progress)
+        found = pipeline.backtest(job, progress, notify=notice)
     if as_json:
         typer.echo(dump_json(found.to_json()))
     elif markdown:

@@ -12,6 +12,7 @@ from signalbook.documents.importing import (
     target_of,
 )
 from signalbook.documents.jsonrepair import repair_json
+from signalbook.documents.protofiles import proto_format
 from signalbook.documents.reading import (
     MAX_BYTES,
     NAMED,
@@ -48,6 +49,7 @@ __all__ = [
     "parse_document",
     "parse_source",
     "place",
+    "proto_format",
     "read_document",
     "read_folder",
     "read_limited",

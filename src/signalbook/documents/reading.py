@@ -94,22 +94,27 @@ def files_of(folder: Path) -> list[Path]:
     Where some are named as registry documents are (``NAMED``), the others are none: a repository has JSON and YAML of
     its own. Raises ``DocumentError`` if there are none.
     """
-    root = folder.resolve()
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.name.endswith(SUFFIXES)
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and path.is_file()
-        and path.resolve().is_relative_to(root)
-    )
-    # Links out of the folder are left out above: a folder from somewhere must not make us read what is elsewhere.
+    files = files_in(folder, SUFFIXES)
     files = [path for path in files if path.name.endswith(NAMED)] or files
     if not files:
         if not folder.exists():
             raise DocumentError(f"{folder} does not exist")
         raise DocumentError(f"{folder}: holds no registry document ({', '.join('*' + suffix for suffix in SUFFIXES)})")
     return files
+
+
+def files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """The files in ``folder`` and below with one of these ``suffixes``, by path, hidden ones left out."""
+    root = folder.resolve()
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if path.name.endswith(suffixes)
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+        # No links out of it: a folder from somewhere must not make us read what is elsewhere.
+        and path.resolve().is_relative_to(root)
+    )
 
 
 def _is_yaml(text: str, name: str, media_type: str) -> bool:

@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from signalbook.documents.errors import DocumentError, Repair
 from signalbook.documents.importing import aim, collections, entities
 from signalbook.documents.modernise import REPAIRED, modernise
+from signalbook.documents.protofiles import group_of_files, is_proto_folder
 from signalbook.documents.reading import MAX_BYTES, files_of, parse_document, read_bytes
 from signalbook.values import JSON, MAX_DEPTH, JSONObject
 from signalbook.xid import Kind
@@ -159,10 +160,13 @@ def read_source(
 def read_folder(folder: Path, *, lenient: bool = False, max_bytes: int = MAX_BYTES) -> list[SourceDocument]:
     """The documents in a folder and below, by path. Files that a document names are none themselves.
 
-    Raises ``DocumentError`` for the first that cannot be read, and for a folder without any.
+    A folder of ``.proto`` files alone is one document, called as the folder is (``protofiles``). Raises
+    ``DocumentError`` for the first that cannot be read, and for a folder without any.
     """
     sources: dict[Path, SourceDocument] = {}
     errors: dict[Path, DocumentError] = {}
+    if is_proto_folder(folder):
+        return [SourceDocument(name=str(folder), document=group_of_files(folder, max_bytes=max_bytes), lenient=lenient)]
     for file in files_of(folder):
         try:
             sources[file] = read_source(file, root=folder, lenient=lenient, max_bytes=max_bytes)

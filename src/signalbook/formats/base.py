@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, runtime_checkable
 
 from signalbook import plugins
 from signalbook.errors import SignalbookError
@@ -32,6 +32,10 @@ class SchemaError(SignalbookError):
     def __init__(self, findings: Iterable[Finding]) -> None:
         self.findings = tuple(findings)
         super().__init__("; ".join(str(finding) for finding in self.findings))
+
+
+class UnresolvedReferences(SchemaError):
+    """A schema document that cannot be judged: others are missing, without which it means nothing."""
 
 
 class PayloadError(SignalbookError):
@@ -99,6 +103,16 @@ class Schema(Protocol):
 
         An object that lacks such a member, or has another value in it, does not conform; the reverse proves nothing.
         """
+        ...
+
+
+@runtime_checkable
+class Tolerant(Protocol):
+    """What a ``Schema`` has beside its other methods if it can pass over members that it does not know."""
+
+    @property
+    def tolerant(self) -> Schema:
+        """The same schema, passing over them."""
         ...
 
 

@@ -45,7 +45,11 @@ class Policy:
     - ``columns``: times, dates and decimals that payloads have as text or numbers get columns of their own types, or of
       those they are sent as; ``auto`` is as tables are already, and typed where there are none;
     - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
-      (``payloads/content.py``).
+      (``payloads/content.py``);
+    - ``unknown_fields``: what Protobuf's JSON has beside the fields of its message is a violation, or passed over, as
+      it is in binary (``drop``).
+    - ``on_broken_definition``: whoever holds a stream to definitions goes on without one that cannot be used
+      (``leave_out``): its messages are rejected for that (K-44), and people are told; or does not begin (``stop``).
 
     ``overrides`` are other settings for some groups or definitions; what is said of a definition counts more than what
     is said of its group. ``on_no_match`` is not among them: what fits no definition is no definition's.
@@ -63,6 +67,8 @@ class Policy:
     on_duplicate_names: Literal["last", "dead_letter"] = "last"
     rescue: Literal["keep", "drop"] = "keep"
     columns: Literal["auto", "typed", "as_sent"] = "auto"
+    unknown_fields: Literal["dead_letter", "drop"] = "dead_letter"
+    on_broken_definition: Literal["leave_out", "stop"] = "leave_out"
     overrides: tuple[Override, ...] = ()
 
     @property

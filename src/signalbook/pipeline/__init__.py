@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.status import Status, StreamState, status
     from signalbook.pipeline.commands.stream import stream
     from signalbook.pipeline.errors import PipelineError
+    from signalbook.pipeline.frames.contract import Contract
+    from signalbook.pipeline.frames.landing import land
+    from signalbook.pipeline.frames.validation import Validated, typed, validate
     from signalbook.pipeline.job.jobs import (
         BacktestJob,
         DeadLetterFilter,
@@ -35,17 +38,20 @@ if TYPE_CHECKING:
     )
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
+    from signalbook.pipeline.sources.mapping import MessageColumns
     from signalbook.pipeline.tables.reading import read, views
 
 __all__ = [
     "Backtest",
     "BacktestJob",
     "Compaction",
+    "Contract",
     "DeadLetterFilter",
     "InferenceJob",
     "InferredDefinitions",
     "Job",
     "JobOptions",
+    "MessageColumns",
     "PipelineError",
     "Profile",
     "Progress",
@@ -56,11 +62,13 @@ __all__ = [
     "Status",
     "StreamJob",
     "StreamState",
+    "Validated",
     "backtest",
     "compact",
     "exposition",
     "infer",
     "job_options",
+    "land",
     "profile",
     "read",
     "replay",
@@ -68,6 +76,8 @@ __all__ = [
     "run",
     "status",
     "stream",
+    "typed",
+    "validate",
     "views",
 ]
 
@@ -83,16 +93,22 @@ _NAMES: Final = {
     "commands.status": ("Status", "StreamState", "status"),
     "commands.stream": ("stream",),
     "errors": ("PipelineError",),
+    "frames.contract": ("Contract",),
+    "frames.landing": ("land",),
+    "frames.validation": ("Validated", "typed", "validate"),
     "job.jobs": (
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
         *("StreamJob", "job_options"),
     ),
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
+    "sources.mapping": ("MessageColumns",),
     "tables.reading": ("read", "views"),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
-_EXTRA: Final = frozenset({"pandas", "prometheus_client", "pyarrow", "pyiceberg", "pyspark", "py4j", "numpy"})
+_EXTRA: Final = frozenset(
+    {"numpy", "obstore", "pandas", "prometheus_client", "py4j", "pyarrow", "pyiceberg", "pyspark"}
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -13,9 +13,9 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
@@ -81,9 +81,10 @@ class JournalEntry:
     ``landed_at`` is what its rows say in ``_landed_at``, ``finished`` when all of it was committed; older entries do
     not say. ``removed`` are files of earlier batches that ``files`` replace from now on; ``replayed`` counts the
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
-    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. A ``compaction``
-    has no input: its files hold the rows of those it removes. ``columns`` are those of times, dates and decimals, as
-    the policy of that name has it; older entries know no others than ``as_sent``.
+    the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. ``left_out`` are
+    definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of
+    those it removes. ``columns`` are those of times, dates and decimals, as the policy of that name has it; older
+    entries know no others than ``as_sent``.
     """
 
     id: str
@@ -103,6 +104,7 @@ class JournalEntry:
     stream: str = ""
     offsets: str = ""
     columns: ColumnKinds = "as_sent"
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
         """Compare the counts with the rows in files. Raises ``PipelineError``."""
@@ -121,6 +123,7 @@ class JournalEntry:
             written=sum(file.bytes for file in self.files),
             finished=self.finished,
             note=note,
+            left_out=self.left_out,
         )
 
 

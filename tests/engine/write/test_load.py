@@ -202,6 +202,7 @@ if TYPE_CHECKING:
     from tests.engine.conftest import Registry
 
 BASE = "https://r.example/registry"
+FROM = Xid.parse("/schemagroups/g/schemas/s")
 Found = TypeVar("Found")
 
 
@@ -265,7 +266,7 @@ def test_documents_behind_references(registry: Registry) -> None:
         context = context_of(registry)
 
         def resolve(uri: str) -> bytes | None:
-            return asked(reader, context, partial(context.resolve, uri))
+            return asked(reader, context, partial(context.resolve, FROM, uri))
 
         assert resolve(F1) == resolve("/dirs/d1/files/f2") == b'{"a":2}'
         assert resolve(f"{F1}/versions/v1") == b'{"a":1}'
@@ -280,7 +281,7 @@ def test_what_is_being_written_comes_first(registry: Registry) -> None:
         tree = load_entities(reader.entities, [], [Xid.parse(F1)])
         context.stored.written = tree.resources
         tree.resources[Xid.parse(F1)].versions["1"].document = context.documents.keep(b"new")
-        assert context.resolve(F1) == b"new"
+        assert context.resolve(FROM, F1) == b"new"
         tree.resources[Xid.parse(F1)].versions.clear()
-        assert context.resolve(F1) is None
+        assert context.resolve(FROM, F1) is None
         assert context.missing() is None

@@ -36,7 +36,7 @@ message Other { Outer outer = 1; }
 """
 EMPTY: dict[str, JSON] = {
     "text": "", "whole": 0, "maybe": None, "inners": [], "named": {}, "numbered": {}, "kind": "ZERO", "raw": b"",
-    "at": None, "wrapped": None, "free": None, "self": None, "left": None, "right": None,
+    "at": None, "wrapped": None, "left": None, "right": None,
 }  # fmt: skip
 REQUIRED = b'syntax = "proto2"; message A { required int32 x = 1; optional A a = 2; }'
 
@@ -69,6 +69,29 @@ def test_json_payloads(sent: JSON, meant: JSON) -> None:
     value = decode(sent)
     assert value == {**EMPTY, **meant}
     assert parse().validate(value) == []
+
+
+VALUES = b"""
+syntax = "proto3";
+import "google/protobuf/struct.proto";
+import "google/protobuf/any.proto";
+message A {
+  google.protobuf.Struct struct = 1; google.protobuf.Value value = 2; google.protobuf.ListValue list = 3;
+  google.protobuf.Any any = 4; A self = 5; oneof choice { google.protobuf.Value left = 6; string right = 7; }
+}
+"""
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json"])
+def test_what_is_not_set_is_not_null(content_type: str) -> None:
+    """A Value may be there and null; there and back nothing comes of what was not there."""
+    schema = parse(VALUES, "A")
+    for value in (
+        {"right": None},
+        {"value": None, "right": None},
+        {"left": None, "right": None, "self": {"right": ""}},
+    ):
+        assert schema.decode(schema.encode(value, content_type), content_type) == value
 
 
 def test_binary_payloads() -> None:
@@ -109,7 +132,7 @@ def test_deep_payloads_are_refused() -> None:
 
 def test_required_fields_of_proto2() -> None:
     schema = parse(REQUIRED, "#A", "Protobuf/2.0")
-    assert schema.decode(b"\x08\x05") == {"x": 5, "a": None}
+    assert schema.decode(b"\x08\x05") == {"x": 5}
     with pytest.raises(PayloadError) as caught:
         schema.decode(b"\x08\x05\x12\x02\x12\x00")
     assert [finding.path for finding in caught.value.findings] == ["/a/x", "/a/a/x"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -132,6 +133,62 @@ def test_an_event_in_binary_mode(contract_of: ContractOf, packed: bool) -> None:
     assert isinstance(outcome, Accepted)
     assert outcome.data == {"n": 1}
     assert outcome.message.body == body
+
+
+PROTO = {
+    "dataschemaformat": "Protobuf/3",
+    "dataschema": 'syntax = "proto3"; message A { int64 whole_number = 1; string text = 2; }',
+}
+HEAD = [("ce-id", "1"), ("ce-source", "/s"), ("ce-type", "t"), ("ce-specversion", "1.0")]
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/protobuf", b"\x08\x07"),
+        ("application/json", b'{"wholeNumber": "7"}'),
+        ("application/vnd.a+json; charset=utf-8", b'{"whole_number": 7}'),
+    ],
+)
+def test_protobuf_by_content_type(contract_of: ContractOf, line: Line, content_type: str, body: bytes) -> None:
+    """In binary and as ProtoJSON, without the definition saying so: requests, events in JSON, bare messages."""
+    request_of = request("POST", "/", [("Content-Type", content_type), *HEAD], body)
+    outcomes = [one(contract_of({"m": {**typed("t"), **PROTO}}), request_of)]
+    outcomes.append(one(contract_of({"m": {"protocol": "HTTP", **PROTO}}), request("POST", "/", [HTTP_JSON], JSON)))
+    for members in ({"data": {"wholeNumber": "7"}}, {"datacontenttype": content_type, "data_base64": b64(body)}):
+        outcomes.append(one(contract_of({"m": {**typed("t"), **PROTO}}), line(**members)))
+    assert [getattr(outcome, "data", outcome) for outcome in outcomes] == [{"whole_number": 7, "text": ""}] * 4
+
+
+HTTP_JSON = ("Content-Type", "application/json")
+JSON = b'{"wholeNumber": "7"}'
+
+
+def b64(body: bytes) -> str:
+    return b64encode(body).decode()
+
+
+@pytest.mark.parametrize(
+    "data", [{"@type": "x"}, {"more": 1}, {"wholeNumber": "x"}, {"wholeNumber": 1.5}, {"text": 1}, {"text": [""]}]
+)
+def test_what_is_no_protojson(contract_of: ContractOf, line: Line, data: JSONObject) -> None:
+    """As the library judges: members that no field has, and values of other types."""
+    assert word(one(contract_of({"m": {**typed("t"), **PROTO}}), line(data=data))) == "schema_violation"
+
+
+def test_unknown_fields_by_policy(contract_of: ContractOf, line: Line) -> None:
+    """Dropped where the policy says so, as in binary; values of other types are violations all the same."""
+    contract = contract_of({"m": {**typed("t"), **PROTO}}, unknown_fields="drop")
+    outcome = one(contract, line(data={"@type": "x", "wholeNumber": 7, "more": {}}))
+    assert getattr(outcome, "data", outcome) == {"whole_number": 7, "text": ""}
+    assert word(one(contract, line(data={"wholeNumber": "x"}))) == "schema_violation"
+
+
+def test_a_declared_content_type_is_the_only_one(contract_of: ContractOf, line: Line) -> None:
+    definition = {**typed("t", datacontenttype={"value": "application/protobuf"}), **PROTO}
+    assert word(one(contract_of({"m": definition}), line(datacontenttype="application/json", data={}))) == (
+        "metadata_violation"
+    )
 
 
 def test_a_batch_has_an_outcome_for_each_event(contract_of: ContractOf) -> None:

@@ -62,7 +62,9 @@ def test_a_schema_format_implies_a_content_type(format: str, expected: str) -> N
         ("application/avro", "application/vnd.apache.avro", True),
         ("application/protobuf", "application/x-protobuf", True),
         ("application/protobuf", "application/vnd.google.protobuf", True),
-        ("application/avro", "application/json", False),
+        ("application/avro", "application/json", True),
+        ("application/protobuf", "application/vnd.x+json", True),
+        ("application/xml", "application/json", False),
         ("application/json", "text/plain", False),
     ],
 )

@@ -170,6 +170,15 @@ def test_content_types(define: Define, members: dict[str, Any], data: Any, expec
     assert (found.content_type, found.body) == expected
 
 
+def test_protobuf_as_json(define: Define) -> None:
+    """By content type, which the definition leaves open."""
+    schema = {"dataschemaformat": "Protobuf/3", "dataschema": 'syntax = "proto3"; message A { int64 n = 1; }'}
+    definition = define(**event(type={"value": "t"}), **schema)
+    found = build(definition, {}, {"n": 7}, {"datacontenttype": "application/json"}, surroundings=HERE)
+    assert (found.body, attributes(found)["datacontenttype"]) == (b'{"n":"7"}', "application/json")
+    assert build(definition, {}, {"n": 7}, surroundings=HERE).body == b"\x08\x07"
+
+
 def test_a_schema_with_a_uri_is_named(define: Define) -> None:
     """F-32: as far as it is one that an event may name."""
     more = {"dataschemauri": "https://r.example/s", "dataschemaformat": "JsonSchema/draft-07"}

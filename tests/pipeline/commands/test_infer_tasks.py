@@ -15,7 +15,7 @@ from signalbook.pipeline.inference.observations import Observations
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.sources import base
-from signalbook.pipeline.sources.files import find_files, plan_tasks
+from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 
 
 def event(number: int, kind: str = "a", **data: Any) -> dict[str, Any]:
@@ -28,10 +28,8 @@ def planned(tmp_path: Path) -> InferencePlan:
     events = [event(n, n=n if n < 30 else str(n)) for n in range(40)] + [event(n, "b") for n in range(2)]
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in events) + "broken\n")
-    return InferencePlan(
-        source="cloudevents-jsonl",
-        tasks=plan_tasks(base.file_source("cloudevents-jsonl"), find_files([str(path)]), 1),
-    )
+    source = base.file_source("cloudevents-jsonl")
+    return InferencePlan(source=source.name, tasks=plan_tasks(source, find_files([str(path)], source).files, 1))
 
 
 def tried(folder: Path, planned: InferencePlan, first: Observations) -> Trial:

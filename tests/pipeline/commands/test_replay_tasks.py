@@ -91,3 +91,25 @@ def test_letters_that_are_not_wanted_stay_as_they_are(replay: Replay, parcels: A
     found = replay.run(DeadLetterFilter(reasons=("schema_violation",)))
     assert (found.replaced, found.replayed, found.tally.read) == ((path,), 1, 1)
     assert replay.rows(found)["signalbook.dead_letters"] == before[1:]
+
+
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        {"dataschema": {"type": "nonsense"}, "dataschemauri": None},
+        {"envelopemetadata": {"type": {"value": "parcel.accepted"}, "n": 5}},
+    ],
+    ids=["schema", "attribute"],
+)
+def test_messages_of_a_mended_definition_land(replay: Replay, parcels: Any, spoilt: Any) -> None:
+    """K-45: none of a definition that is left out is lost, whatever of it is broken."""
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"]["parcel.accepted"] |= spoilt
+    replay.today = Snapshot.of_documents([("broken", document)]).check(Policy())
+    path = replay.file("bad", event(parcels))
+    (letter,) = pq.read_table(path).to_pylist()
+    assert letter["reason"] == "contract_unavailable"
+    assert letter["candidates"] == ["/messagegroups/parcels/messages/parcel.accepted"]
+    assert "parcel.accepted cannot be used: " in letter["violations"][0]["message"]
+    found = replay.run()
+    assert (found.replayed, found.tally.landed.total(), found.tally.dead_lettered) == (1, 1, 0)

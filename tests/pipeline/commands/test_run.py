@@ -21,6 +21,7 @@ from tests.brokers.program import Broker
 from tests.pipeline.lake import rest_choice
 
 from signalbook.errors import SignalbookError
+from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress, run
 from signalbook.pipeline.journal import Journal, TableFormat
 from signalbook.pipeline.tables.catalogs import FILE as CHOICE
@@ -278,7 +279,7 @@ def test_packed_files_folders_and_globs(job: Callable[..., Job], tmp_path: Path,
     (folder / "b.jsonl").write_bytes(parcels.lines(parcels.event(2)))
     (folder / "_ignored.jsonl").write_bytes(parcels.lines(parcels.event(3)))
     assert run(job(inputs=(str(folder),))).landed == 2
-    assert run(job(inputs=(str(folder / "*.jsonl"), job().inputs[0]), batch_id="b2")).landed == 30
+    assert run(job(inputs=(str(folder / "*.jsonl"), job().inputs[0]), batch_id="b2")).landed == 29
 
 
 def test_batches_of_events(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
@@ -376,17 +377,47 @@ def test_a_run_that_cannot_start_says_why(job: Callable[..., Job], options: dict
     assert words in str(caught.value)
 
 
-def test_a_definition_that_does_not_compile_is_named(job: Callable[..., Job], definitions: Path, parcels: Any) -> None:
-    document = parcels.catalogue()
+def test_a_definition_that_cannot_be_used(
+    job: Callable[..., Job], definitions: Path, parcels: Any, tmp_path: Path
+) -> None:
+    """It is left out, said to people and in the report, and its messages wait; or the policy says stop."""
+    document, xid = parcels.catalogue(), "/messagegroups/parcels/messages/parcel.noted"
     broken = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "lost"}}
     document["messagegroups"]["parcels"]["messages"]["parcel.noted"] |= broken
     definitions.write_text(json.dumps(document))
     with pytest.raises(PipelineError, match=r"(?s)cannot be used.*parcel\.noted: .*lost"):
-        run(job())
+        run(job(policy=parse_flags(["on_broken_definition=stop"])))
+    (tmp_path / "two.jsonl").write_bytes(parcels.lines(parcels.event(), parcels.event(type="parcel.noted")))
+    said: list[str] = []
+    report = run(job(inputs=(str(tmp_path / "two.jsonl"),)), notify=said.append)
+    assert (report.landed, report.tally.reasons) == (1, {"contract_unavailable": 1})
+    (words,) = said
+    assert words.startswith(f"the definition {xid} cannot be used: ")
+    assert list(report.left_out) == [xid]
+    assert "lost" in report.to_json()["left_out"][xid][0]
+    kept = Journal.existing(job().output).find(report.batch)
+    assert kept is not None
+    assert kept.report().left_out == report.left_out
 
 
-def test_a_failed_run_leaves_nothing(job: Callable[..., Job], tmp_path: Path) -> None:
-    (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
+def test_a_damaged_file(job: Callable[..., Job], tmp_path: Path) -> None:
+    """It stops the run and leaves nothing, if that is asked for; else what is before the damage lands."""
+    packed = gzip.compress((tmp_path / "events.jsonl").read_bytes())
+    (tmp_path / "broken.jsonl.gz").write_bytes(packed[: len(packed) // 2])
+    inputs = (str(tmp_path / "*.jsonl*"),)
     with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz"):
-        run(job(inputs=(str(tmp_path / "*.jsonl*"),)))
+        run(job(inputs=inputs, on_damaged_file="stop"))
+    assert [path.name for path in job().output.rglob("*") if path.is_file()] == [".lock"]
+    report = run(job(inputs=inputs))
+    (found,) = (each for each in report.tally.violations.top() if each.rule == "damaged_file")
+    assert (found.messages, found.example.source) == (1, str(tmp_path / "broken.jsonl.gz"))
+    assert "damaged gzip" in found.example.message
+    assert report.landed > 27
+    assert report.tally.read == report.landed + report.tally.dead_lettered > 31
+
+
+def test_where_no_file_can_be_read_it_is_no_matter_of_a_file(job: Callable[..., Job], tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz: damaged gzip: Not a gzipped file"):
+        run(job(inputs=(str(tmp_path / "broken.jsonl.gz"),)))
     assert [path.name for path in job().output.rglob("*") if path.is_file()] == [".lock"]

@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 
 from signalbook.client import Client, NotFound, Unreachable
-from signalbook.messages import Policy
+from signalbook.messages import parse_flags
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job import definitions as following
 from signalbook.pipeline.job.definitions import Definitions, kept_name
@@ -23,16 +23,17 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.server import build
 from signalbook.settings import Settings
 
+STOP = "on_broken_definition=stop"
 BROKEN = {"dataschemaformat": "JsonSchema/draft-07", "dataschema": {"type": "nonsense"}}
 
 
 class Followed:
     """Definitions out of a file, and what was said of them."""
 
-    def __init__(self, path: Path, registry: str = "") -> None:
+    def __init__(self, path: Path, registry: str = "", *flags: str) -> None:
         self.said: list[str] = []
-        kept = path.parent / "kept.json"
-        self.definitions = Definitions(registry or str(path), (), Policy(), kept=kept, notify=self.said.append)
+        kept, policy = path.parent / "kept.json", parse_flags(flags)
+        self.definitions = Definitions(registry or str(path), (), policy, kept=kept, notify=self.said.append)
 
     def types(self) -> set[str]:
         return {xid.rpartition("/")[2] for xid in self.definitions.current().selected}
@@ -70,7 +71,7 @@ def test_what_is_read_again_and_the_same_is_nothing_new(definitions: Path) -> No
 
 def test_definitions_that_break_are_not_taken(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
     """K-47: the last good state stays in force, whole, and people are warned once."""
-    followed = Followed(definitions)
+    followed = Followed(definitions, "", STOP)
     for text in ("{", json.dumps(parcels.catalogue())[:-20]):
         definitions.write_text(text)
         assert followed.types() == {"parcel.accepted", "parcel.delivered", "parcel.noted"}
@@ -95,7 +96,28 @@ def test_a_file_that_is_gone_for_a_while(definitions: Path, rewrite: Callable[..
 def test_definitions_that_are_bad_from_the_start(definitions: Path, rewrite: Callable[..., None], parcels: Any) -> None:
     rewrite(bad=parcels.message("bad", **BROKEN))
     with pytest.raises(PipelineError, match="cannot be used"):
-        Followed(definitions)
+        Followed(definitions, "", STOP)
+
+
+def test_a_definition_that_breaks_is_left_out_until_it_is_mended(
+    definitions: Path, rewrite: Callable[..., None], parcels: Any
+) -> None:
+    """The others go on, as they are by now, and people are told once, by name."""
+    followed = Followed(definitions)
+    rewrite(late=parcels.message("late"), bad=parcels.message("bad", **BROKEN), worse=5)
+    for _ in range(3):
+        snapshot = followed.definitions.current()
+    assert {xid.rpartition("/")[2]: each.known_by for xid, each in snapshot.left_out.items()} == {
+        "bad": "definition", "worse": "nothing"}  # fmt: skip
+    assert "late" in followed.types()
+    told = [words for words in followed.said if "is left out" in words]
+    assert len(told) == 2
+    assert "messages/bad cannot be used: " in told[0]
+    assert "nonsense" in told[0]
+    again = Followed(definitions, "http://127.0.0.1:1")
+    assert again.definitions.current().left_out.keys() == snapshot.left_out.keys()
+    rewrite(late=parcels.message("late"), bad=parcels.message("bad"), worse=parcels.message("worse"))
+    assert followed.definitions.current().left_out == {}
 
 
 def test_a_registry_that_is_down_from_the_start(definitions: Path) -> None:
@@ -259,7 +281,7 @@ def test_versions_that_definitions_derive_from_are_followed(tmp_path: Path, parc
         followed = Followed(tmp_path / "kept.json", url)
 
         def types() -> list[str]:
-            known = followed.definitions.current().compile(Policy()).definitions
+            known = followed.definitions.current().compile(parse_flags(())).definitions
             found = (known[f"/messagegroups/g/messages/{name}"].definition for name in ("pinned", "latest"))
             return [each.get("envelopemetadata", {}).get("type", {}).get("value") for each in found]
 

@@ -128,7 +128,7 @@ def test_schemas_are_found_by_reference(parcels: Any, reference: str, found: boo
 )
 def test_the_default_version_counts(resource: Any, chosen: tuple[str, str]) -> None:
     messages = {"m": resource, "target": {"description": "there"}}
-    found = snapshot({"messagegroups": {"g": {"messages": messages}}}).messages["/messagegroups/g/messages/m"]
+    found = snapshot({"messagegroups": {"g": {"messages": messages}}}).messages["/messagegroups/g/messages/m"] or {}
     assert (found["versionid"], found["description"]) == chosen
 
 
@@ -302,7 +302,8 @@ def test_a_version_stands_for_the_default_one(parcels: Any) -> None:
     today = Snapshot.of_documents([("d", document)])
     pinned = Snapshot.of_documents([("d", document)], versions=(f"{schema}/versions/1", f"{named}/versions/a"))
     assert (today.schemas[schema]["versionid"], pinned.schemas[schema]["versionid"]) == ("2", "1")
-    assert (today.messages[named].get("name"), pinned.messages[named]["name"]) == (None, "old")
+    names = [(taken.messages[named] or {}).get("name") for taken in (today, pinned)]
+    assert names == [None, "old"]
     assert pinned.selected == today.selected
 
 
@@ -346,3 +347,37 @@ def test_versions_are_found_by_the_number_in_wire_prefixes(parcels: Any, labels:
     assert found is not None
     assert found.xid == f"{PARCEL}/versions/1"
     assert snapshot(parcels.catalogue()).schema(f"{PARCEL}?confluent.id=42") is None
+
+
+@pytest.mark.parametrize("mangled", [5, None, {"versions": [1]}, {"versions": {"1": 5}}, {"meta": 5}], ids=str)
+def test_what_is_no_object_stops_nobody_else(parcels: Any, mangled: Any) -> None:
+    """As a message and as a schema: said by name, and shipped to workers with the rest."""
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"]["parcel.mangled"] = mangled
+    document["schemagroups"]["parcels"]["schemas"]["mangled"] = mangled
+    checked = snapshot(document).check(Policy())
+    (xid,) = checked.left_out
+    assert xid.endswith("/parcel.mangled")
+    said = " ".join(checked.doubts)
+    assert "schemas/mangled cannot be used" in said
+    assert f"{xid} cannot be used: /: must be an object" in said
+    shipped = Snapshot.from_json(checked.to_json())
+    assert shipped.left_out == checked.left_out
+    (outcome,) = shipped.compile(Policy()).process(
+        Message(content_type="application/cloudevents+json", body=json.dumps(parcels.event()).encode())
+    )
+    assert isinstance(outcome, Accepted)
+    with pytest.raises(PipelineError, match=r"(?s)cannot be used:.*parcel\.mangled"):
+        snapshot(document).check(parse_flags(["on_broken_definition=stop"]))
+
+
+def test_who_needs_a_definition_stops_without_it(parcels: Any) -> None:
+    """The definitions of one group may be needed, and those of others not."""
+    document = parcels.catalogue()
+    document["messagegroups"]["others"] = {
+        "messages": {"bad": parcels.message("bad", dataschemaformat="Runes/1", dataschema="x")}
+    }
+    own = snapshot(document).check(parse_flags(["/messagegroups/parcels:on_broken_definition=stop"]))
+    assert own.left_out.keys() == {"/messagegroups/others/messages/bad"}
+    with pytest.raises(PipelineError, match="no reader for schemas of format 'Runes/1'"):
+        snapshot(document).check(parse_flags(["/messagegroups/others:on_broken_definition=stop"]))

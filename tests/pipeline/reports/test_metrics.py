@@ -59,6 +59,9 @@ def test_sums_of_all_batches() -> None:
     assert (found["read_bytes_total",], found["written_bytes_total",]) == (100, 14)
     assert found["newest_event_timestamp_seconds", XID] == datetime(2026, 1, 2, tzinfo=UTC).timestamp()
     assert (found["lag_seconds",], found["last_batch_messages",]) == (9, 5)
+    assert found["left_out_definitions",] == 0
+    metrics.add(replace(report("b3"), left_out={"/m": ("why",)}))
+    assert samples(metrics)["left_out_definitions",] == 1
     assert found["read_messages_total",] == sum(
         value
         for (name, *_), value in found.items()

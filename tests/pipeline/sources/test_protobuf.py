@@ -8,7 +8,6 @@ import pytest
 
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.eventformats import find_format
-from signalbook.pipeline import PipelineError
 from signalbook.pipeline.sources import protobuf
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
 from signalbook.pipeline.sources.protobuf import BATCH, STREAM, ProtobufEvents
@@ -108,8 +107,10 @@ def test_what_is_damaged_is_one_message(read: Read, source: ProtobufEvents, rest
     assert words in fault
 
 
-def test_a_file_of_something_else_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_something_else_is_not_read_to_its_end(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protobuf, "MAX_EVENT", 1000)
     monkeypatch.setattr(protobuf, "BLOCK", 100)
-    with pytest.raises(PipelineError, match="from byte 0 on"):
-        read(b"\xff" * 5000)
+    monkeypatch.setattr(protobuf, "KEPT", 10)
+    ((raw, position, fault),) = read(b"\xff" * 5000)
+    assert (raw, position) == (b"\xff" * 10, 0)
+    assert "of more than 1000 bytes from here on the first 10 are kept" in fault

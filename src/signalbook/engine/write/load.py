@@ -28,16 +28,20 @@ from signalbook.engine.write.workingcopies import (
     References,
     ResourceCopy,
     Result,
+    Scope,
     Steps,
     VersionCopy,
     WorkingCopy,
     WorkingTree,
     default_version,
     elsewhere,
+    import_root,
+    importable,
 )
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import is_transitive
-from signalbook.storage.base import Reader, Row
+from signalbook.formats.imports import Importable
+from signalbook.storage.base import Condition, Reader, Row, Selection
 from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Kind, Xid
 
@@ -47,6 +51,8 @@ FEW: Final = 12
 """Versions that are loaded at once: finding the right ones among them takes longer."""
 LARGE: Final = 1000
 """Resources of a Group that are not read together with those of others."""
+_PROTOBUF: Final = ('"format":"proto',)
+"""What is in the attributes of a schema that others may import, in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +155,32 @@ class WriteLoader:
                 {default_version(row) for row in found.values() if row.defaultversionid} - known.keys()
             )
         contents = (row.document for row in found.values()) if need.contents else ()
+        for scope in need.importable:
+            self._context.stored.importable[scope] = list(self._importable(scope))
         if wanted := need.documents | documents.absent(contents):
             stored = self._reader.documents(wanted)
             # By name, so that one which the store has lost is an error here: a decision would go on asking for it.
             documents.loaded |= {name: stored[name] for name in wanted}
+
+    def _importable(self, scope: Scope) -> Iterator[Importable]:
+        parent, types = scope
+        row = self._reader.get(parent)
+        if row is None:
+            return
+        last = len(types) - 1
+        condition = Condition(step=last, part="default", column="attributes", relation="contains", values=_PROTOBUF)
+        selection = Selection(
+            parent=row.key,
+            types=types,
+            resource=last,
+            rows=frozenset(range(len(types))),
+            alternatives=((condition,),),
+        )
+        for way in self._reader.select(selection):
+            group = way[0].row if last else row
+            resource, default = way[-1].row, way[-1].default
+            if group is not None and resource is not None and default is not None:
+                yield from importable(resource.xid, default.attributes, import_root(group.attributes))
 
     def _fetch(self, xids: Collection[Xid]) -> dict[Xid, Row]:
         """These entities, as far as they exist, which from now on are known; so are those that do not exist."""
@@ -224,7 +252,7 @@ class WriteLoader:
             return _is_partial(row, count, command, self._context)
 
         self._tree = tree = load_entities(self._reader, groups, resources, is_partial)
-        self._context.stored.written = tree.resources
+        self._context.stored.written, self._context.stored.owners = tree.resources, tree.groups
         # Should a reference be taken away, the epoch of what it showed must not be seen to fall (R269).
         referring = [copy for copy in tree.resources.values() if copy.xref is not None]
         targets = self._reader.get_many({copy.xref for copy in referring if copy.xref is not None}) if referring else {}

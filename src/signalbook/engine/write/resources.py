@@ -12,6 +12,7 @@ from signalbook.engine.write.validation import (
     changed_schemas,
     check_compatibility,
     check_formats,
+    check_imports,
     check_matching,
     check_replaced,
     check_roots,
@@ -138,6 +139,10 @@ def finish_resource(resource: ResourceCopy, type: ResourceType, context: Context
     changed = changed_schemas(resource, type, context)
     if resource.partial:
         yield Compared(resource=resource, changed=changed)
+    found = context.problems.count
+    yield from check_imports(resource, type, context)
+    if context.problems.count > found:
+        return
     yield from check_compatibility(resource, type, context, changed)
     yield from check_replaced(resource, type, context)
     _prune(resource, type, context)

@@ -8,11 +8,11 @@ follows whom.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from signalbook import work
 from signalbook.engine.config import capabilities
@@ -33,14 +33,13 @@ from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format, Resolve
 from signalbook.formats.compatibility import (
-    Difference,
-    Direction,
     SchemaText,
     comparing,
     finding,
     is_transitive,
     violations,
 )
+from signalbook.formats.imports import Importing
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
 from signalbook.values import JSON, Finding, JSONObject
@@ -298,32 +297,10 @@ def _compare(
     if comparisons.compared >= MAX_PAIRS:
         return f"more than {MAX_PAIRS} comparisons in one request"
     comparisons.compared += 1
-    # What a schema refers to shows while it is read, one reference at a time: what it and those it refers to mention is
-    # loaded with the first of them. With each turn there is more, and what the last turn says is what counts.
-    before = set(context.documents.loaded)
-    sides = [(each.document, str(each.attributes["format"])) for each in (version, ancestor)]
-    outcome: _Outcome | None = None
-    while True:
-        # Even if it was compared outside of the turn: what is referred to may have changed since then.
-        referred = {uri: context.resolve(uri) for uri in outcome.referred} if outcome is not None else {}
-        texts = [(context.documents.read(document), name) for document, name in sides]
-        missing = context.missing(contents=True)
-        if missing is not None:
-            read = {version.document, ancestor.document} | (context.documents.loaded.keys() - before)
-            yield replace(missing, entities=missing.entities | _mentioned(read, context))
-            continue
-        if outcome is not None and outcome.referred == referred:
-            break
-        if outcome is not None:
-            work.forget(pair)
-        outcome = work.worked_out(
-            pair,
-            partial(_violations, rule, texts, context.resolve),
-            later=partial(_violations, rule, texts, referred.get),
-            size=sum(len(content) for content, _ in texts),
-        )
-        if outcome is None:
-            return None
+    texts = [(each.document, str(each.attributes["format"])) for each in (version, ancestor)]
+    outcome = yield from _followed(pair, texts, version.xid, partial(violations, rule), context)
+    if outcome is None:
+        return None
     if outcome.error is not None:
         same = version.id == ancestor.id
         both = f'two documents of Version "{version.id}"' if same else f'Versions "{version.id}" and "{ancestor.id}"'
@@ -340,17 +317,61 @@ def _compare(
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome:
-    """What came of a comparison, and of which ``referred`` documents this is true; ``error`` if nothing came of it."""
+Found = TypeVar("Found")
 
-    found: list[tuple[Direction, Difference]]
-    error: str | None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome(Generic[Found]):
+    """What came of judging documents, and of which ``referred`` documents this is true.
+
+    ``error`` is why nothing came of it.
+    """
+
+    found: list[Found]
+    error: SchemaError | LookupError | None
     referred: Mapping[str, bytes | None]
 
 
-def _violations(rule: str, documents: list[tuple[bytes, str]], resolve: Resolve) -> _Outcome:
-    """What is in the way of the first document, with its format, behind the second one."""
+def _followed(
+    key: Hashable,
+    texts: list[tuple[str | None, str]],
+    xid: Xid,
+    judge: Callable[..., list[Found]],
+    context: Context,
+) -> Steps[_Outcome[Found] | None]:
+    """What ``judge`` finds in documents with their formats, and in those they refer to; None if that is for later.
+
+    They refer as the schema ``xid`` does. What a schema refers to shows while it is read, one reference at a time: what
+    it and those it refers to mention is loaded with the first of them. With each turn there is more, and what the last
+    turn says is what counts.
+    """
+    before = set(context.documents.loaded)
+    resolve = partial(context.resolve, xid)
+    outcome: _Outcome[Found] | None = None
+    while True:
+        # Even if it was worked out outside of the turn: what is referred to may have changed since then.
+        referred = {uri: resolve(uri) for uri in outcome.referred} if outcome is not None else {}
+        contents = [(context.documents.read(document), name) for document, name in texts]
+        missing = context.missing(contents=True)
+        if missing is not None:
+            read = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
+            yield replace(missing, entities=missing.entities | _mentioned(read, context))
+            continue
+        if outcome is not None and outcome.referred == referred:
+            return outcome
+        if outcome is not None:
+            work.forget(key)
+        outcome = work.worked_out(
+            key,
+            partial(_judged, judge, contents, resolve),
+            later=partial(_judged, judge, contents, referred.get),
+            size=sum(len(content) for content, _ in contents),
+        )
+        if outcome is None:
+            return None
+
+
+def _judged(judge: Callable[..., list[Found]], contents: list[tuple[bytes, str]], resolve: Resolve) -> _Outcome[Found]:
     referred: dict[str, bytes | None] = {}
 
     def noted(uri: str) -> bytes | None:
@@ -358,11 +379,11 @@ def _violations(rule: str, documents: list[tuple[bytes, str]], resolve: Resolve)
         work.spend(len(content or b""))
         return content
 
-    texts = [SchemaText(document=_text(content, name), format=name, resolve=noted) for content, name in documents]
+    texts = [SchemaText(document=_text(content, name), format=name, resolve=noted) for content, name in contents]
     try:
-        return _Outcome(found=violations(rule, *texts), error=None, referred=referred)
+        return _Outcome(found=judge(*texts), error=None, referred=referred)
     except (SchemaError, LookupError) as error:
-        return _Outcome(found=[], error=str(error), referred=referred)
+        return _Outcome(found=[], error=error, referred=referred)
 
 
 def _text(content: bytes, format: str) -> bytes:
@@ -384,6 +405,7 @@ def _remember(pair: tuple[str | None, ...]) -> None:
     _compatible_pairs[pair] = None
 
 
+_NOT_LOOKED_FOR: Final = "the documents that it imports have not been looked for"
 _FORMAT: Final = VALIDATION[:2]
 _COMPATIBILITY: Final = VALIDATION[2:]
 
@@ -403,6 +425,33 @@ def check_formats(versions: Collection[VersionCopy], type: ResourceType, context
                 _set(version, _FORMAT, _outcome(version, type, context))
 
 
+def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+    """Validate those documents that import others, as ``check_formats`` left them: these may come with this request.
+
+    One whose imports are missing is not validated, or with ``strictvalidation`` a ``format_violation``.
+    """
+    for version in resource.versions.values():
+        if version.attributes.get(_FORMAT[1]) == _NOT_LOOKED_FOR:
+            with context.problems:
+                _set(version, _FORMAT, (yield from _outcome_with_imports(version, type, context)))
+
+
+def _outcome_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> Steps[JSONObject]:
+    name = str(version.attributes["format"])
+    reader = _reader(name, context)
+    assert isinstance(reader, Importing), "check_formats found it to be one"
+    key, texts = (version.document, name, "imports"), [(version.document, name)]
+    outcome = yield from _followed(key, texts, version.xid, reader.check_whole, context)
+    if outcome is None:
+        return _validated("formatvalidated", _NOT_LOOKED_FOR)
+    if outcome.error is None:
+        return _judgement(version, type, outcome.found, context)
+    faults = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
+    if type.strictvalidation:
+        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
+    return _validated("formatvalidated", "; ".join(fault.message for fault in faults) or str(outcome.error))
+
+
 def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
     """Hold all Versions of a stored Resource to what the model asks now, documents included.
 
@@ -412,6 +461,7 @@ def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Ste
     """
     found = context.problems.count
     yield from check_formats(list(resource.versions.values()), type, context)
+    yield from check_imports(resource, type, context)
     if context.problems.count == found:
         with context.problems:
             yield from check_compatibility(resource, type, context, changed_schemas(resource, type, context))
@@ -536,7 +586,15 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return _validated("formatvalidated", f'the format "{name}" is not supported')
     content = context.documents.read(version.document)
+    if isinstance(reader, Importing) and reader.imports(_text(content, name)):
+        return _validated("formatvalidated", _NOT_LOOKED_FOR)
     found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content)) or []
+    return _judgement(version, type, found, context)
+
+
+def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], context: Context) -> JSONObject:
+    """What follows from the findings in a document. Raises ``format_violation``."""
+    name = version.attributes["format"]
     errors = [fault for fault in found if fault.severity == "error"]
     if errors:
         raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)

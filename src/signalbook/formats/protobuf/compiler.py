@@ -12,20 +12,24 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto
 
-from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, shorten, too_large
+from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, UnresolvedReferences, shorten, too_large
+from signalbook.formats.imports import ROOT_LABEL, include_folders, is_built_in, is_well_known, renamed
 from signalbook.values import Finding
 
 MAIN: Final = "document.proto"
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 _TIMEOUT: Final = 30.0
-_WELL_KNOWN: Final = Path(str(files("grpc_tools"))) / "_proto"
+_LOOKED: Final = (
+    "no schema of its own group is that file, it is none of Google's common protos, and in all other groups together "
+    "there is not exactly one; register it with that path for its name, or say of its group in which folder it is "
+    f"(label {ROOT_LABEL})"
+)
 # What has no end goes to the end at once: looking for it from each beginning would take hours.
 _NOISE: Final = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?", re.DOTALL)
 _IMPORT: Final = re.compile(r"\bimport\s+(?:public\s+|weak\s+)?([\"'])([^\"'\n]*)\1\s*;")
@@ -40,24 +44,45 @@ Sources = tuple[tuple[str, bytes], ...]
 
 
 def gather(document: bytes, resolve: Resolve | None) -> Sources:
-    """The document and everything it imports beyond the well-known types. Raises ``SchemaError``."""
+    """The document and everything it imports beyond what is built in.
+
+    Raises ``UnresolvedReferences`` with all imports that lead to nothing, else ``SchemaError``.
+    """
     found = {MAIN: _text(document, MAIN)}
-    waiting = list(imports(document))
+    # Where a text was first met: what is imported by two paths is one file, or its types would be defined twice.
+    first = {found[MAIN]: MAIN}
+    waiting = [(path, MAIN) for path in imports(document)]
+    missing: dict[str, Finding] = {}
     while waiting:
-        path = waiting.pop()
-        if path in found:
+        path, by = waiting.pop()
+        if path in found or path in missing:
             continue
         # Paths become file names below a temporary folder, so that nothing may climb out of it, or stand for the
         # document itself.
         content = resolve(path) if resolve and _SAFE.fullmatch(path) and path != MAIN else None
         if content is None:
-            raise SchemaError([Finding(path="", rule="import", message=f"there is no {shorten(path)!r} to import")])
-        found[path] = _text(content, path)
+            content = renamed(path)
+        if content is None:
+            if not is_built_in(path):
+                missing[path] = _missing(path, by, asked=resolve is not None)
+            continue
+        known = first.setdefault(_text(content, path), path)
+        found[path] = content if known == path else f'syntax = "proto3"; import public "{known}";'.encode()
         if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_BYTES:
             message = f"more than {MAX_FILES} files or {MAX_BYTES} bytes with everything imported"
             raise SchemaError([Finding(path="", rule="size", message=message)])
-        waiting.extend(imports(content))
+        waiting.extend((each, path) for each in imports(content))
+    if missing:
+        raise UnresolvedReferences(list(missing.values())[:MAX_FINDINGS])
     return tuple(sorted(found.items()))
+
+
+def _missing(path: str, by: str, *, asked: bool) -> Finding:
+    """What to say of an import that leads nowhere."""
+    importer = "it" if by == MAIN else by
+    looked = _LOOKED if asked else "there is no registry here to find it in"
+    text = f"{importer} imports {shorten(repr(path))}, which is missing: {looked}"
+    return Finding(path="", rule="import", message=text)
 
 
 def refused_imports(document: bytes) -> list[Finding]:
@@ -71,12 +96,8 @@ def imports(document: bytes) -> Iterator[str]:
     # Comments go and strings stay: an import in a comment is none, and ``//`` in a string no comment.
     text = _NOISE.sub(lambda match: match[0] if match[0][0] in "\"'" else " ", document.decode("utf-8", "replace"))
     for match in _IMPORT.finditer(text):
-        if not _is_well_known(match[2]):
+        if not (_SAFE.fullmatch(match[2]) and is_well_known(match[2])):
             yield match[2]
-
-
-def _is_well_known(path: str) -> bool:
-    return path.startswith("google/protobuf/") and bool(_SAFE.fullmatch(path)) and (_WELL_KNOWN / path).is_file()
 
 
 def _text(document: bytes, path: str) -> bytes:
@@ -110,8 +131,8 @@ def compile_set(sources: Sources) -> bytes:
 def _run(root: Path, output: Path) -> str | None:
     """Run protoc; what it wrote to standard error if it failed, else ``None``."""
     command = [
-        sys.executable, "-P", "-m", "grpc_tools.protoc", f"-I{root}", f"-I{_WELL_KNOWN}", "--include_imports",
-        "--include_source_info", f"--descriptor_set_out={output}", MAIN,
+        sys.executable, "-P", "-m", "grpc_tools.protoc", *(f"-I{folder}" for folder in (root, *include_folders())),
+        "--include_imports", "--include_source_info", f"--descriptor_set_out={output}", MAIN,
     ]  # fmt: skip
     try:
         # ``-P`` keeps the working directory, which has the client's files, off Python's path.

@@ -41,7 +41,10 @@ class Plans:
         self._plans: dict[str, Convert] = {}
 
     def message(self, descriptor: Descriptor) -> Convert:
-        """The conversion of messages of one type to objects by field name; fields that are not set are ``None``."""
+        """The conversion of messages of one type to objects by field name.
+
+        Values that are not set are ``None``, messages are left out: what is there and null is a ``Value``.
+        """
         name = descriptor.full_name
         if name not in self._plans:
             # Made once for a type, and looked up by name when a message comes: a type may contain itself.
@@ -56,8 +59,10 @@ class Plans:
         return (lambda message: message.value) if name in _WRAPPERS else None
 
     def _members(self, descriptor: Descriptor) -> Convert:
-        members = [(field.name, self._getter(field)) for field in descriptor.fields]
-        return lambda message: {name: get(message) for name, get in members}
+        members = [(field.name, self._getter(field), _is_left_out(field)) for field in descriptor.fields]
+        return lambda message: {
+            name: get(message) for name, get, left_out in members if not left_out or message.HasField(name)
+        }
 
     def _getter(self, field: FieldDescriptor) -> Convert:
         name, entry = field.name, map_value(field)
@@ -135,6 +140,17 @@ def map_value(field: FieldDescriptor) -> FieldDescriptor | None:
     descriptor = field.message_type
     is_map = descriptor is not None and descriptor.GetOptions().map_entry
     return descriptor.fields_by_name["value"] if descriptor is not None and is_map else None
+
+
+def _is_left_out(field: FieldDescriptor) -> bool:
+    """Whether a field is no member of an object while it is not set."""
+    descriptor = field.message_type
+    return (
+        descriptor is not None
+        and not field.is_repeated
+        and descriptor.full_name not in _AS_TEXT
+        and descriptor.full_name not in _WRAPPERS
+    )
 
 
 def _key(key: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from signalbook.formats.base import (
     Resolve,
     Schema,
     SchemaError,
+    UnresolvedReferences,
     is_json,
     media_type,
     read_json,
@@ -63,12 +64,18 @@ class Descriptors:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtobufSchema:
-    """One message type of a document."""
+    """One message type of a document; ``drops_unknown``: members of JSON that are no fields are passed over."""
 
     format: str
     descriptors: Descriptors
     descriptor: Descriptor
     warnings: tuple[Finding, ...] = ()
+    drops_unknown: bool = False
+
+    @cached_property
+    def tolerant(self) -> ProtobufSchema:
+        """The same type, passing over what it does not know, as it does in binary."""
+        return replace(self, drops_unknown=True)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -121,11 +128,16 @@ class ProtobufSchema:
         try:
             return self._message(value)
         except (json_format.Error, ValueError, TypeError, AttributeError) as error:
-            raise refused("schema_violation", "protobuf", str(error)) from None
+            # Behind the first line are the names of all fields that there are.
+            raise refused("schema_violation", "protobuf", str(error).partition("\n")[0]) from None
 
     def _message(self, value: JSON) -> Any:
         return json_format.ParseDict(
-            value, self.message_type(), descriptor_pool=self.descriptors.pool, max_recursion_depth=MAX_DEPTH
+            value,
+            self.message_type(),
+            ignore_unknown_fields=self.drops_unknown,
+            descriptor_pool=self.descriptors.pool,
+            max_recursion_depth=MAX_DEPTH,
         )
 
     def _from_binary(self, payload: bytes, content_type: str) -> Any:
@@ -202,14 +214,28 @@ class ProtobufFormat:
 
     def check(self, document: bytes, format: str) -> list[Finding]:
         """What is wrong with a document; one that imports others is only compiled where they can be had."""
-        wanted = sorted(set(imports(document)))
-        if refused_imports(document):
-            return refused_imports(document)
-        if wanted:
-            text = f"not checked, since it imports {shorten(', '.join(wanted))}"
-            return [Finding(path="", rule="import", message=text, severity="warning")]
+        if refused := refused_imports(document):
+            return refused
         try:
-            found = _describe(gather(document, None))
+            return self._checked(document, format, None)
+        except UnresolvedReferences:
+            wanted = shorten(", ".join(self.imports(document)))
+            text = f"not checked, since it imports {wanted}"
+            return [Finding(path="", rule="import", message=text, severity="warning")]
+
+    def imports(self, document: bytes) -> list[str]:
+        """The paths of imported files, but for the well-known types, which nobody can have others in place of."""
+        return sorted(set(imports(document)))
+
+    def check_whole(self, text: SchemaText) -> list[Finding]:
+        """As ``check``, with what is imported. Raises ``UnresolvedReferences``."""
+        return refused_imports(text.document) or self._checked(text.document, text.format, text.resolve)
+
+    def _checked(self, document: bytes, format: str, resolve: Resolve | None) -> list[Finding]:
+        try:
+            found = _describe(gather(document, resolve))
+        except UnresolvedReferences:
+            raise
         except SchemaError as error:
             return list(error.findings)
         return _syntax(found, self.canonical(format))

@@ -1,4 +1,8 @@
-"""Messages at rest: structured CloudEvents as lines or batches in files, which came by no protocol."""
+"""Messages at rest, which came by no protocol: structured CloudEvents in files, or rows of tables.
+
+A row may have context attributes in columns of their own, in the section ``attributes`` of its message: its body is the
+event's data then, as in binary mode. They are its values by property name, as ``attributes.<name>``.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,36 @@ from typing import Any, Final
 
 from signalbook.messages.bindings import outgoing
 from signalbook.messages.bindings.base import Binding
+from signalbook.messages.bindings.options import add_content_type
+from signalbook.messages.cloudevents import REQUIRED, Attribute
 from signalbook.messages.definitions.properties import Property
 from signalbook.messages.message import Message
 from signalbook.values import JSONObject
 
 _NOTHING: Final[Mapping[str, Any]] = {}
+_PREFIX: Final = "attributes."
 
 
 class FilesBinding(Binding):
-    """A file has no properties beside the body; what it holds, its content type tells."""
+    """A file has no properties beside the body that a definition can name; what it holds, its content type tells."""
 
     protocol: Final = ""
     structured_only = "a file of lines"
+    mandatory = (tuple(_PREFIX + name for name in REQUIRED),)
 
     def properties(self, _options: JSONObject) -> list[Property]:
         """None."""
         return []
 
-    def values(self, _message: Message) -> Mapping[str, Any]:
-        """None."""
-        return _NOTHING
+    def values(self, message: Message) -> Mapping[str, Any]:
+        """Context attributes that are beside the body."""
+        attributes: Mapping[str, str] = message.sections.get("attributes", _NOTHING)
+        return {_PREFIX + name: value for name, value in attributes.items()} if attributes else _NOTHING
+
+    def attributes(self, message: Message, values: Mapping[str, Any]) -> dict[str, Attribute]:
+        """Those, and the content type as ``datacontenttype``."""
+        found: dict[str, Attribute] = {name.removeprefix(_PREFIX): value for name, value in values.items()}
+        return add_content_type(found, message, f"{_PREFIX}datacontenttype")
 
     def native(self, body: bytes | None, content_type: str) -> Message:
         """The body alone."""

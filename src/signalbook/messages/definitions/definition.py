@@ -14,7 +14,7 @@ from signalbook.messages.cloudevents import CORE, MEDIA_TYPE, REQUIRED, Mode
 from signalbook.messages.definitions.normalise import CLOUDEVENTS
 from signalbook.messages.definitions.properties import Check, Context, Property, PropertyError, Values, compile_property
 from signalbook.messages.definitions.schemas import ContractSchemas, SchemaUse, version_named
-from signalbook.messages.message import Message
+from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.content import implied_content_type, is_implied, same_content_type
 from signalbook.messages.policy import Policy
 from signalbook.messages.uritemplates import Template, is_template
@@ -158,6 +158,7 @@ class CompiledDefinition:
     declares, ``discriminators`` those whose mismatch means another kind of message. ``payload_type`` is the content
     type of the payload where the message does not say (declared, else implied by the schema's format). ``score`` counts
     constants, templates and required properties (K-29). ``policy`` is what applies to this definition (K-46).
+    ``broken`` says why it cannot be used, where it serves only to know its messages by: then no payload conforms.
     """
 
     xid: str
@@ -178,6 +179,7 @@ class CompiledDefinition:
     removal: datetime | None
     schemas: ContractSchemas
     policy: Policy
+    broken: tuple[Finding, ...] = ()
 
     @property
     def message_id(self) -> str:
@@ -187,6 +189,8 @@ class CompiledDefinition:
     @cached_property
     def schema_use(self) -> SchemaUse:
         """The payload's schema, parsed when first asked for."""
+        if self.broken:
+            return SchemaUse(reason=Reason.CONTRACT_UNAVAILABLE, findings=self.broken)
         return self.schemas.of_definition(self.definition)
 
     def schema_for(self, dataschema: str | None) -> SchemaUse:
@@ -215,11 +219,19 @@ class CompiledDefinition:
 
 
 def compile_definition(
-    xid: str, definition: JSONObject, schemas: ContractSchemas, policy: Policy, doubts: tuple[Finding, ...] = ()
+    xid: str,
+    definition: JSONObject,
+    schemas: ContractSchemas,
+    policy: Policy,
+    doubts: tuple[Finding, ...] = (),
+    broken: tuple[Finding, ...] = (),
 ) -> CompiledDefinition:
-    """Compile a materialised definition, with ``doubts`` among its warnings. Raises ``DefinitionError``."""
+    """Compile a materialised definition, with ``doubts`` among its warnings. Raises ``DefinitionError``.
+
+    Of one that is known to be ``broken`` the properties that do not compile are left out instead.
+    """
     compiler = _Compiler(definition, policy.strict_delivery)
-    if compiler.findings:
+    if compiler.findings and not broken:
         raise DefinitionError(xid, compiler.findings)
     options = [part.declared for part in compiler.options]
     return CompiledDefinition(
@@ -241,6 +253,7 @@ def compile_definition(
         removal=_removal(definition),
         schemas=schemas,
         policy=policy,
+        broken=broken,
     )
 
 

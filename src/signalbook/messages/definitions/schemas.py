@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from signalbook.formats import Schema, SchemaError, find
@@ -80,6 +81,8 @@ class SchemaDocument:
 
 # Given an xid or absolute URI without deep link, the document it names, or None. Never reads a network.
 Lookup = Callable[[str], SchemaDocument | None]
+# Given the path of a file that a schema imports, and the xid of that schema, the file's text, or None.
+ImportLookup = Callable[[str, str], bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +108,9 @@ NONE: Final = SchemaUse()
 class ContractSchemas:
     """The schemas of one contract. Parsing is lazy and happens once per document and deep link."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, imports: ImportLookup | None = None) -> None:
         self._lookup = lookup
+        self._imports = imports
         self._parsed: dict[tuple[str, str, str], SchemaUse] = {}
         # by the reader's document and deep link, and by what names the writer's Version; only those that there are
         self._writers: dict[tuple[str, str, str], SchemaUse] = {}
@@ -173,7 +177,8 @@ class ContractSchemas:
             text = f"no reader for schemas of format {document.format!r}"
             return _unusable(Reason.UNSUPPORTED_FORMAT, "dataschemaformat", text)
         try:
-            schema = found.parse(document.content, document.format, link=link, resolve=self._content)
+            resolve = partial(self._content, document.xid)
+            schema = found.parse(document.content, document.format, link=link, resolve=resolve)
         except SchemaError as error:
             # A schema that does not parse is remembered with its reason: it is not tried again for each message.
             reason, known = Reason.CONTRACT_UNAVAILABLE, document.xid
@@ -181,8 +186,11 @@ class ContractSchemas:
         values = schema.format.lower().startswith(_VALUE_FORMATS)
         return SchemaUse(schema=schema, of_values=values, resource=resource, document=document.xid, link=link)
 
-    def _content(self, uri: str) -> bytes | None:
+    def _content(self, xid: str, uri: str) -> bytes | None:
+        """What a document with this ``xid`` refers to."""
         document = self._lookup(uri)
+        if document is None and self._imports is not None:
+            return self._imports(uri, xid)
         return None if document is None else document.content
 
 

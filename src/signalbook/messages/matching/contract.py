@@ -6,18 +6,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from signalbook.messages.bindings.base import Binding, find_binding, protocols
 from signalbook.messages.cloudevents import CloudEvent, Mode, invalid_attributes
+from signalbook.messages.definitions.broken import LeftOut, compile_broken
 from signalbook.messages.definitions.definition import CompiledDefinition, DefinitionError, IndexKey, compile_definition
 from signalbook.messages.definitions.lint import lint, lint_together, malformed
 from signalbook.messages.definitions.normalise import UNRESOLVED, Bases, Materialised, materialise
-from signalbook.messages.definitions.schemas import ContractSchemas, Lookup
+from signalbook.messages.definitions.schemas import ContractSchemas, ImportLookup, Lookup
 from signalbook.messages.eventformats import EventError, find_format
-from signalbook.messages.matching.index import DefinitionIndex, IndexBucket
+from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket
 from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
 from signalbook.messages.matching.outcome import Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
@@ -93,11 +95,13 @@ class Deferred(Mapping[K, V]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionSource:
-    """Raw definitions by xid, as a registry document has them, and where to look for schemas and ``basemessage``."""
+    """Raw definitions by xid, as a registry document has them, and where to look for schemas, for what these import,
+    and for ``basemessage``."""
 
-    definitions: Mapping[str, JSONObject]
+    definitions: Mapping[str, JSONObject | None]
     schemas: Lookup
     bases: Bases
+    imports: ImportLookup | None = None
 
     def materialised(self, xid: str) -> Materialised:
         """A definition completed by its bases. Raises ``DefinitionError``."""
@@ -118,6 +122,13 @@ def _compile(xid: str, source: DefinitionSource, schemas: ContractSchemas, polic
     return compile_definition(xid, found.definition, schemas, policy.of(xid), doubts)
 
 
+def _left_over(
+    xid: str, source: DefinitionSource, schemas: ContractSchemas, policy: Policy, reasons: tuple[str, ...]
+) -> tuple[LeftOut, CompiledDefinition | None]:
+    """What is left of a definition that cannot be used for these reasons."""
+    return compile_broken(xid, source.definitions[xid], source.bases, schemas, policy.of(xid), reasons)
+
+
 # Events in one message. Two bytes may claim to be one, and what becomes of each is kept until all are decided.
 MAX_BATCH: Final = 100_000
 
@@ -126,7 +137,8 @@ class Contract:
     """Compiled definitions under a policy; ``process`` says of any message what becomes of it.
 
     ``definitions`` are the usable ones by xid, ``outlines`` what they are filed by, ``broken`` those that do not
-    compile, with the findings that say why. A contract is immutable and safe to share between threads.
+    compile, with the findings that say why. Messages of those that are ``left_out`` are rejected for that reason. A
+    contract is immutable and safe to share between threads.
     """
 
     def __init__(
@@ -136,12 +148,15 @@ class Contract:
         outlines: tuple[Outline, ...],
         broken: Mapping[str, tuple[Finding, ...]],
         policy: Policy,
+        left_out: Mapping[str, LeftOut] | None = None,
     ) -> None:
         self.definitions = definitions
         self.outlines = outlines
         self.broken = broken
         self.policy = policy
         self._source = source
+        # What fits no definition may be one of theirs.
+        self._unknown = {xid: each for xid, each in (left_out or {}).items() if each.known_by != "definition"}
         events = [each for each in self.outlines if each.is_event]
         natives = [each for each in self.outlines if not each.is_event]
         self.events = self._over_events(events) if events else None
@@ -170,7 +185,7 @@ class Contract:
     @classmethod
     def of_source(cls, source: DefinitionSource, policy: Policy) -> Contract:
         """The contract of all definitions of a source, each compiled by itself."""
-        schemas = ContractSchemas(source.schemas)
+        schemas = ContractSchemas(source.schemas, source.imports)
         compiled: dict[str, CompiledDefinition] = {}
         broken: dict[str, tuple[Finding, ...]] = {}
         for xid in source.definitions:
@@ -181,14 +196,40 @@ class Contract:
         return cls(source, compiled, tuple(map(outline, compiled.values())), broken, policy)
 
     @classmethod
-    def outlined(cls, outlines: Iterable[Outline], source: DefinitionSource, policy: Policy) -> Contract:
+    def outlined(
+        cls,
+        outlines: Iterable[Outline],
+        source: DefinitionSource,
+        policy: Policy,
+        left_out: Mapping[str, LeftOut] | None = None,
+    ) -> Contract:
         """The contract of definitions that another one like it has found sound, which gave these outlines of them.
 
-        Each is compiled when a message may fit it: of five thousand, those that occur.
+        Each is compiled when a message may fit it: of five thousand, those that occur. ``left_out`` are those that were
+        found broken, as ``leave_out`` has them.
         """
-        schemas, known = ContractSchemas(source.schemas), tuple(outlines)
-        xids = {each.xid: each.xid for each in known}
-        return cls(source, Deferred(xids, lambda xid: _compile(xid, source, schemas, policy)), known, {}, policy)
+        schemas, known = ContractSchemas(source.schemas, source.imports), tuple(outlines)
+        broken = left_out or {}
+
+        def compiled(xid: str) -> CompiledDefinition:
+            found = _left_over(xid, source, schemas, policy, broken[xid].reasons)[1] if xid in broken else None
+            return found or _compile(xid, source, schemas, policy)
+
+        definitions = Deferred({each.xid: each.xid for each in known}, compiled)
+        return cls(source, definitions, known, {}, policy, broken)
+
+    def leave_out(self, broken: Mapping[str, tuple[str, ...]]) -> tuple[tuple[Outline, ...], Mapping[str, LeftOut]]:
+        """The outlines of all definitions, with what is left of those that are ``broken`` for these reasons.
+
+        For ``outlined``.
+        """
+        outlines = [each for each in self.outlines if each.xid not in broken]
+        left_out: dict[str, LeftOut] = {}
+        schemas = ContractSchemas(self._source.schemas, self._source.imports)
+        for xid, reasons in broken.items():
+            left_out[xid], compiled = _left_over(xid, self._source, schemas, self.policy, reasons)
+            outlines += [] if compiled is None else [outline(compiled)]
+        return tuple(outlines), left_out
 
     @cached_property
     def findings(self) -> Mapping[str, tuple[Finding, ...]]:
@@ -353,9 +394,11 @@ class Contract:
         match self.policy.on_no_match:
             case "pass":
                 return (Passed(message=message),)
-            case "drop":
+            case "drop" if not self._unknown:
                 return (Dropped(message=message),)
-        return (_explained(message, self._reason(subject), explanation),)
+        rejected = _explained(message, self._reason(subject), explanation)
+        doubts = tuple(each.finding(xid) for xid, each in islice(self._unknown.items(), MAX_EXPLAINED))
+        return (msgspec.structs.replace(rejected, violations=rejected.violations + doubts),)
 
     def _reason(self, subject: Subject) -> Reason:
         """``not_cloudevent`` where only an event could have fitted."""

@@ -30,6 +30,8 @@ IMPLIED: Final = {
     "avro": "application/avro",
     "protobuf": "application/protobuf",
 }
+# Those that have an encoding in JSON beside their own, which is told by the content type alone.
+_ALSO_IN_JSON: Final = ("application/json", "application/avro", "application/protobuf")
 _ALIASES: Final = {
     "application/xml": frozenset({"text/xml"}),
     "application/avro": frozenset({"avro/binary", "application/vnd.apache.avro", "application/x-avro"}),
@@ -80,10 +82,10 @@ def same_content_type(declared: str, actual: str) -> bool:
 
 @_remembered
 def is_implied(implied: str, actual: str) -> bool:
-    """Whether ``actual`` is one of the names of an implied type (F-33)."""
+    """Whether ``actual`` is one of the names of an implied type (F-33), or the JSON encoding of the same format."""
     name = media_type(actual)
-    if implied == "application/json":
-        return is_json(name)
+    if implied in _ALSO_IN_JSON and is_json(name):
+        return True
     if implied == "application/xml" and name.endswith("+xml"):
         return True
     return name == implied or name in _ALIASES.get(implied, ())

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from signalbook.formats import PayloadError, Schema
-from signalbook.formats.base import is_json, json_payload, media_type
+from signalbook.formats.base import Tolerant, is_json, json_payload, media_type
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
@@ -135,8 +135,11 @@ class Payload:
     def _check_body(self, definition: CompiledDefinition, schema: Schema, body: bytes | None) -> PayloadResult:
         if body is None:
             return _MISSING
+        reader = schema
+        if definition.policy.unknown_fields == "drop" and isinstance(schema, Tolerant):
+            reader = schema.tolerant
         try:
-            data = schema.decode(body, self.content_type() or definition.payload_type)
+            data = reader.decode(body, self.content_type() or definition.payload_type)
         except PayloadError as error:
             return PayloadResult(schema=schema, reason=Reason(error.reason), findings=error.findings)
         return PayloadResult(data=data, schema=schema)

@@ -428,10 +428,13 @@ class _DeadLetterRow:
 Files = list[tuple[str, str]]
 
 
-def backtest(job: BacktestJob, progress: Callable[[str], None] = lambda _: None) -> Backtest:
+def backtest(
+    job: BacktestJob, progress: Callable[[str], None] = lambda _: None, notify: Callable[[str], None] = lambda _: None
+) -> Backtest:
     """Judge landed messages and dead letters by a candidate; ``progress`` is called with what is being done.
 
-    Nothing is written anywhere. Raises ``PipelineError`` and what reading definitions raises.
+    ``notify`` is called with what is doubtful about the definitions. Nothing is written anywhere. Raises
+    ``PipelineError`` and what reading definitions raises.
     """
     if not 0 < job.sample <= 1:
         raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
@@ -440,8 +443,11 @@ def backtest(job: BacktestJob, progress: Callable[[str], None] = lambda _: None)
     documents = read_documents(job.registry)
     today = Snapshot.of_registry(job.registry, documents, job.groups)
     tomorrow = with_candidate(documents, job.groups, job.candidate, job.definitions)
-    tomorrow.check(job.policy)
+    checked = tomorrow.check(job.policy)
     changed = affected(today, tomorrow)
+    spoilt = [found.finding(xid).message for xid, found in checked.left_out.items() if xid in changed]
+    if spoilt:  # one that is broken today as well is no difference
+        raise PipelineError("\n".join(["the candidate cannot be used:", *spoilt]))
     for xid in job.definitions:
         if xid not in today.selected and xid not in tomorrow.selected:
             raise PipelineError(f"there is no definition {xid}, neither in force nor in the candidate")
@@ -449,6 +455,8 @@ def backtest(job: BacktestJob, progress: Callable[[str], None] = lambda _: None)
     files = _files(journal, chosen)
     if not files:
         return Backtest()
+    for doubt in checked.doubts:
+        notify(doubt)
     progress("starting Spark")
     with open_session(job.master) as session:
         progress(f"comparing {len(files)} files of {len(chosen)} definitions that differ")

@@ -31,7 +31,7 @@ from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, t
 from signalbook.pipeline.reports.report import violation_kind
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
-from signalbook.pipeline.sources.files import find_files, plan_tasks
+from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 from signalbook.values import JSONObject
 from signalbook.xid import XidError, check_id
 
@@ -156,7 +156,7 @@ def messages(plan: InferencePlan, number: int) -> Iterator[tuple[Message | None,
     source = base.file_source(plan.source)
     seen = 0
     for split in plan.tasks[number]:
-        for batch in source.read(split):
+        for batch in base.read_split(source, split):
             for index in range(len(batch)):
                 if 0 < plan.limit <= seen:
                     return
@@ -247,11 +247,13 @@ def infer(job: InferenceJob, progress: Callable[[str], None] = lambda _: None) -
     """
     _check(job)
     source = base.file_source(job.input_format)
-    files = find_files(job.inputs)
+    found = find_files(job.inputs, source)
+    for notice in found.notices:
+        progress(notice)
     with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
         progress("starting Spark")
         with open_session(job.master) as session:
-            dealt = plan_tasks(source, files, session.sparkContext.defaultParallelism)
+            dealt = plan_tasks(source, found.files, session.sparkContext.defaultParallelism)
             stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt))
             progress("looking at messages")
             halves = stream.each(look, Halves())

@@ -8,7 +8,7 @@ by the next run, or was never begun.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -187,6 +187,7 @@ class Replay:
             "by_message": dict(sorted(tally.landed.items())),
             "reasons": dict(sorted(tally.reasons.items())),
             "violations": [violation.to_json() for violation in tally.violations.top()],
+            **self.report.left_out_to_json(),
             "seconds": round(self.report.seconds, 3),
         }
 
@@ -194,11 +195,13 @@ class Replay:
 _SOURCE: Final = "dead-letters"
 
 
-def replay(job: ReplayJob, progress: ShowProgress = lambda _: None) -> Replay:
+def replay(
+    job: ReplayJob, progress: ShowProgress = lambda _: None, notify: Callable[[str], None] = lambda _: None
+) -> Replay:
     """Judge the dead letters of an output folder by the definitions of today, and land those that conform by now.
 
-    Raises ``PipelineError`` and what reading definitions raises. A replay that was killed is completed by whatever
-    works on the folder next, or was never begun.
+    ``notify`` is called with what is doubtful about the definitions. Raises ``PipelineError`` and what reading
+    definitions raises. A replay that was killed is completed by whatever works on the folder next, or was never begun.
     """
     check(job.policy)
     journal = Journal.existing(job.output.absolute())
@@ -206,6 +209,8 @@ def replay(job: ReplayJob, progress: ShowProgress = lambda _: None) -> Replay:
         complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
+        for doubt in snapshot.doubts:
+            notify(doubt)
         files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
         if not files:
             nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -21,9 +22,8 @@ from signalbook.pipeline.commit import (
     disk_errors,
     land,
 )
-from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
+from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import Journal
@@ -31,7 +31,7 @@ from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import FileSource, RecordSource
-from signalbook.pipeline.sources.files import find_files, plan_tasks
+from signalbook.pipeline.sources.inputs import find_files, plan_tasks
 from signalbook.values import fingerprint, now
 
 _REPEATED: Final = "this batch was committed before: nothing was read and nothing changed"
@@ -50,42 +50,76 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     next one with the same output and batch id.
     """
     check(job.policy)
-    origin, open_intake = _input(job)
-    journal = Journal.open(job.output.absolute())
+    origin, open_intake = _input(job, notify)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
-    with journal.alone(), disk_errors(job.output):
-        completed = complete_unfinished(journal, progress)
-        check_tables(journal, job)
-        done = completed.get(batch_id) or journal.find(batch_id)
-        if done is not None:
-            check_same_input(done, origin)
-            return done.report(_COMPLETED if batch_id in completed else _REPEATED)
-        check_reachable(journal, job.table_format)
+
+    @contextmanager
+    def begun() -> Iterator[Begun]:
         progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups).check(job.policy)
         for doubt in snapshot.doubts:
             notify(doubt)
         progress(Progress(stage="spark"))
         with open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
-            attempt = Attempt(
-                journal=journal,
-                batch_id=batch_id,
-                intake=open_intake(session),
-                snapshot=snapshot,
-                table_format=job.table_format,
-                partition=job.partition,
-                policy=job.policy,
-                landed_at=now(),
-                max_message_bytes=job.max_message_bytes,
-            )
-            return replace(land(attempt, session, progress).report(), doubts=snapshot.doubts)
+            yield Begun(session, open_intake(session), snapshot)
+
+    return land_once(replace(job, batch_id=batch_id), origin, begun, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What it takes to land a batch, once it is known that it has to be."""
+
+    session: SparkSession
+    intake: Intake
+    snapshot: Snapshot
+
+
+def land_once(
+    job: Job,
+    origin: str,
+    begin: Callable[[], AbstractContextManager[Begun]],
+    progress: ShowProgress = lambda _: None,
+    patience: float = 0.0,
+) -> Report:
+    """Land the batch ``job.batch_id`` of the input ``origin``, unless it was landed before; what became of it.
+
+    Waits ``patience`` seconds for others who work in the output folder. Raises as ``run`` does.
+    """
+    journal = Journal.open(job.output.absolute())
+    with journal.alone(patience), disk_errors(job.output):
+        completed = complete_unfinished(journal, progress)
+        check_tables(journal, job)
+        done = completed.get(job.batch_id) or journal.find(job.batch_id)
+        if done is not None:
+            check_same_input(done, origin)
+            return done.report(_COMPLETED if job.batch_id in completed else _REPEATED)
+        check_reachable(journal, job.table_format)
+        with begin() as begun:
+            attempt = attempt_of(job, journal, begun.intake, begun.snapshot)
+            return replace(land(attempt, begun.session, progress).report(), doubts=begun.snapshot.doubts)
+
+
+def attempt_of(job: Job, journal: Journal, intake: Intake, snapshot: Snapshot) -> Attempt:
+    """A try to land the batch ``job.batch_id``, as its job says."""
+    return Attempt(
+        journal=journal,
+        batch_id=job.batch_id,
+        intake=intake,
+        snapshot=snapshot,
+        table_format=job.table_format,
+        partition=job.partition,
+        policy=job.policy,
+        landed_at=now(),
+        max_message_bytes=job.max_message_bytes,
+        stop_at_damage=job.on_damaged_file == "stop",
+    )
 
 
 def check(policy: Policy) -> None:
     """Raise ``PipelineError`` for a policy that tables cannot follow, and where the native module is missing."""
     native.module()
-    if policy.on_no_match == "pass":
-        raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
+    check_policy(policy)
 
 
 def _packages(job: Job) -> tuple[str, ...]:
@@ -93,16 +127,18 @@ def _packages(job: Job) -> tuple[str, ...]:
     return source.packages if isinstance(source, RecordSource) else ()
 
 
-def _input(job: Job) -> tuple[str, Open]:
+def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
     """What distinguishes this input from another, and a way to it once Spark runs."""
     source = base.find_source(job.input_format)
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
-    files = find_files(job.inputs)
+    found = find_files(job.inputs, source)
+    for words in found.notices:
+        notify(words)
     # the format of files, and the name and size of each
-    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in files]])
-    return origin, partial(_dealt, source, files, origin)
+    origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in found.files]])
+    return origin, partial(_dealt, source, found.files, origin)
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:

@@ -27,19 +27,19 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.commands import status
-from signalbook.pipeline.commands.run import check
+from signalbook.pipeline.commands.run import attempt_of, check
 from signalbook.pipeline.commit import check_reachable, check_tables, complete_unfinished, disk_errors, land
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
 from signalbook.pipeline.journal import BATCHES, Journal, locked
-from signalbook.pipeline.landing.tasks import Attempt, Intake, explain_failure
+from signalbook.pipeline.landing.tasks import Intake, explain_failure
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import RecordSource
 from signalbook.pipeline.tables.naming import escape
-from signalbook.values import fingerprint, now
+from signalbook.values import fingerprint
 
 _CHECKPOINT: Final = "checkpoint"
 _LOCK: Final = ".lock"
@@ -257,18 +257,12 @@ class MicroBatches:
             return None
         session = frame.sparkSession
         records = frame.coalesce(session.sparkContext.defaultParallelism)
-        attempt = Attempt(
-            journal=self._journal,
-            batch_id=batch_id,
+        intake = Intake(source=job.input_format, origin=origin, records=records)
+        snapshot = self._definitions.current()
+        attempt = replace(
+            attempt_of(replace(job, batch_id=batch_id), self._journal, intake, snapshot),
             stream=self._stream.name,
             offsets=end_offsets(self._checkpoint, number),
-            intake=Intake(source=job.input_format, origin=origin, records=records),
-            snapshot=(snapshot := self._definitions.current()),
-            table_format=job.table_format,
-            partition=job.partition,
-            policy=job.policy,
-            landed_at=now(),
-            max_message_bytes=job.max_message_bytes,
         )
         return replace(land(attempt, session, self._show).report(), doubts=snapshot.doubts)
 

@@ -19,7 +19,7 @@ from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import read_timestamps, text_maps, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
-from signalbook.pipeline.sources.base import MessageBatch, Offsets, record_addresses, transport_arrays
+from signalbook.pipeline.sources.base import NOWHERE, MessageBatch, Offsets, record_addresses, transport_arrays
 
 Kinds = npt.NDArray[np.uint8]
 # From a text to the value that it is of, by kind.
@@ -231,8 +231,9 @@ class EventBatch:
 
     def transport(self, numbers: Offsets) -> list[pa.Array]:
         """The arrays of ``columns.TRANSPORT``: a file says no more than where in it an event is."""
-        paths = pa.array([part.messages.path for part in self._parts], pa.string())
-        places = [paths.take(pa.array(self._owners[numbers])), pa.array(self._positions[numbers])]
+        paths = pa.array([part.messages.path or None for part in self._parts], pa.string())
+        positions = self._positions[numbers]
+        places = [paths.take(pa.array(self._owners[numbers])), pa.array(positions, mask=positions == NOWHERE)]
         if all(part.messages.records is None for part in self._parts):
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]

@@ -23,7 +23,7 @@ from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.native import Decode
-from signalbook.pipeline.sources.base import MessageBatch
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
 
 # Of ``columns.ATTRIBUTES`` the first are those that every event has.
 _NEEDED: Final = 3
@@ -33,8 +33,9 @@ _OTHERS: Final = frozenset({"data", "data_base64"})
 # Each is a column of every batch; whoever makes up names goes the slow path.
 MOST_EXTENSIONS: Final = 64
 
-# Protocols whose headers hold attributes as plain text, by what goes before the names of attributes.
-_PREFIXES: Final = {"KAFKA": "ce_"}
+# Protocols whose headers hold attributes as plain text, by what goes before the names of attributes; none is that of
+# rows with attributes in columns of their own.
+_PREFIXES: Final = {"KAFKA": ATTRIBUTE_PREFIX, "": ATTRIBUTE_PREFIX}
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]

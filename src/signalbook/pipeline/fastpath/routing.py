@@ -357,7 +357,8 @@ class FastPath:
             return None
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
         checks = self._checks.setdefault(demands(definition), EnvelopeChecks(definition, kind[0], address))
-        return _Route(definition, self._target(definition), checks, decode)
+        target = self._target(definition)
+        return _Route(definition, target, checks, target.decoding(decode))
 
 
 def _types(contract: Contract, protocol: str) -> dict[str, str]:

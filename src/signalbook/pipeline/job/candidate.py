@@ -12,12 +12,12 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import (
     Documents,
     Snapshot,
-    group_of,
     reachable_groups,
     read_documents,
     with_bases,
 )
 from signalbook.values import JSONError, JSONObject, parse_json
+from signalbook.xid import group_of
 
 _GROUPS: Final = ("messagegroups", "schemagroups", "endpoints")
 _LARGEST: Final = 16 * 1024 * 1024
@@ -91,6 +91,7 @@ def _merged(today: Snapshot, documents: Documents, fresh: Documents, groups: Seq
         messages=with_bases({**today.messages, **candidate.messages}, (*fresh, *documents)),
         schemas={**today.schemas, **candidate.schemas},
         selected=tuple(sorted({*today.selected, *chosen})),
+        files=tuple({each.xid: each for each in (*today.files, *candidate.files)}.values()),
     )
 
 
@@ -103,8 +104,7 @@ def _typed(today: Snapshot, xid: str, path: Path) -> JSONObject:
     stated = schema.format if schema is not None else str(compiled.definition.get("dataschemaformat") or "")
     if not stated:
         raise PipelineError(f"the definition {xid} says no dataschemaformat to read the candidate {path} by")
-    rest = {
-        name: value for name, value in today.messages[xid].items() if name not in ("dataschemauri", "dataschemaxid")
-    }
+    known = today.messages[xid] or {}
+    rest = {name: value for name, value in known.items() if name not in ("dataschemauri", "dataschemaxid")}
     text = _content(path).decode("utf-8", "replace")
     return {**rest, "dataschemaformat": stated, "dataschema": text}

@@ -20,6 +20,14 @@ from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_catalog, parse_catalog
 
+OnDamage = Literal["land", "stop"]
+
+
+def check_policy(policy: Policy) -> None:
+    """Raise ``PipelineError`` for a policy that tables cannot follow."""
+    if policy.on_no_match == "pass":
+        raise PipelineError("the pipeline has no table for messages without a definition: dead-letter or drop them")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
@@ -31,7 +39,8 @@ class Job:
     stands for one made up for this run; with one given, a second run of the same input changes nothing. ``partition``
     is how new tables are divided: by the day that rows are landed on, or not at all. ``catalog`` is that of Iceberg
     tables: none stands for the one they are in, or for one of their own in ``output``. A message of more than
-    ``max_message_bytes`` is a dead letter with its beginning.
+    ``max_message_bytes`` is a dead letter with its beginning. Of a damaged file what is before the damage lands, and
+    the damage is a dead letter, or the run stops.
     """
 
     registry: str
@@ -48,6 +57,12 @@ class Job:
     options: Mapping[str, str] = field(default_factory=dict)
     jars: tuple[Path, ...] = ()
     max_message_bytes: int = MAX_MESSAGE
+    on_damaged_file: OnDamage = "land"
+
+
+def stream_batch(stream: str, number: int) -> str:
+    """The id of a micro-batch, by the name of its stream and Spark's number of it."""
+    return f"{stream}-{number:09d}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +82,7 @@ class StreamJob:
 
     def batch_id(self, number: int) -> str:
         """The id of a micro-batch, by Spark's number of it."""
-        return f"{self.name}-{number:09d}"
+        return stream_batch(self.name, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +203,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     options: dict[str, str | int | float | bool] = {}
     policy: dict[str, Any] = {}
     max_message_bytes: int = MAX_MESSAGE
+    on_damaged_file: OnDamage = "land"
     stream: StreamOptions = StreamOptions()
     report: ReportOptions = ReportOptions()
 
@@ -215,6 +231,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             options={name: filled(name, value) for name, value in self.options.items()},
             policy=parse_policy(self.policy),
             max_message_bytes=self.max_message_bytes,
+            on_damaged_file=self.on_damaged_file,
         )
 
     def streaming(self, *, once: bool) -> StreamJob:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -17,13 +17,17 @@ import msgspec
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.documents import Upload, aim, read_folder, read_source
+from signalbook.formats.base import family
+from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
+from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
 from signalbook.messages.payloads import content
 from signalbook.pipeline.errors import PipelineError
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
+from signalbook.xid import group_of
 
 _NO_GROUPS: Final = frozenset({"capabilities", "labels", "model", "modelsource"})
 _MESSAGES: Final = "messages"
@@ -43,20 +47,23 @@ def whole(upload: Upload) -> JSONObject:
     return dict(document)
 
 
-def messages_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
-    """Each message's xid and its default Version. Raises ``PipelineError`` for one that is no definition."""
+def messages_of(document: JSONObject) -> Iterator[tuple[str, JSONObject | None]]:
+    """Each message's xid and its default Version, None for what is no object or has Versions that are none."""
     for xid, resource in _resources(document, _MESSAGES):
-        yield xid, _default(xid, _followed(document, resource))[1]
+        resource = _followed(document, resource)
+        yield xid, _default(resource)[1] if _is_resource(resource) else None
 
 
 def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
     """Each schema Version's xid and attributes, and under the Resource's xid which Version is the default one.
 
-    Which one wire prefixes mean by a number is there under that number, too.
+    Which one wire prefixes mean by a number is there under that number, too. What is no object is no schema.
     """
     for xid, resource in _resources(document, _SCHEMAS):
         resource = _followed(document, resource)
-        versionid, default = _default(xid, resource)
+        if not _is_resource(resource):
+            continue
+        versionid, default = _default(resource)
         versions = resource.get("versions") or {versionid: default}
         yield xid, {"versionid": versionid}
         for name, version in versions.items():
@@ -68,6 +75,28 @@ def schemas_of(document: JSONObject) -> Iterator[tuple[str, JSONObject]]:
                     yield content.reference_of_number(xid, number), {"versionid": name}
 
 
+def importable(documents: Documents) -> Iterator[Importable]:
+    """The schemas that others may import by a path."""
+    roots: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for _, document in documents:
+        for group in groups_of(document):
+            labels = (_entity(document, group) or {}).get("labels")
+            if isinstance(labels, dict) and ROOT_LABEL in labels:
+                roots[group] = str(labels[ROOT_LABEL])
+        for xid, resource in _resources(document, _SCHEMAS):
+            resource = _followed(document, resource)
+            default = _default(resource)[1] if _is_resource(resource) else {}
+            if family(str(default.get("format") or "")) == "protobuf":
+                names[xid] = str(default.get("name") or "")
+    for xid, name in sorted(names.items()):
+        yield Importable(xid, name, roots.get(group_of(xid), ""))
+
+
+def _broken_schemas(document: JSONObject) -> Iterator[str]:
+    return (xid for xid, found in _resources(document, _SCHEMAS) if not _is_resource(_followed(document, found)))
+
+
 def version_of(document: JSONObject, xid: str) -> JSONObject | None:
     """The attributes of a Version, if it is one of a message or schema here."""
     resource_xid, _, versionid = xid.partition(_VERSIONS)
@@ -76,17 +105,19 @@ def version_of(document: JSONObject, xid: str) -> JSONObject | None:
     if resource is None or len(parts) != 4 or parts[2] not in (_MESSAGES, _SCHEMAS) or not versionid:
         return None
     resource = _followed(document, resource)
-    found = (resource.get("versions") or dict([_default(resource_xid, resource)])).get(versionid)
+    if not _is_resource(resource):
+        return None
+    found = (resource.get("versions") or dict([_default(resource)])).get(versionid)
     return {**found, "versionid": versionid} if isinstance(found, dict) else None
 
 
-def with_bases(messages: Mapping[str, JSONObject], documents: Documents) -> dict[str, JSONObject]:
+def with_bases(messages: Mapping[str, JSONObject | None], documents: Documents) -> dict[str, JSONObject | None]:
     """``messages`` by xid, with the Versions that they name as their bases, and those name, by the xid of the Version.
 
     Of several documents with the same Version the first counts.
     """
     found = {xid: message for xid, message in messages.items() if _VERSIONS not in xid}
-    known, waiting = list(documents), list(found.values())
+    known, waiting = list(documents), [message for message in found.values() if message is not None]
     while waiting:
         xid = _message_xid(stated_base(waiting.pop()) or "")
         if _VERSIONS not in xid or xid in found:
@@ -111,7 +142,7 @@ def contents(schema: JSONObject) -> bytes | None:
     return text.encode() if isinstance(text, str) else dump_json(text)
 
 
-def _resources(document: JSONObject, plural: str) -> Iterator[tuple[str, JSONObject]]:
+def _resources(document: JSONObject, plural: str) -> Iterator[tuple[str, Any]]:
     for group_type, groups in document.items():
         if group_type in _NO_GROUPS or not isinstance(groups, dict):
             continue
@@ -128,9 +159,12 @@ def _xid(*parts: str) -> str:
     return "/" + "/".join(parts)
 
 
-def _followed(document: JSONObject, resource: JSONObject) -> JSONObject:
+def _followed(document: JSONObject, resource: Any) -> Any:
     """The Resource that one with an ``xref`` stands for, one step as core/spec.md "xref" has it."""
-    target = (resource.get("meta") or {}).get("xref") or resource.get("xref")
+    if not isinstance(resource, dict):
+        return resource
+    meta = resource.get("meta")
+    target = (meta.get("xref") if isinstance(meta, dict) else None) or resource.get("xref")
     if not isinstance(target, str):
         return resource
     return _entity(document, target) or resource
@@ -143,10 +177,16 @@ def _entity(document: JSONObject, xid: str) -> JSONObject | None:
     return found if isinstance(found, dict) else None
 
 
-def _default(xid: str, resource: JSONObject) -> tuple[str, JSONObject]:
+def _is_resource(resource: object) -> bool:
+    """Whether it is an object, and so are its ``meta`` and its Versions, if it has any."""
+    if not isinstance(resource, dict) or not isinstance(resource.get("meta") or {}, dict):
+        return False
+    versions = resource.get("versions") or {}
+    return isinstance(versions, dict) and all(isinstance(version, dict) for version in versions.values())
+
+
+def _default(resource: JSONObject) -> tuple[str, JSONObject]:
     """Id and attributes of the default Version: the one named, else the newest (core/spec.md "Default Version")."""
-    if not isinstance(resource, dict):
-        raise PipelineError(f"{xid}: not an object")
     versions: Mapping[str, JSONObject] = resource.get("versions") or {}
     if not versions:
         versionid = str(resource.get("versionid") or "1")
@@ -205,15 +245,18 @@ class Snapshot:
     """Message definitions by xid, and schemas by the xid of their Version; that of their Resource names a Version.
 
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
-    ``selected`` are the xids of the definitions that messages are matched with; the others may be bases of those.
-    ``outlines`` are those of all the selected ones, if they have been found sound, and ``doubts`` what is to be said of
-    them to people all the same: that some are hidden, and the bases that are not there.
+    What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
+    the definitions that messages are matched with; the others may be bases of those. ``outlines`` are those of all the
+    selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to be
+    said to people: which those are, that some are hidden, and the bases that are not there.
     """
 
-    messages: Mapping[str, JSONObject]
+    messages: Mapping[str, JSONObject | None]
     schemas: Mapping[str, JSONObject]
     selected: tuple[str, ...]
+    files: tuple[Importable, ...] = ()
     outlines: tuple[Outline, ...] = field(default=(), compare=False)
+    left_out: Mapping[str, LeftOut] = field(default_factory=dict, compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
@@ -227,9 +270,10 @@ class Snapshot:
         """
         doubts = _hidden(registry)
         try:
-            return replace(cls.of_registry(registry, read_documents(registry), groups, versions), doubts=doubts)
+            found = cls.of_registry(registry, read_documents(registry), groups, versions)
         except PipelineError as error:
             raise PipelineError("\n".join([str(error), *doubts])) from None
+        return replace(found, doubts=(*doubts, *found.doubts))
 
     @classmethod
     def of_registry(
@@ -245,15 +289,17 @@ class Snapshot:
     @classmethod
     def of_documents(cls, documents: Documents, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
         """The snapshot of registry documents, each with its name. Raises ``PipelineError`` where two disagree."""
-        messages: dict[str, JSONObject] = {}
+        messages: dict[str, JSONObject | None] = {}
         schemas: dict[str, JSONObject] = {}
         parents: set[str] = set()
         there: set[str] = set()
         pinned: dict[str, JSONObject] = {}
+        doubts: list[str] = []
         documents = list(documents)
         for name, document in documents:
             _merge(messages, dict(messages_of(document)), name)
             _merge(schemas, {xid: _slim(schema) for xid, schema in schemas_of(document)}, name)
+            doubts += [f"the schema {xid} cannot be used: it must be an object" for xid in _broken_schemas(document)]
             parents |= reachable_groups(document, groups)
             there |= groups_of(document)
             pinned |= {xid: found for xid in versions if (found := version_of(document, xid)) is not None}
@@ -269,7 +315,13 @@ class Snapshot:
             else:
                 schemas[resource] = {"versionid": pinned[xid]["versionid"]}
         wanted = sorted(xid for xid in messages if not groups or group_of(xid) in parents)
-        return cls(messages=with_bases(messages, documents), schemas=schemas, selected=tuple(wanted))
+        return cls(
+            messages=with_bases(messages, documents),
+            schemas=schemas,
+            selected=tuple(wanted),
+            files=tuple(importable(documents)),
+            doubts=tuple(doubts),
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -278,11 +330,13 @@ class Snapshot:
 
     def to_json(self) -> bytes:
         """Canonical JSON, for shipping."""
-        return canonical_json({**self._text, "outlines": self.outlines})
+        return canonical_json({**self._text, "outlines": self.outlines, "left_out": dict(self.left_out)})
 
     @cached_property
     def _text(self) -> JSONObject:
         parts = {"messages": dict(self.messages), "schemas": dict(self.schemas), "selected": self.selected}
+        if self.files:
+            parts["files"] = msgspec.to_builtins(self.files)
         return {name: msgspec.Raw(canonical_json(part)) for name, part in parts.items()}
 
     @classmethod
@@ -293,7 +347,9 @@ class Snapshot:
             messages=Deferred(found.messages, msgspec.json.decode),
             schemas=Deferred(found.schemas, msgspec.json.decode),
             selected=found.selected,
+            files=found.files,
             outlines=found.outlines,
+            left_out=found.left_out,
         )
 
     def message(self, reference: str) -> JSONObject | None:
@@ -312,22 +368,33 @@ class Snapshot:
             return None
         return SchemaDocument(content=content, format=str(schema.get("format") or ""), xid=xid)
 
+    def imported(self, path: str, xid: str) -> bytes | None:
+        """The file that the schema ``xid`` imports by this path."""
+        stated = next((each for each in by_xid(path) if each in self.schemas), None)
+        found = self.schema(stated or self._by_path.find(path, group_of(xid)) or "")
+        return None if found is None else found.content
+
+    @cached_property
+    def _by_path(self) -> SchemaFiles:
+        return SchemaFiles(self.files)
+
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
         source = self._source()
-        if self.outlines:
-            return Contract.outlined(self.outlines, source, policy)
+        if self.outlines or self.left_out:
+            return Contract.outlined(self.outlines, source, policy, self.left_out)
         return Contract.of_source(source, policy)
 
     def _source(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
-        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message)
+        return DefinitionSource(definitions=definitions, schemas=self.schema, bases=self.message, imports=self.imported)
 
     @uncollected()  # thousands of definitions are compiled, and all of them stay
     def check(self, policy: Policy) -> Snapshot:
-        """Compile every definition and schema. Raises ``PipelineError`` naming those that do not, and why.
+        """Compile every definition and schema; those that do not are left out, or the policy says stop.
 
         Returns the snapshot with the outlines of its definitions, so that nobody under this policy does it again.
+        Raises ``PipelineError`` naming those that are not to be left out, and why.
 
         A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
@@ -342,13 +409,29 @@ class Snapshot:
             for xid, findings in compiled.verify().items()
             if xid not in uses or uses[xid].reason is not Reason.SCHEMA_NOT_FOUND
         }
-        if broken:
-            shown = [f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in broken.items()]
-            more = [f"  and {len(shown) - _SHOWN} more"] if len(shown) > _SHOWN else []
-            raise PipelineError("\n".join(["these definitions cannot be used:", *shown[:_SHOWN], *more]))
+        needed = {xid: faults for xid, faults in broken.items() if policy.of(xid).on_broken_definition == "stop"}
+        if needed:
+            shown = _shown(f"  {xid}: {'; '.join(map(str, findings))}" for xid, findings in needed.items())
+            raise PipelineError("\n".join(["these definitions cannot be used:", *shown]))
         # With outlines a worker compiles a definition when a message needs it: of thousands, those that occur.
+        reasons = {xid: tuple(map(str, findings)) for xid, findings in sorted(broken.items())}
+        outlines, left_out = compiled.leave_out(reasons)
         doubts = (f"{xid}: {found.message}" for xid, findings in compiled.incomplete.items() for found in findings)
-        return replace(self, outlines=compiled.outlines, doubts=(*self.doubts, *doubts))
+        said = _shown(map(_left_out, left_out, left_out.values()))
+        return replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *said, *doubts))
+
+
+_compiled: Final[dict[tuple[str, Policy], Contract]] = {}
+
+
+def compiled(fingerprint: str, policy: Policy, load: Callable[[], Snapshot]) -> Contract:
+    """The contract of the snapshot that ``load`` brings, by its fingerprint; kept for the next task of the process."""
+    key = fingerprint, policy
+    if key not in _compiled:
+        # One contract is kept, not all: a stream whose definitions change would fill the worker with old ones.
+        _compiled.clear()
+        _compiled[key] = load().compile(policy)
+    return _compiled[key]
 
 
 class _Shipped(msgspec.Struct):
@@ -357,7 +440,27 @@ class _Shipped(msgspec.Struct):
     messages: dict[str, msgspec.Raw]
     schemas: dict[str, msgspec.Raw]
     selected: tuple[str, ...]
+    files: tuple[Importable, ...] = ()
     outlines: tuple[Outline, ...] = ()
+    left_out: dict[str, LeftOut] = {}
+
+
+_KNOWN_BY: Final = {
+    "definition": "its messages are dead letters",
+    "id": "events whose type is its id are dead letters",
+    "nothing": "nothing in it says which messages are its own, which match no definition now",
+}
+
+
+def _left_out(xid: str, found: LeftOut) -> str:
+    """What is said to people of a definition that is left out."""
+    return f"{found.finding(xid).message}; it is left out: {_KNOWN_BY[found.known_by]}"
+
+
+def _shown(lines: Iterable[str]) -> list[str]:
+    """The first of these lines, and how many more there are."""
+    found = list(lines)
+    return found[:_SHOWN] + ([f"  and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
 
 
 def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
@@ -387,7 +490,10 @@ def _hidden(registry: str) -> tuple[str, ...]:
     return (f"{shown}: {caller['name']} may not read all of it: definitions and schemas that are hidden are not used",)
 
 
-def _merge(into: dict[str, JSONObject], found: Mapping[str, JSONObject], name: str) -> None:
+_Entity = TypeVar("_Entity", JSONObject, JSONObject | None)
+
+
+def _merge(into: dict[str, _Entity], found: Mapping[str, _Entity], name: str) -> None:
     for xid, entity in found.items():
         # Twice the same is fine, as where several documents bring the group they share.
         if into.setdefault(xid, entity) != entity:
@@ -409,8 +515,3 @@ def _message_xid(reference: str) -> str:
     """A reference to a message or a Version of one as an xid, in every form that a registry takes it in."""
     path = reference.removeprefix("#").partition("#")[0].partition("?")[0].removesuffix("$details")
     return _local_xid(unquote(path if "://" in path else f"/{path.removeprefix('/')}"), _MESSAGE_GROUPS)
-
-
-def group_of(xid: str) -> str:
-    """The xid of the Group that a message or schema is in."""
-    return "/".join(xid.split("/")[:3])

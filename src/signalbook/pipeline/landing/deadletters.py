@@ -186,7 +186,7 @@ class DeadLetterRows:
         yield (message.protocol or None if message else None for message in messages)
         yield (message.content_type or None if message else None for message in messages)
         yield (address(message) if message else None for message in messages)
-        yield (dead_letter.location.path for dead_letter in dead_letters)
+        yield (dead_letter.location.path or None for dead_letter in dead_letters)
         yield (dead_letter.location.position for dead_letter in dead_letters)
         yield (dead_letter.location.element for dead_letter in dead_letters)
         yield (message.received_at if message else None for message in messages)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,17 +30,16 @@ from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, Structur
 from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
-from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
     LIGHTEST,
+    NOWHERE,
     MessageBatch,
     MessageLocation,
-    RecordSource,
     Source,
     UnreadableMessage,
 )
-from signalbook.pipeline.tables.naming import DEAD_LETTERS
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.values import Finding
 
 # Input bytes whose messages may wait before all are turned into rows: columns of a few values each are slow to make.
@@ -61,39 +60,49 @@ class _Waiting:
     bytes: int = 0
 
 
+class TableRows(Protocol):
+    """Takes rows of tables, as ``StagedFiles`` does."""
+
+    def add(self, name: TableName, rows: pa.RecordBatch) -> None:
+        """Take rows for a table. Raises ``OSError`` if they cannot be written."""
+        ...
+
+
 class Processing:
     """Holds the messages of one task to a contract. ``tally`` counts as it goes.
 
-    Dead letters are passed to ``on_dead_letter``, where it is given, and else written to their table.
+    Rows are made by ``builder``. Dead letters are passed to ``on_dead_letter``, where it is given, and else written to
+    their table.
     """
 
     def __init__(
         self,
         contract: Contract,
         source: Source,
-        staged: StagedFiles,
+        staged: TableRows,
         bookkeeping: Bookkeeping,
         on_dead_letter: Callable[[DeadLetter], None] | None = None,
+        builder: type[RowBuilder] = RowBuilder,
     ) -> None:
         self.tally = Tally()
         self._contract = contract
         self._source = source
         self._staged = staged
         self._bookkeeping = bookkeeping
+        self._builder = builder
         self._targets: dict[str, RowBuilder] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._dead_letters = DeadLetterRows(bookkeeping)
         self._on_dead_letter = on_dead_letter or self._wait
-        protocol = _protocol(source)
-        self._structured = self._fast_path(protocol, StructuredMode()) if source.cloudevents_json else None
-        self._binary = self._fast_path(protocol, BinaryMode(protocol)) if BinaryMode.is_known(protocol) else None
+        # By protocol, and whether events are in binary mode.
+        self._fast_paths: dict[tuple[str, bool], FastPath | None] = {}
         self._window = 0
 
     def take(self, batch: MessageBatch) -> None:
         """Take all messages of a batch."""
         self.tally.read += len(batch)
         self.tally.bytes += len(batch.content)
-        fast = self._binary if batch.binary else self._structured
+        fast = self._fast_path(batch.protocol, binary=batch.binary)
         alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()  # so that a huge message is not in memory together with all that waits
@@ -109,15 +118,21 @@ class Processing:
         """Land all messages taken: at the end, and now and then, since a row that waits keeps its batch in memory."""
         self._window = 0
         # the fast path first: what it leaves over may become waiting rows and dead letters
-        for fast in (self._structured, self._binary):
+        for fast in list(self._fast_paths.values()):
             if fast is not None:
                 self._take_results(fast.flush())
         for waiting in self._waiting.values():
             self._flush(waiting)
         self._land_dead_letters()
 
-    def _fast_path(self, protocol: str, mode: ContentMode) -> FastPath:
-        return FastPath(self._contract, protocol, mode, self._target)
+    def _fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
+        """What takes events of a content mode that came by ``protocol``, if anything does."""
+        key = protocol, binary
+        if key not in self._fast_paths:
+            known = BinaryMode.is_known(protocol) if binary else self._source.cloudevents_json
+            mode: ContentMode = BinaryMode(protocol) if binary and known else StructuredMode()
+            self._fast_paths[key] = FastPath(self._contract, protocol, mode, self._target) if known else None
+        return self._fast_paths[key]
 
     def _take_results(self, results: Iterable[Result]) -> None:
         """Land what the fast path has rows of, and judge what it leaves over."""
@@ -130,7 +145,7 @@ class Processing:
 
     def _target(self, definition: CompiledDefinition) -> RowBuilder:
         if definition.xid not in self._targets:
-            self._targets[definition.xid] = RowBuilder(definition, self._bookkeeping)
+            self._targets[definition.xid] = self._builder(definition, self._bookkeeping)
         return self._targets[definition.xid]
 
     def _land(self, target: RowBuilder, rows: pa.RecordBatch) -> None:
@@ -189,8 +204,9 @@ class Processing:
         if waiting is None:
             waiting = self._waiting[definition.xid] = _Waiting(self._target(definition))
         # the fast path may take the next event of this kind
-        if self._structured is not None and accepted.event is not None:
-            self._structured.mode.learn(accepted.event.attributes)
+        fast = self._fast_path(accepted.message.protocol, binary=False)
+        if fast is not None and accepted.event is not None:
+            fast.mode.learn(accepted.event.attributes)
         waiting.rows.append(waiting.target.row(accepted, original, location, shared=shared))
         waiting.bytes += max(len(original), LIGHTEST)
         # In slices, so that one value that fits no column costs a search among a megabyte of rows and not among all.
@@ -224,7 +240,7 @@ class Processing:
             charged(dead_letter.candidates),
             dead_letter.violations,
             source=dead_letter.location.path,
-            position=dead_letter.location.position,
+            position=NOWHERE if dead_letter.location.position is None else dead_letter.location.position,
             original=dead_letter.original,
         )
         self._on_dead_letter(dead_letter)
@@ -244,11 +260,6 @@ def _message(source: Source, batch: MessageBatch, index: int) -> Message:
     if batch.error:
         raise UnreadableMessage(batch.error)
     return source.message(batch, index)
-
-
-def _protocol(source: Source) -> str:
-    """The protocol that messages of the source come by, empty for files."""
-    return source.protocol if isinstance(source, RecordSource) else ""
 
 
 def _span(rows: pa.RecordBatch) -> Span | None:

@@ -13,6 +13,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -41,11 +42,11 @@ _RESCUE: Final = columns.RESCUE.names[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bookkeeping:
-    """What every row says of its run."""
+    """What every row says of its run; of rows that land in no table no batch and time."""
 
     fingerprint: str
-    batch: str
-    landed_at: datetime
+    batch: str | None = None
+    landed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +78,9 @@ class RowBuilder:
         self.name = table_name(xid)
         self.xid = xid
         self._schema = definition.schema_use.schema
-        self._rescues = rescues(definition)
         self._typed = definition.policy.typed
-        self._shape = landed_shape(definition)
-        self._columns = columns.held(columns.landed(self._shape, rescue=self._rescues))
-        self._width = len(columns.payload(self._shape))
+        self._layout = layout(definition)
+        self._shape = self._layout.shape
         values = (xid, definition.version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
@@ -110,6 +109,10 @@ class RowBuilder:
             duplicates=any(finding.rule == DUPLICATE for finding in accepted.warnings),
         )
 
+    def decoding(self, decode: Decode) -> Decode:
+        """``decode``, which reads payloads into the columns that ``whole`` takes."""
+        return decode
+
     def rows(self, rows: Sequence[AcceptedRow]) -> pa.RecordBatch:
         """Rows as they lie in the table. Raises one of ``arrays.MISFITS`` if a value does not fit its column."""
         return self._batch(
@@ -131,7 +134,7 @@ class RowBuilder:
 
     def rescued(self, rows: pa.RecordBatch) -> Counter[str]:
         """In how many rows there is something at a path that no column holds."""
-        return self._paths.count(rows.column(_RESCUE)) if self._rescues else Counter()
+        return self._paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
 
     @cached_property
     def _paths(self) -> rescue.RescuedPaths:
@@ -140,15 +143,15 @@ class RowBuilder:
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """Columns of payloads, with that for what they do not hold, if the table has it."""
-        if not self._rescues:
-            return payloads[: self._width]
-        return payloads if len(payloads) > self._width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]
+        if not self._layout.rescues:
+            return payloads[: self._layout.width]
+        return payloads if len(payloads) > self._layout.width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]
 
     def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
         zeros = pa.array(np.zeros(count, np.int8))
         constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
-        return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._columns)
+        return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._layout.columns)
 
     def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
@@ -186,22 +189,49 @@ class RowBuilder:
         return lambda values: [*build(values), rescue.rests(shape, values)]
 
 
-def landed_shape(definition: CompiledDefinition) -> Shape | None:
-    """The shape that payloads of a definition have in its table; ``None`` where it names no schema."""
-    schema = definition.schema_use.schema
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
+
+    ``shape`` is that of its payloads, ``None`` where it names no schema. With ``rescues`` the table has
+    ``columns.RESCUE``: its columns may not hold all of a payload.
+    """
+
+    shape: Shape | None
+    rescues: bool
+    width: int
+    columns: pa.Schema
+
+    @classmethod
+    def of(cls, shape: Shape | None, *, rescues: bool) -> Layout:
+        """Of payloads of a shape."""
+        held = columns.held(columns.landed(shape, rescue=rescues))
+        return cls(shape=shape, rescues=rescues, width=len(columns.payload(shape)), columns=held)
+
+
+OPAQUE: Final = Layout.of(None, rescues=False)
+# Made once for a schema, which many tasks of a process share, and gone with it: of hundreds of columns they take longer
+# than the rows of a small batch.
+_layouts: Final[WeakKeyDictionary[Schema, dict[tuple[bool, ...], Layout]]] = WeakKeyDictionary()
+
+
+def layout(definition: CompiledDefinition) -> Layout:
+    """That of the table of a definition, by its policy."""
+    schema, policy = definition.schema_use.schema, definition.policy
     if schema is None:
-        return None
-    return schema.shape() if definition.policy.typed else as_sent(schema.shape())
+        return OPAQUE
+    known = _layouts.setdefault(schema, {})
+    key = policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
+    if key not in known:
+        known[key] = _laid_out(schema, *key)
+    return known[key]
 
 
-def rescues(definition: CompiledDefinition) -> bool:
-    """Whether the table of a definition has ``columns.RESCUE``: its columns may not hold all of a payload."""
-    schema, shape, policy = definition.schema_use.schema, landed_shape(definition), definition.policy
-    if shape is None or policy.rescue == "drop":
-        return False
+def _laid_out(schema: Schema, typed: bool, keep: bool, tag: bool) -> Layout:
+    shape = schema.shape() if typed else as_sent(schema.shape())
     # Payloads that land against their schema may have members of no column even where it is closed.
-    tagged = policy.on_schema_violation == "tag" and isinstance(schema, JsonValues)
-    return is_lossy(shape) or (tagged and rescue.plan(shape) != rescue.ALL)
+    lossy = is_lossy(shape) or (tag and isinstance(schema, JsonValues) and rescue.plan(shape) != rescue.ALL)
+    return Layout.of(shape, rescues=keep and lossy)
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
@@ -219,7 +249,7 @@ def _transport(rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         pa.array([address(message) for message in messages], pa.string()),
         text_map([arrays.header_texts(message.protocol, arrays.message_headers(message)) for message in messages]),
         pa.array([message.received_at for message in messages], columns.TIMESTAMP),
-        pa.array([location.path for location in locations], pa.string()),
+        pa.array([location.path or None for location in locations], pa.string()),
         pa.array([location.position for location in locations], pa.int64()),
     ]
 
@@ -251,6 +281,11 @@ def attributes_of(row: Mapping[str, Any]) -> dict[str, Any]:
     return {"specversion": SPECVERSION, **stated}
 
 
+def in_json(schema: Schema) -> bool:
+    """Whether payloads of a schema are JSON."""
+    return schema.format.lower().startswith(_TEXT_FORMATS)
+
+
 def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     """A function from landed rows to their payloads by the schema of their definition, as ``Schema.validate`` takes it.
 
@@ -267,11 +302,10 @@ def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
 
 def _held_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
     """The same of what columns hold of a payload."""
-    shape = schema.shape()
-    in_json = schema.format.lower().startswith(_TEXT_FORMATS)
+    shape, text = schema.shape(), in_json(schema)
     if isinstance(shape, Struct) and shape.fields:
-        return _members(shape, columns.payload(shape).names, in_json)
-    whole = _value(shape, in_json)
+        return _members(shape, columns.payload(shape).names, text)
+    whole = _value(shape, text)
     return lambda row: whole(row.get(columns.PAYLOAD))
 
 

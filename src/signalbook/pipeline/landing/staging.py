@@ -7,10 +7,13 @@ stream of thousands both land in few, well-filled row groups.
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +31,8 @@ HELD_BYTES: Final = 128 * 1024 * 1024
 _FRAGMENTS: Final = 16
 # Each writer has a file open; systems commonly allow a process 1,024.
 _OPEN_FILES: Final = 200
+# Files that are written at the same time once all rows are there.
+_WRITERS: Final = min(4, os.cpu_count() or 1)
 # Where Arrow looks for the schema that a file was written with.
 _SCHEMA: Final = b"ARROW:schema"
 # Rows that are read at a time.
@@ -102,6 +107,7 @@ class StagedFiles:
         self._open: dict[TableName, _Table] = {}
         self._held = 0
         self._files: list[DataFile] = []
+        self._numbers = count()
 
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
@@ -122,9 +128,12 @@ class StagedFiles:
 
     def finish(self) -> tuple[DataFile, ...]:
         """Write what is held, close all files and return what they are. Raises ``OSError``."""
-        for table in self._tables.values():
-            self._write(table)
-            self._close(table)
+        for table in list(self._open.values()):
+            self._complete(table)
+        # A small batch of many tables is little more than its files. Arrow writes them outside of the interpreter's
+        # lock, so that a processor without a task of its own takes some.
+        with ThreadPoolExecutor(_WRITERS) as pool:
+            list(pool.map(self._complete, [table for table in self._tables.values() if table.held]))
         return tuple(self._files)
 
     def abandon(self) -> None:
@@ -133,6 +142,11 @@ class StagedFiles:
             if table.writer is not None:
                 with suppress(OSError):
                     table.writer.close()
+
+    def _complete(self, table: _Table) -> None:
+        """Write what a table holds and close its file."""
+        self._write(table)
+        self._close(table)
 
     def _compact(self, table: _Table) -> None:
         table.held = pa.Table.from_batches(table.held).combine_chunks().to_batches()
@@ -163,8 +177,7 @@ class StagedFiles:
             if len(self._open) >= _OPEN_FILES:
                 # the oldest: its table gets another file if more rows come
                 self._close(next(iter(self._open.values())))
-            number = len(self._files) + len(self._open)
-            table.path = self._folder / f"{self._prefix}-{number:05d}.parquet"
+            table.path = self._folder / f"{self._prefix}-{next(self._numbers):05d}.parquet"
             thin = bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
             table.writer = open_file(table.path, rows.schema, thin=thin)
             self._open[table.name] = table

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame, SparkSession
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
-from signalbook.pipeline.job.snapshot import Snapshot, uncollected
+from signalbook.pipeline.job.snapshot import Snapshot, compiled, uncollected
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
@@ -67,6 +67,7 @@ class TaskPlan:
     staged: str
     policy: Policy
     max_message_bytes: int = MAX_MESSAGE
+    stop_at_damage: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +102,8 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 
     def work(number: int) -> bytes:
         splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-        messages = (batch for split in splits for batch in source.read(split))
+        stop = task.plan.stop_at_damage
+        messages = (batch for split in splits for batch in base.read_split(source, split, stop=stop))
         return encoded_manifest(partial(task.process, number, source, messages))
 
     return task_results(batches, work)
@@ -110,11 +112,7 @@ def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa
 def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
-    messages = (batch for records in batches for batch in base.record_batches(records))
-    context = TaskContext.get()
-    number = 0 if context is None else context.partitionId()
-    # One manifest for the whole partition: Spark hands it over as many Arrow batches, which share files and row groups.
-    yield _row(encoded_manifest(partial(task.process, number, base.find_source(task.plan.source), messages)))
+    yield from task.process_records(base.find_source(task.plan.source), batches)
 
 
 def task_results(batches: Iterator[pa.RecordBatch], work: Callable[[int], bytes]) -> Iterator[pa.RecordBatch]:
@@ -161,6 +159,14 @@ class Task:
             processing.clear()
             return Manifest(files=staged.finish(), tally=processing.tally)
 
+    def process_records(self, source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What becomes of rows of ``RECORD_COLUMNS``: one manifest as JSON."""
+        messages = (batch for records in batches for batch in base.record_batches(records))
+        context = TaskContext.get()
+        number = 0 if context is None else context.partitionId()
+        # One manifest for the partition: Spark hands it over as many Arrow batches, which share files and row groups.
+        yield _row(encoded_manifest(partial(self.process, number, source, messages)))
+
     @contextmanager
     def staged_files(self, number: int) -> Iterator[StagedFiles]:
         """Where task ``number`` lands its rows; closed as it is when something fails."""
@@ -185,7 +191,15 @@ class Task:
 
     def contract(self) -> Contract:
         """The compiled definitions. Raises ``PipelineError`` if the worker does not see them."""
-        return _contract(self.staging, self.plan)
+        return compiled(self.plan.fingerprint, self.plan.policy, self._snapshot)
+
+    def _snapshot(self) -> Snapshot:
+        try:
+            return Snapshot.from_json((self.staging / SNAPSHOT).read_bytes())
+        except OSError as error:
+            raise PipelineError(
+                f"a worker cannot read {self.staging}: the output has to be a folder all workers share"
+            ) from error
 
     def progress(self, number: int, tally: Tally) -> ProgressWriter:
         """Notes for the driver how far task ``number`` is."""
@@ -217,25 +231,6 @@ class ProgressWriter:
         self._next = time.monotonic() + _EVERY
 
 
-_contracts: dict[tuple[str, Policy], Contract] = {}
-
-
-def _contract(staging: Path, plan: TaskPlan) -> Contract:
-    """The compiled contract, kept for the next task of this process."""
-    key = plan.fingerprint, plan.policy
-    if key not in _contracts:
-        # One contract is kept, not all: a stream whose definitions change would fill the worker with old ones.
-        _contracts.clear()
-        try:
-            snapshot = Snapshot.from_json((staging / SNAPSHOT).read_bytes())
-        except OSError as error:
-            raise PipelineError(
-                f"a worker cannot read {staging}: the output has to be a folder all workers share"
-            ) from error
-        _contracts[key] = snapshot.compile(plan.policy)
-    return _contracts[key]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
     """What a batch reads by the source called ``source``.
@@ -261,7 +256,15 @@ class Intake:
         return numbered_tasks(session, len(self.tasks), partial(process_files, str(folder)))
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
-        """The batch with what these manifests say beyond files and counts: of messages that are read, nothing."""
+        """The batch with what these manifests say beyond files and counts: of messages that are read, nothing.
+
+        Raises ``PipelineError`` where none of the files can be read: then it is no matter of a file.
+        """
+        unread = [each for each in batch.tally.violations.found.values() if each.rule == base.UNREADABLE]
+        splits = sum(map(len, self.tasks))
+        if splits and sum(each.messages for each in unread) == splits:
+            example = unread[0].example
+            raise PipelineError(f"cannot read {example.source}: {example.message}")
         return batch
 
 
@@ -285,6 +288,7 @@ class Attempt:
     stream: str = ""
     offsets: str = ""
     max_message_bytes: int = MAX_MESSAGE
+    stop_at_damage: bool = False
 
     def process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
@@ -312,6 +316,7 @@ class Attempt:
                 stream=self.stream,
                 offsets=self.offsets,
                 columns="typed" if policy.typed else "as_sent",
+                left_out={xid: found.reasons for xid, found in self.snapshot.left_out.items()},
             ),
         )
         batch.check()  # before anything is committed: no message may be lost or there twice
@@ -334,6 +339,7 @@ class Attempt:
             staged=f"{STAGING}/{name}",
             policy=policy,
             max_message_bytes=self.max_message_bytes,
+            stop_at_damage=self.stop_at_damage,
         )
         (folder / PLAN).write_bytes(msgspec.json.encode(plan))
         return folder

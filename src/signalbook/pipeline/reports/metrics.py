@@ -108,6 +108,7 @@ class Metrics(Collector):
                 "When the newest batch was committed.",
                 last.finished.timestamp() if last.finished else None,
             ),
+            "left_out_definitions": ("Definitions that the newest batch could not use.", len(last.left_out)),
             "lag_seconds": ("Age of the newest event when the newest batch was committed.", last.lag_seconds),
         }
         for name, (text, value) in gauges.items():

@@ -257,8 +257,8 @@ def decode(text: bytes, type: type[_T]) -> _T:
 class Report:
     """The outcome of one batch. ``seconds`` run from reading the input to the last commit, without Spark's start.
 
-    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed, ``doubts`` are about the
-    definitions.
+    ``written`` are bytes in tables and dead letters, ``finished`` is when all was committed. ``left_out`` are the
+    definitions that could not be used, by xid, with the reasons; ``doubts`` are about the others.
     """
 
     batch: str
@@ -268,6 +268,7 @@ class Report:
     written: int = 0
     finished: datetime | None = None
     note: str = ""
+    left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
 
     @property
@@ -311,6 +312,7 @@ class Report:
             "reasons": dict(sorted(tally.reasons.items())),
             "violations": [violation.to_json() for violation in tally.violations.top()],
             **({"rescued": self._rescued()} if tally.rescued else {}),
+            **self.left_out_to_json(),
             **({"note": self.note} if self.note else {}),
             **({"doubts": list(self.doubts)} if self.doubts else {}),
         }
@@ -319,6 +321,11 @@ class Report:
         found = ((xid, path, count) for xid, paths in self.tally.rescued.items() for path, count in paths.items())
         ordered = sorted(found, key=lambda each: (-each[2], each[0], each[1]))
         return [{"definition": xid, "path": path, "messages": count} for xid, path, count in ordered[:MOST]]
+
+    def left_out_to_json(self) -> JSONObject:
+        """The member that names the definitions left out, if there are any."""
+        found = {xid: [_text(reason) for reason in why[:TOP]] for xid, why in sorted(self.left_out.items())}
+        return {"left_out": found} if found else {}
 
     def _lag(self) -> JSONObject:
         time, seconds = self.tally.time, self.lag_seconds

@@ -19,10 +19,10 @@ from signalbook.formats.avro import BROKEN, FORMAT, AvroSchema
 from signalbook.messages import Message
 from signalbook.messages.eventformats.avro import SCHEMA, read_datum
 from signalbook.messages.eventformats.base import AVRO_FORMAT
-from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources import files
-from signalbook.pipeline.sources.base import MessageBatch, Split, one_message
-from signalbook.pipeline.sources.files import Bytes, structured
+from signalbook.pipeline.sources.base import KEPT, UNREADABLE, DamagedFile, MessageBatch, Split
+from signalbook.pipeline.sources.files import structured
+from signalbook.pipeline.sources.reading import ENDLESS, Readable, is_packed, reading
 from signalbook.values import dump_json
 
 MAX_BLOCK: Final = 256 * 1024 * 1024
@@ -63,16 +63,18 @@ class DamagedBlock(ValueError):
 class FileWindow:
     """What is at hand of a file that is read forwards, from a place on that moves.
 
-    To go back in a packed file is to unpack all of it anew, so what may be read again is kept until ``forget``.
+    To go back in a packed file is to unpack all of it anew, so what may be read again is kept until ``forget``. Where
+    it is damaged it ends, with ``damage``.
     """
 
-    def __init__(self, file: Bytes) -> None:
+    def __init__(self, file: Readable) -> None:
+        self.damage: DamagedFile | None = None
         self._file = file
         self._start = 0
         self._content = bytearray()
 
     def at(self, place: int, size: int) -> bytes:
-        """The bytes at a place; fewer only at the end of the file. Raises ``OSError``."""
+        """The bytes at a place; fewer only at the end of the file."""
         if not 0 <= place - self._start <= len(self._content):
             self._file.seek(place)
             self._start, self._content = place, bytearray()
@@ -80,10 +82,19 @@ class FileWindow:
         return bytes(memoryview(self._content)[place - self._start :][:size])
 
     def fill(self, end: int) -> bool:
-        """Have all up to ``end`` at hand; whether the file goes that far. Raises ``OSError``."""
-        while (missing := end - self._start - len(self._content)) > 0 and (piece := self._file.read(missing)):
+        """Have all up to ``end`` at hand; whether the file goes that far."""
+        while (missing := end - self._start - len(self._content)) > 0 and (piece := self._piece(missing)):
             self._content += piece
         return missing <= 0
+
+    def _piece(self, size: int) -> bytes:
+        try:
+            return self._file.read(size)
+        except DamagedFile as damage:
+            if damage.rule == UNREADABLE:
+                raise
+            self.damage = damage
+            return b""
 
     def forget(self, place: int) -> None:
         """Keep nothing from before a place."""
@@ -93,17 +104,18 @@ class FileWindow:
 
 
 def read_header(path: str, window: FileWindow) -> ContainerHeader:
-    """The header of the container. Raises ``PipelineError`` if the file is none, and ``OSError``."""
+    """The header of the container. Raises ``DamagedFile`` if the file is none."""
     head = window.at(0, _USUAL_HEADER)
     if not head.startswith(_MAGIC):
-        raise PipelineError(f"{path} is no Avro object container file")
+        raise DamagedFile(path, "it is no Avro object container file", UNREADABLE, head)
     try:
         # Most headers are short; a schema of megabytes is read in a second try, with a bound of its own.
         header = _header(head)
     except BROKEN:
         header = _long_header(path, window.at(0, _MAX_HEADER))
     if header.codec not in _CODECS:
-        raise PipelineError(f"{path}: no decoder for codec {header.codec[:50]!r}; there are: {', '.join(_CODECS)}")
+        why = f"no decoder for codec {header.codec[:50]!r}; there are: {', '.join(_CODECS)}"
+        raise DamagedFile(path, why, UNREADABLE, head)
     return header
 
 
@@ -111,7 +123,8 @@ def _long_header(path: str, head: bytes) -> ContainerHeader:
     try:
         return _header(head)
     except BROKEN as error:
-        raise PipelineError(f"{path}: the header of the Avro container is damaged: {error!r}") from None
+        why = f"the header of the Avro container is damaged: {error!r}"
+        raise DamagedFile(path, why, UNREADABLE, head) from None
 
 
 def _header(head: bytes) -> ContainerHeader:
@@ -125,17 +138,17 @@ def _header(head: bytes) -> ContainerHeader:
 
 
 def read_blocks(
-    path: str, window: FileWindow, header: ContainerHeader, start: int, end: int
+    window: FileWindow, header: ContainerHeader, start: int, end: int
 ) -> Iterator[tuple[int, ContainerBlock]]:
     """The blocks that begin in the bytes ``start`` to ``end``, each with the number of its first record in the file.
 
-    Blocks before are skipped, but counted. Behind a damaged block reading goes on at the next marker between blocks.
-    Raises ``PipelineError`` where there is none to be found for too long, and ``OSError``.
+    Blocks before are skipped, but counted. Behind a damaged block reading goes on at the next marker between blocks,
+    and ends where there is none to be found for too long.
     """
     number, offset = 0, header.end
     while offset < end:
         window.forget(offset)
-        block, following = _block(path, window, header, offset, wanted=offset >= start)
+        block, following = _block(window, header, offset, wanted=offset >= start)
         if block is None:
             return
         if offset >= start:
@@ -145,7 +158,7 @@ def read_blocks(
 
 
 def _block(
-    path: str, window: FileWindow, header: ContainerHeader, offset: int, *, wanted: bool
+    window: FileWindow, header: ContainerHeader, offset: int, *, wanted: bool
 ) -> tuple[ContainerBlock | None, int]:
     """The block at ``offset``, its content only if ``wanted``, and where the next one begins; ``None`` at the end."""
     head = window.at(offset, _NUMBERS)
@@ -155,19 +168,19 @@ def _block(
     try:
         count, size = _long(stream), _long(stream)
     except EOFError:
-        return _damaged(path, window, header, offset)
+        return _damaged(window, header, offset)
     if count < 0 or not 0 <= size <= MAX_BLOCK:
-        return _damaged(path, window, header, offset)
+        return _damaged(window, header, offset)
     begin = offset + stream.tell()
     end = begin + size
     if (wanted and not window.fill(end + _SYNC)) or window.at(end, _SYNC) != header.sync:
-        return _damaged(path, window, header, offset)
+        return _damaged(window, header, offset)
     content = window.at(begin, size) if wanted else b""
     # no record takes less than a byte, and numbers of records stay such that there is room for them in 64 bits
     return ContainerBlock(offset=offset, count=min(count, MAX_BLOCK), content=content), end + _SYNC
 
 
-def _damaged(path: str, window: FileWindow, header: ContainerHeader, offset: int) -> tuple[ContainerBlock, int]:
+def _damaged(window: FileWindow, header: ContainerHeader, offset: int) -> tuple[ContainerBlock, int]:
     """All from ``offset`` to the next marker, or to the end of the file."""
     size = _PIECE
     while True:
@@ -179,9 +192,8 @@ def _damaged(path: str, window: FileWindow, header: ContainerHeader, offset: int
         if len(content) < size:
             return ContainerBlock(offset=offset, count=1, content=content, error=_CUT_OFF), offset + len(content)
         if size > MAX_BLOCK:
-            raise PipelineError(
-                f"{path}: from byte {offset} on there is no block of an Avro container for {MAX_BLOCK} bytes"
-            )
+            error = f"from here on there is no block of an Avro container for {MAX_BLOCK} bytes; the rest is not read"
+            return ContainerBlock(offset=offset, count=1, content=content[:KEPT], error=error), ENDLESS
         size *= 2  # the next marker is near as a rule, and hostile files have damage in each few bytes
 
 
@@ -274,22 +286,29 @@ class AvroEvents:
 
     name = "cloudevents-avro"
     divisible = True
+    endings: tuple[str, ...] = (".avro",)
     cloudevents_json = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The records of the blocks that begin in the split. What follows a damaged one in its block is unreadable.
 
-        Raises ``PipelineError`` for a file that is no container, or one of other records.
+        Raises ``DamagedFile`` for a file that is no container, or one of other records.
         """
-        with files.reading(split.path) as file:
+        with reading(split) as file:
             window = FileWindow(file)
             if not window.at(0, 1):
                 return  # of a packed file the size does not say that it is empty
             header = read_header(split.path, window)
             _check(split.path, header.schema)
-            end = files.ENDLESS if files.is_packed(split.path) else split.end
-            for number, block in read_blocks(split.path, window, header, split.start, end):
+            end, following = ENDLESS if is_packed(split.path) else split.end, 0
+            for number, block in read_blocks(window, header, split.start, end):
+                if window.damage is not None and block.error:
+                    yield window.damage.batch(number, block.content)
+                    return
                 yield from _batches(split.path, header.codec, number, block)
+                following = number + block.count
+            if window.damage is not None:  # right behind a block
+                yield window.damage.batch(following, b"")
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The record as a structured CloudEvent of a file. Raises ``Unreadable``."""
@@ -302,12 +321,12 @@ CONTAINER: Final = AvroEvents()
 def _batches(path: str, codec: str, number: int, block: ContainerBlock) -> Iterator[MessageBatch]:
     where = f"the block at byte {block.offset}"
     if block.error:
-        yield one_message(path, block.content, number, error=f"{where}: {block.error}")
+        yield DamagedFile(path, f"{where}: {block.error}").batch(number, block.content)
         return
     try:
         content = unpack(codec, block.content)
     except DamagedBlock as error:
-        yield one_message(path, block.content, number, error=f"{where}: {error}")
+        yield DamagedFile(path, f"{where}: {error}").batch(number, block.content)
         return
     yield from _records(path, content, block.count, number, where)
 
@@ -332,7 +351,7 @@ def _records(path: str, content: bytes, count: int, number: int, where: str) -> 
     rest = content[bounds[-1] :]
     if damage or rest:
         text = damage or f"{len(rest)} bytes follow the last record"
-        yield one_message(path, rest, number + len(bounds) - 1, error=f"{where}: {text}")
+        yield DamagedFile(path, f"{where}: {text}").batch(number + len(bounds) - 1, rest)
 
 
 def _batch(path: str, content: bytes, bounds: list[int], number: int) -> MessageBatch:
@@ -344,17 +363,15 @@ def _batch(path: str, content: bytes, bounds: list[int], number: int) -> Message
 
 
 def _check(path: str, document: bytes) -> None:
-    """Raise ``PipelineError`` if records of the schema are not, byte for byte, those of the event format."""
+    """Raise ``DamagedFile`` if records of the schema are not, byte for byte, those of the event format."""
     try:
         found = FORMAT.parse(document, "Avro")
     except SchemaError as error:
-        raise PipelineError(f"{path}: the schema in the Avro container cannot be used: {error}") from None
+        raise DamagedFile(path, f"the schema in the Avro container cannot be used: {error}", UNREADABLE) from None
     if not _alike(found.type, found, _EXPECTED.type, _EXPECTED, frozenset()):
         name = found.type["name"] if isinstance(found.type, dict) and "name" in found.type else found.type
-        raise PipelineError(
-            f"{path} holds {str(name)[:100]}, whose schema is not that of the CloudEvents Avro event format; "
-            "nothing in the file was read"
-        )
+        why = f"it holds {str(name)[:100]}, whose schema is not that of the CloudEvents Avro event format"
+        raise DamagedFile(path, why, UNREADABLE)
 
 
 def _alike(node: Any, of: AvroSchema, other: Any, of_other: AvroSchema, above: frozenset[tuple[str, str]]) -> bool:

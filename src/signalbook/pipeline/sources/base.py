@@ -9,7 +9,7 @@ and back. A ``RecordSource`` has Spark bring records, from a broker or a table, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +25,7 @@ from signalbook import plugins
 from signalbook.messages import Message
 from signalbook.pipeline import arrays, columns
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Storage
 
 GROUP: Final = "signalbook.sources"
 Offsets = npt.NDArray[np.int64]
@@ -35,6 +36,10 @@ MAX_MESSAGE: Final = 256 * 1024 * 1024
 KEPT: Final = 64 * 1024
 """Bytes that a dead letter has of a message that is too long."""
 _TOO_LONG: Final = "too_long"
+DAMAGED: Final = "damaged_file"
+"""The rule of dead letters that say from where on a file cannot be read."""
+UNREADABLE: Final = "unreadable_file"
+"""That of those which stand for a whole file, or all of a split."""
 RECORD_COLUMNS: Final = (
     "protocol string, source string, position long, address string, partition int, key binary, value binary, "
     "headers array<struct<name: string, value: binary>>, received_at timestamp"
@@ -42,8 +47,12 @@ RECORD_COLUMNS: Final = (
 """A message as Spark brings it; all but ``protocol``, ``source`` and ``position`` may be null.
 
 ``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
-of no protocol, which is empty then, are structured CloudEvents in JSON.
+of no protocol, which is empty then, are structured CloudEvents in JSON where no header says otherwise.
 """
+ATTRIBUTE_PREFIX: Final = "ce_"
+"""What goes before the names of context attributes in headers of records of Kafka, and of no protocol."""
+NOWHERE: Final = -1
+"""The position of a message of which nobody knows where it was."""
 _BATCH_BYTES: Final = 1 << 20
 # Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
 _FIRST_TIME: Final = -62_135_596_800 * 10**6
@@ -58,13 +67,15 @@ _EVENT_TYPES: Final = (b"application/cloudevents+json", b"application/cloudevent
 class Split:
     """Bytes ``start`` to ``end`` of a file; messages that begin in there belong to it.
 
-    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``).
+    Of messages beyond ``limit`` bytes a source need not keep more than their beginning (``limits.py``). ``storage`` is
+    how a file in a store is reached; it is set where the split is read, and not in the plan, which is written down.
     """
 
     path: str
     start: int
     end: int
     limit: int = MAX_MESSAGE
+    storage: Storage = field(default_factory=Storage)
 
     @property
     def size(self) -> int:
@@ -77,7 +88,7 @@ class MessageLocation:
     """Where a message was read; ``element`` counts the events of a batched message."""
 
     path: str
-    position: int
+    position: int | None
     element: int | None = None
 
 
@@ -108,6 +119,11 @@ class MessageBatch:
         return len(self.starts)
 
     @property
+    def protocol(self) -> str:
+        """The protocol that all of its messages came by, empty for those of files."""
+        return "" if self.records is None else _protocol(self.records)
+
+    @property
     def weight(self) -> int:
         """About how many bytes of memory its messages take: of records, headers and keys too."""
         return max(len(self.content) if self.records is None else self.records.nbytes, len(self) * LIGHTEST)
@@ -124,7 +140,8 @@ class MessageBatch:
 
     def location(self, index: int) -> MessageLocation:
         """Where one message was read."""
-        return MessageLocation(self.path, int(self.positions[index]))
+        position = int(self.positions[index])
+        return MessageLocation(self.path, None if position == NOWHERE else position)
 
 
 def split_range(start: int, end: int, parts: int) -> list[tuple[int, int]]:
@@ -163,9 +180,15 @@ class FileSource(Source, Protocol):
 
     # whether a file may be cut into several splits
     divisible: bool
+    # of which names files are read where a folder is given, without that of a packed one; empty for all
+    endings: tuple[str, ...]
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The split's messages in batches of bounded size. Raises ``PipelineError`` for a file that cannot be read."""
+        """The split's messages in batches of bounded size, and what is damaged as a batch with its error.
+
+        Raises ``DamagedFile`` for a file of which nothing can be read, and ``PipelineError`` for one that may be
+        readable the next time.
+        """
         ...
 
 
@@ -198,6 +221,40 @@ class RecordSource(Source, Protocol):
 
 class UnreadableMessage(ValueError):
     """Bytes that are no message; the text says why."""
+
+
+class DamagedFile(PipelineError):
+    """A file that cannot be read from some place on, for good. ``why`` is about the file, ``rule`` for dead letters.
+
+    ``content`` are bytes of it to keep, where the rule is ``UNREADABLE``: nothing in it can be read.
+    """
+
+    def __init__(self, path: str, why: str, rule: str = DAMAGED, content: bytes = b"") -> None:
+        super().__init__(f"cannot read {path}: {why}")
+        self.path = path
+        self.why = why
+        self.rule = rule
+        self.content = content[:KEPT]
+
+    def batch(self, position: int, content: bytes) -> MessageBatch:
+        """The damage as a message that cannot be read, with what is at hand of it."""
+        return replace(one_message(self.path, content, position, self.why), rule=self.rule)
+
+
+def read_split(source: FileSource, split: Split, *, stop: bool = False) -> Iterator[MessageBatch]:
+    """The messages of a split, and what is damaged as one that cannot be read; with ``stop`` it is raised instead.
+
+    Raises ``PipelineError``.
+    """
+    try:
+        for batch in source.read(split):
+            if stop and batch.rule == DAMAGED:
+                raise PipelineError(f"cannot read {batch.path}: at {batch.positions[0]}: {batch.error}")
+            yield batch
+    except DamagedFile as damage:
+        if stop:
+            raise PipelineError(str(damage)) from damage
+        yield damage.batch(split.start, damage.content)
 
 
 def find_source(name: str) -> FileSource | RecordSource:
@@ -317,9 +374,9 @@ def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
 def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
     """Which records are beyond doubt structured CloudEvents in JSON, with a value and without content encoding."""
     present: npt.NDArray[np.bool_] = records.column("value").is_valid().to_numpy(zero_copy_only=False)
-    if not _protocol(records):
-        return present
     listed = records.column("headers")
+    if not _protocol(records) and listed.null_count == len(listed):
+        return present
     flat = listed.flatten()
     names = pc.utf8_lower(flat.field("name")) if _protocol(records) in _CASELESS else flat.field("name")
     rows = pc.list_parent_indices(listed).to_numpy()
@@ -329,8 +386,11 @@ def structured_events(records: pa.RecordBatch) -> npt.NDArray[np.bool_]:
 
     typed = pc.equal(names, _CONTENT_TYPE)
     event = pc.and_(typed, pc.is_in(flat.field("value"), pa.array(_EVENT_TYPES, pa.binary())))
-    once = (count(typed) == 1) & (count(event) == 1) & (count(pc.equal(names, _CONTENT_ENCODING)) == 0)
-    valid: npt.NDArray[np.bool_] = once & present
+    once = (count(typed) == 1) & (count(event) == 1)
+    if not _protocol(records):
+        # Without a content type a body is an event as well, unless its attributes are beside it.
+        once |= (count(typed) == 0) & (count(pc.starts_with(names, ATTRIBUTE_PREFIX)) == 0)
+    valid: npt.NDArray[np.bool_] = once & (count(pc.equal(names, _CONTENT_ENCODING)) == 0) & present
     return valid
 
 
@@ -353,10 +413,13 @@ def _protocol(records: pa.RecordBatch) -> str:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Neighbours of one source, up to the size of a batch."""
+    """Neighbours of one source and protocol, up to the size of a batch."""
     if not len(batch):
         return
-    codes = batch.column("source").dictionary_encode().indices.to_numpy()
+    sources, protocols = (
+        batch.column(name).dictionary_encode().indices.to_numpy().astype(np.int64) for name in ("source", "protocol")
+    )
+    codes = sources * len(batch) + protocols
     sizes = pc.binary_length(batch.column("value")).fill_null(0).to_numpy()
     # A batch ends where another megabyte begins, so that batches are bounded but for one huge message.
     filled = np.cumsum(sizes) // _BATCH_BYTES

@@ -12,24 +12,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, DateType, MapType, StringType, StructType, TimestampNTZType, TimestampType
 
 from signalbook.messages import Message
 from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import MessageBatch
 from signalbook.pipeline.sources.kafka import record_message
+from signalbook.pipeline.sources.mapping import MessageParts
 from signalbook.pipeline.tables.naming import quoted
 
 _PARQUET: Final = "parquet"
 _FORMAT: Final = "format"
-_KAFKA: Final = ("value", "key", "headers", "topic", "partition", "offset", "timestamp")
-_NO_HEADERS: Final = "CAST(NULL AS array<struct<name: string, value: binary>>)"
+# Parts of messages by what options call them.
+_PARTS: Final = {
+    "value": "body", "key": "key", "headers": "headers", "topic": "address", "partition": "partition",
+    "offset": "position", "timestamp": "received_at",
+}  # fmt: skip
+_KAFKA: Final = tuple(_PARTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,42 +116,14 @@ class _Columns:
                     f"{path} has no column {self.names[role]!r} for the {role} of messages; its columns are: "
                     f"{', '.join(frame.columns)}: name the right one by the option {role}"
                 )
-        types = {role: there[name.lower()].dataType for role, name in self.names.items() if name.lower() in there}
-        expressions = self._expressions(path, types)
-        return frame.selectExpr(*(f"{expression} AS {name}" for name, expression in expressions.items()))
-
-    def _expressions(self, path: str, types: Mapping[str, DataType]) -> dict[str, str]:
-        source, position = self._place(path)
-        if {"topic", "partition", "offset"} <= types.keys():
-            topic, partition, offset = (self._cast(types, *pair) for pair in _POSITION)
-            known = f"{topic} IS NOT NULL AND {partition} IS NOT NULL AND {offset} IS NOT NULL"
-            source = f"IF({known}, concat('kafka:', {topic}, '/', {partition}), {source})"
-            position = f"IF({known}, {offset}, {position})"
-            partitions = f"IF({known}, {partition}, NULL)"
-        else:
-            partitions = "CAST(NULL AS int)"
-        return {
-            "protocol": f"'{self.protocol}'",
-            "source": source,
-            "position": position,
-            "address": self._cast(types, "topic", "string"),
-            "partition": partitions,
-            "key": self._cast(types, "key", "binary"),
-            "value": self._cast(types, "value", "binary"),
-            "headers": _headers(quoted(self.names["headers"]), types["headers"]) if "headers" in types else _NO_HEADERS,
-            "received_at": self._time(types),
-        }
-
-    def _cast(self, types: Mapping[str, DataType], role: str, kind: str) -> str:
-        return _cast(quoted(self.names[role]) if role in types else "NULL", kind)
-
-    def _time(self, types: Mapping[str, DataType]) -> str:
-        """A time, or as connectors write it milliseconds since 1970; text may be either."""
-        kind, moment = types.get("timestamp"), self._cast(types, "timestamp", "timestamp")
-        if kind is None or isinstance(kind, (TimestampType, TimestampNTZType, DateType)):
-            return moment
-        counted = f"timestamp_micros(try_multiply({self._cast(types, 'timestamp', 'long')}, 1000))"
-        return f"coalesce({counted}, {moment})" if isinstance(kind, StringType) else counted
+        parts = MessageParts(
+            {
+                _PARTS[role]: (quoted(name), there[name.lower()].dataType)
+                for role, name in self.names.items()
+                if name.lower() in there
+            }
+        )
+        return frame.selectExpr(*parts.expressions(f"'{self.protocol}'", *self._place(path)))
 
     def _place(self, path: str) -> tuple[str, str]:
         """Which file a row is in, and its number there; of formats that do not say, the path and any number."""
@@ -157,32 +133,8 @@ class _Columns:
         return f"'{escaped}'", "monotonically_increasing_id()"
 
 
-def _cast(column: str, kind: str) -> str:
-    """A column as ``kind``; what does not fit is null, what is no text is replaced: no row is to end the run."""
-    cast = f"try_cast({column} AS {kind})"
-    return f"make_valid_utf8({cast})" if kind == "string" else cast
-
-
-_POSITION: Final = (("topic", "string"), ("partition", "int"), ("offset", "long"))
-
-
 def _reason(text: str) -> str:
     """What the JVM says in the end, or first where that is all."""
     lines = [line.strip() for line in text.strip().splitlines()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes or lines or ["it did not say why"])[-1 if causes else 0]
-
-
-def _headers(column: str, kind: DataType) -> str:
-    """Headers as ``RECORD_COLUMNS`` has them, from a list of pairs under any names, or from a map."""
-    if isinstance(kind, MapType):
-        return _pairs(f"map_entries({column})", "key", "value")
-    element: Any = getattr(kind, "elementType", None)
-    if not isinstance(element, StructType) or len(element) != 2:
-        raise PipelineError(f"the column {column} holds no headers: they are an array of key and value, or a map")
-    return _pairs(column, *element.names)
-
-
-def _pairs(array: str, key: str, value: str) -> str:
-    name, content = _cast(f"h.{quoted(key)}", "string"), _cast(f"h.{quoted(value)}", "binary")
-    return f"transform({array}, h -> struct({name} AS name, {content} AS value))"

@@ -1,18 +1,10 @@
-"""Files of messages: which there are, how tasks share them, and messages in lines and in JSON arrays."""
+"""Files of messages in lines and in JSON arrays."""
 
 from __future__ import annotations
 
-import codecs
-import glob
-import gzip
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from io import FileIO
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -22,131 +14,53 @@ import numpy.typing as npt
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
 from signalbook.messages.cloudevents import JSON_FORMAT
-from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.sources.base import (
     KEPT,
     MAX_MESSAGE,
-    FileSource,
+    DamagedFile,
     MessageBatch,
     Offsets,
     Split,
     UnreadableMessage,
     one_message,
-    split_range,
     too_long,
 )
+from signalbook.pipeline.sources.reading import ENDLESS, Readable, in_utf8, is_packed, reading
 
-# Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
-LEAST_TASK: Final = 16 * 1024 * 1024
-LARGEST_TASK: Final = 1024 * 1024 * 1024
-_HIDDEN: Final = (".", "_")
 # So much fits a processor's cache; more costs a page fault per 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
-ENDLESS: Final = 1 << 62
-"""More bytes than any file has."""
-Bytes = gzip.GzipFile | FileIO
+# Of files in folders that hold JSON.
+_LINES: Final = (".json", ".jsonl", ".ndjson", ".jsonlines")
 _NEWLINE: Final = ord("\n")
 _STEP: Final = 64 * 1024
 _QUOTE, _ESCAPE, _COMMA = b'"\\,'
 _BLANK: Final = b" \t\r\n"
 
 
-def find_files(inputs: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Every file that ``inputs`` (files, folders, globs) name, with its size in bytes, in a stable order.
-
-    Folders are searched to the bottom, without hidden files. Raises ``PipelineError`` for one that names nothing.
-    """
-    found = {str(file): file.stat().st_size for text in inputs for file in _expand(text)}
-    return tuple(sorted(found.items()))
-
-
-def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
-    """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
-    total = sum(size for _, size in files)
-    target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
-    splits = [split for path, size in files for split in _cut(source, path, size, target)]
-    return _deal(splits, target)
-
-
-def _expand(text: str) -> list[Path]:
-    path = Path(text.removeprefix("file://"))
-    if path.is_file():
-        return [path.absolute()]
-    if path.is_dir():
-        files = [
-            file.absolute()
-            for file in path.rglob("*")
-            if file.is_file() and not any(part.startswith(_HIDDEN) for part in file.relative_to(path).parts)
-        ]
-        if not files:
-            raise PipelineError(f"the input folder {text} holds no files")
-        return files
-    found = [Path(name).absolute() for name in glob.glob(str(path), recursive=True) if Path(name).is_file()]  # noqa: PTH207
-    if not found:
-        raise PipelineError(f"the input {text} is not there: give a file, a folder or a glob of files")
-    return found
-
-
-def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
-    if not source.divisible or is_packed(path) or size <= target:
-        return [Split(path=path, start=0, end=size)] if size else []
-    bounds = split_range(0, size, -(-size // target))
-    return [Split(path=path, start=start, end=end) for start, end in bounds]
-
-
-def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
-    """Neighbours share a task until it is full."""
-    tasks: list[list[Split]] = []
-    filled = 0
-    for split in splits:
-        if not tasks or filled + split.size > target * 1.1:
-            tasks.append([])
-            filled = 0
-        tasks[-1].append(split)
-        filled += split.size
-    return tuple(tuple(task) for task in tasks)
-
-
-def open_file(path: str) -> Bytes:
-    """A file for reading bytes, unpacked if its name ends in ``.gz``."""
-    return gzip.open(path, "rb") if is_packed(path) else Path(path).open("rb", buffering=0)
-
-
-@contextmanager
-def reading(path: str) -> Iterator[Bytes]:
-    """An open file. Raises ``PipelineError`` where it, or what is inside of it, cannot be read."""
-    try:
-        with open_file(path) as file:
-            yield file
-    except (OSError, EOFError, zlib.error) as error:
-        raise PipelineError(f"cannot read {path}: {error}") from error
-
-
-def is_packed(path: str) -> bool:
-    """Whether a file is gzip, by its name."""
-    return path.endswith(".gz")
-
-
 def line_batches(split: Split) -> Iterator[MessageBatch]:
-    """The lines that begin in ``split``, as batches whose positions are byte offsets in the (unpacked) file.
+    """The lines that begin in ``split``, as batches whose positions are byte offsets in the (unpacked) file, as UTF-8.
 
-    Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises ``PipelineError`` for a
-    file that cannot be read.
+    Of a line beyond the split's limit the beginning is kept, as a batch that says so. Raises as ``FileSource.read``.
     """
-    with reading(split.path) as file:
-        offset = _seek(file, split)
-        # of a packed file the size says nothing
-        remaining = ENDLESS if is_packed(split.path) else split.end - offset
+    with reading(split) as file:
+        text, offset = in_utf8(split.path, file)
+        # Of these the size says nothing, and the first split has all of it.
+        whole = is_packed(split.path) or text is not file
+        if whole and split.start:
+            return
+        if split.start:
+            offset = _seek(file, split.start)
+        remaining = ENDLESS if whole else split.end - offset
         if split.start == 0 < offset:
             remaining = max(remaining, 1)  # the first line begins in the split even if that ends within the mark
-        yield from _Lines(file, split.path, split.limit, offset, remaining).batches()
+        yield from _Lines(text, split.path, split.limit, offset, remaining).batches()
 
 
 @dataclass(slots=True)
 class _Lines:
     """How far a split is read: ``rest`` is at hand of the line that begins at ``offset``, and has no newline."""
 
-    file: Bytes
+    file: Readable
     path: str
     limit: int
     offset: int
@@ -154,7 +68,13 @@ class _Lines:
     rest: bytes = b""
 
     def batches(self) -> Iterator[MessageBatch]:
-        """Whole lines, about ``BLOCK`` bytes at once; the last line of a file may lack its newline."""
+        """Whole lines, about ``BLOCK`` bytes at once; the last line of a file may lack its newline, or be damaged."""
+        try:
+            yield from self._sound()
+        except DamagedFile as damage:
+            yield damage.batch(self.offset, self.rest)
+
+    def _sound(self) -> Iterator[MessageBatch]:
         while self.remaining > 0:
             # More at once the longer a line is, so that one of many pieces is copied a few times only.
             piece = self.file.read(min(max(BLOCK, len(self.rest)), self.remaining))
@@ -202,26 +122,16 @@ class _Lines:
         return found, following if self.remaining >= 0 else b""
 
 
-def _seek(file: Bytes, split: Split) -> int:
-    """Go to the first line that begins in the split; one that began before belongs to the split before."""
-    if split.start == 0:
-        offset = _size_of_mark(file)
-        file.seek(offset)
-        return offset
+def _seek(file: Readable, start: int) -> int:
+    """Go to the first line that begins behind ``start``; one that began before belongs to the split before."""
     # From the byte before: a line that begins right at the start has its predecessor's newline there, and is ours.
-    file.seek(split.start - 1)
-    offset = split.start + _to_newline(file, 0)[0]
+    file.seek(start - 1)
+    offset = start + _to_newline(file, 0)[0]
     file.seek(offset)
     return offset
 
 
-def _size_of_mark(file: Bytes) -> int:
-    """How long the byte order mark of UTF-8 is with which a file begins; 0 without one."""
-    mark = codecs.BOM_UTF8
-    return len(mark) if file.read(len(mark)) == mark else 0
-
-
-def _to_newline(file: Bytes, remaining: int) -> tuple[int, bytes, int]:
+def _to_newline(file: Readable, remaining: int) -> tuple[int, bytes, int]:
     """Bytes up to the end of the line, what was read behind it, and how many of ``remaining`` bytes are left.
 
     None is read behind those unless the line goes on there; then less than none are left.
@@ -257,13 +167,14 @@ _DEPTHS: Final = _table({b"[{": 1, b"]}": -1})
 _IS_STRUCTURAL: Final = _table({b"[{]},": 1}).astype(bool)
 
 
-def array_batches(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[MessageBatch]:
+def array_batches(path: str, file: Readable, limit: int = MAX_MESSAGE) -> Iterator[MessageBatch]:
     """The elements of the array in a file; a position is an index in it.
 
     A file that is no array is one message. What is left of an array that is cut off, and what follows one, is one
     message that is unreadable. Of an element beyond ``limit`` bytes the beginning is kept, as a batch that says so.
-    Raises ``OSError``.
+    Raises ``DamagedFile`` where not even the first piece can be read.
     """
+    file, _ = in_utf8(path, file)
     first = _first_piece(file)
     if not first.startswith(b"["):
         whole, size = _rest_of_file(file, first, limit)
@@ -271,7 +182,8 @@ def array_batches(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[
             yield one_message(path, whole, 0) if size <= limit else too_long(path, whole, 0, size, limit)
         return
     scan, number, pending, lost = _Scan(), 0, [b""], _Lost()
-    for piece in filter(None, chain([first[1:]], iter(partial(file.read, BLOCK), b""))):
+    damage: list[DamagedFile] = []
+    for piece in filter(None, chain([first[1:]], _until_damage(file, damage))):
         ends, close = scan.boundaries(piece)
         pending.append(piece)
         if not len(ends):
@@ -297,12 +209,21 @@ def array_batches(path: str, file: Bytes, limit: int = MAX_MESSAGE) -> Iterator[
             yield from _following(path, file, pending[0], number, limit)
             return
     rest = (lost.head or b"".join(pending)).strip(_BLANK)
-    yield one_message(path, rest, number, error="the file ends inside of its JSON array: it is cut off")
+    cut_off = DamagedFile(path, "the file ends inside of its JSON array: it is cut off")
+    yield (damage or [cut_off])[0].batch(number, rest)
 
 
-def _first_piece(file: Bytes) -> bytes:
-    """Some bytes from the first on that is no blank and no byte order mark; ``b""`` if there is none."""
-    file.seek(_size_of_mark(file))
+def _until_damage(file: Readable, damage: list[DamagedFile]) -> Iterator[bytes]:
+    """The rest of a file, about ``BLOCK`` bytes at once; where it is damaged it ends, and that is noted."""
+    try:
+        while piece := file.read(BLOCK):
+            yield piece
+    except DamagedFile as found:
+        damage.append(found)
+
+
+def _first_piece(file: Readable) -> bytes:
+    """Some bytes from the first on that is no blank; ``b""`` if there is none."""
     while piece := file.read(BLOCK):
         if found := piece.lstrip(_BLANK):
             return found
@@ -385,13 +306,13 @@ def _trimmed(data: bytes, start: int, end: int) -> tuple[int, int]:
     return end - len(element.lstrip(_BLANK)), end
 
 
-def _following(path: str, file: Bytes, rest: bytes, number: int, limit: int) -> Iterator[MessageBatch]:
+def _following(path: str, file: Readable, rest: bytes, number: int, limit: int) -> Iterator[MessageBatch]:
     content, _ = _rest_of_file(file, rest, limit)
     if content:
-        yield one_message(path, content, number, error="bytes follow the JSON array")
+        yield DamagedFile(path, "bytes follow the JSON array").batch(number, content)
 
 
-def _rest_of_file(file: Bytes, head: bytes, limit: int) -> tuple[bytes, int]:
+def _rest_of_file(file: Readable, head: bytes, limit: int) -> tuple[bytes, int]:
     """``head`` and the rest of the file without the blanks around it, and its size; the beginning of what is longer."""
     content = bytearray(head.lstrip(_BLANK))
     size = len(content)
@@ -410,6 +331,7 @@ class CloudEventLines:
 
     name = "cloudevents-jsonl"
     divisible = True
+    endings: tuple[str, ...] = _LINES
     cloudevents_json = True
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
@@ -426,11 +348,12 @@ class CloudEventBatch:
 
     name = "cloudevents-batch"
     divisible = False
+    endings: tuple[str, ...] = (".json",)
     cloudevents_json = True
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The elements of the file's array; a position is an index in it."""
-        with reading(split.path) as file:
+        with reading(split) as file:
             yield from array_batches(split.path, file, split.limit)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
@@ -461,6 +384,7 @@ class HttpLines:
 
     name = "http-jsonl"
     divisible = True
+    endings: tuple[str, ...] = (*_LINES, ".log")
     cloudevents_json = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:

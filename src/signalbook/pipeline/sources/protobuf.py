@@ -14,10 +14,9 @@ import numpy as np
 
 from signalbook.messages import Message
 from signalbook.messages.eventformats.base import PROTOBUF_FORMAT
-from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.sources import files
-from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Split, one_message
-from signalbook.pipeline.sources.files import BLOCK, Bytes, structured
+from signalbook.pipeline.sources.base import DAMAGED, KEPT, MAX_MESSAGE, UNREADABLE, DamagedFile, MessageBatch, Split
+from signalbook.pipeline.sources.files import BLOCK, structured
+from signalbook.pipeline.sources.reading import Readable, reading
 
 MAX_EVENT: Final = MAX_MESSAGE
 _LONGEST_VARINT: Final = 10
@@ -32,11 +31,12 @@ class ProtobufEvents:
     name: str
     tag: bytes
     divisible: bool = False
+    endings: tuple[str, ...] = (".pb", ".binpb", ".bin", ".protobuf")
     cloudevents_json: bool = False
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
-        """The file's events. Raises ``PipelineError`` for one beyond ``MAX_EVENT`` bytes."""
-        with files.reading(split.path) as file:
+        """The file's events, and what cannot be told apart as one message."""
+        with reading(split) as file:
             yield from _batches(split.path, file, self.tag)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
@@ -48,19 +48,29 @@ STREAM: Final = ProtobufEvents(name="cloudevents-protobuf", tag=b"")
 BATCH: Final = ProtobufEvents(name="cloudevents-protobuf-batch", tag=_EVENTS)
 
 
-def _batches(path: str, file: Bytes, tag: bytes) -> Iterator[MessageBatch]:
+def _batches(path: str, file: Readable, tag: bytes) -> Iterator[MessageBatch]:
     offset, rest, problem = 0, b"", ""
-    while not problem and (piece := file.read(max(BLOCK, len(rest)))):
-        data = rest + piece
-        bounds, end, problem = _cut(data, tag)
-        if bounds:
-            yield _batch(path, data[:end], bounds, offset)
-        offset += end
-        rest = data[end:]
-    if rest:
-        # what follows has no boundaries that could be found again
-        rest = _to_end(path, file, rest, offset)
-        yield one_message(path, rest, offset, error=problem or "the file ends inside of an event: it is cut off")
+    try:
+        while not problem and (piece := file.read(max(BLOCK, len(rest)))):
+            data = rest + piece
+            bounds, end, problem = _cut(data, tag)
+            if bounds:
+                yield _batch(path, data[:end], bounds, offset)
+            offset += end
+            rest = data[end:]
+        if rest:
+            # what follows has no boundaries that could be found again
+            problem = problem or "the file ends inside of an event: it is cut off"
+            content, size = _to_end(file, rest)
+            if size > MAX_EVENT:
+                problem += f"; of more than {MAX_EVENT} bytes from here on the first {KEPT} are kept"
+            # From the start on, and so much: it is a file of something else.
+            rule = UNREADABLE if offset == 0 and size > MAX_EVENT else DAMAGED
+            yield DamagedFile(path, problem, rule).batch(offset, content)
+    except DamagedFile as damage:
+        if damage.rule == UNREADABLE:
+            raise
+        yield damage.batch(offset, rest)
 
 
 def _cut(data: bytes, tag: bytes) -> tuple[list[tuple[int, int, int]], int, str]:
@@ -100,13 +110,10 @@ def _batch(path: str, data: bytes, bounds: list[tuple[int, int, int]], offset: i
     return MessageBatch(path=path, content=data, starts=starts, ends=ends, positions=places + offset)
 
 
-def _to_end(path: str, file: Bytes, rest: bytes, offset: int) -> bytes:
+def _to_end(file: Readable, rest: bytes) -> tuple[bytes, int]:
+    """All that follows, and its size; of more than an event can be, the beginning, and that it is more."""
     content = bytearray(rest)
-    while piece := file.read(BLOCK):
+    while len(content) <= MAX_EVENT and (piece := file.read(BLOCK)):
         content += piece
-        if len(content) > MAX_EVENT:
-            raise PipelineError(
-                f"{path}: from byte {offset} on there are no events, but more than {MAX_EVENT} bytes; "
-                "is this a file of CloudEvents in Protobuf?"
-            )
-    return bytes(content)
+    size = len(content)
+    return bytes(content if size <= MAX_EVENT else content[:KEPT]), size

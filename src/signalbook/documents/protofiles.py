@@ -1,0 +1,71 @@
+"""A folder of ``.proto`` files as a document: a schema group whose schemas are called by their paths.
+
+So an ``import`` in one of them finds the others, as it does for the compiler that is given this folder (``-I``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Final
+
+from signalbook.documents.errors import DocumentError
+from signalbook.documents.reading import SUFFIXES, files_in, read_bytes
+from signalbook.values import JSONObject
+from signalbook.xid import ID
+
+SUFFIX: Final = ".proto"
+_SYNTAX: Final = re.compile(rb"""^\s*(?:syntax\s*=\s*["'](proto[23])["']|(edition)\s*=)""", re.MULTILINE)
+_FORMATS: Final = {b"proto2": "Protobuf/2", b"proto3": "Protobuf/3", b"edition": "Protobuf"}
+_NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
+
+
+def proto_format(content: bytes) -> str:
+    """The format of a ``.proto`` file: as it states, else proto2, as the compiler has it."""
+    match = _SYNTAX.search(content)
+    return "Protobuf/2" if match is None else _FORMATS[match[1] or match[2]]
+
+
+def is_proto_folder(folder: Path) -> bool:
+    """Whether there are ``.proto`` files in ``folder`` or below, and nothing that could be a registry document."""
+    return bool(files_in(folder, (SUFFIX,))) and not files_in(folder, SUFFIXES)
+
+
+def group_of_files(folder: Path, *, max_bytes: int) -> JSONObject:
+    """The ``.proto`` files in ``folder`` as a schema group that is called as the folder is.
+
+    Raises ``DocumentError`` for a file that cannot be read, and where two would have one id.
+    """
+    # "." has a name only once it is resolved.
+    group = _id(folder.resolve().name)
+    schemas: dict[str, JSONObject] = {}
+    left = max_bytes
+    for path in files_in(folder, (SUFFIX,)):
+        content = read_bytes(path, max_bytes=left)
+        left -= len(content)
+        name = path.relative_to(folder).as_posix()
+        key = _id(name.removesuffix(SUFFIX).replace("/", "."))
+        if key in schemas:
+            raise DocumentError(
+                f"{folder}: {name} and {schemas[key]['name']} would both be the schema {key}: rename one"
+            )
+        schemas[key] = dict(_schema(name, path, content))
+    return {"xid": f"/schemagroups/{group}", "schemagroupid": group, "schemas": schemas}
+
+
+def _schema(name: str, path: Path, content: bytes) -> Iterator[tuple[str, str]]:
+    yield "name", name
+    yield "format", proto_format(content)
+    yield "contenttype", "text/plain"
+    try:
+        yield "schema", content.decode()
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{path}: not UTF-8 text (byte {error.start})") from None
+
+
+def _id(text: str) -> str:
+    found = _NOT_IN_AN_ID.sub("-", PurePath(text).as_posix()).lstrip("-.~:@")
+    if not ID.fullmatch(found):
+        raise DocumentError(f"{text!r} makes no id (letters, digits, . _ ~ : @ -; at most 128): rename it")
+    return found

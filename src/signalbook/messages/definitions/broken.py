@@ -1,0 +1,102 @@
+"""Definitions that cannot be used: as much of one as its messages can be known by (domain.md K-44, K-45).
+
+A contract that goes on without them still has to say of their messages whose they are, and not that nobody knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from signalbook.messages.bindings.base import find_binding
+from signalbook.messages.definitions.definition import CompiledDefinition, compile_definition, declared_options
+from signalbook.messages.definitions.lint import malformed
+from signalbook.messages.definitions.normalise import CLOUDEVENTS, Bases, materialise
+from signalbook.messages.definitions.properties import PropertyError, malformed_property
+from signalbook.messages.definitions.schemas import ContractSchemas
+from signalbook.messages.policy import Policy
+from signalbook.values import JSON, Finding, JSONObject
+
+BROKEN: Final = "broken_definition"
+"""The rule of findings that name a definition that cannot be used."""
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a definition is left out of a contract, and what its messages are known by all the same.
+
+    That is what can be read of the ``definition``, or where that has no such values, the ``id`` of the message as the
+    type of events (K-32), or ``nothing``.
+    """
+
+    reasons: tuple[str, ...]
+    known_by: Literal["definition", "id", "nothing"] = "nothing"
+
+    def finding(self, xid: str) -> Finding:
+        """What is said of a message that is, or may be, of the definition ``xid``."""
+        text = f"the definition {xid} cannot be used: {'; '.join(self.reasons)}"
+        return Finding(path="", rule=BROKEN, message=text)
+
+
+def compile_broken(
+    xid: str, raw: JSON, bases: Bases, schemas: ContractSchemas, policy: Policy, reasons: tuple[str, ...]
+) -> tuple[LeftOut, CompiledDefinition | None]:
+    """What is left of a definition: it fits its messages, and rejects them for ``reasons``.
+
+    Protocol, options and attributes count as far as they can be read. None where nothing tells its messages apart.
+    """
+    whole = materialise({"xid": xid, **raw}, bases).definition if isinstance(raw, Mapping) else {}
+    readable = _readable(whole)
+    said = (LeftOut(reasons=reasons).finding(xid),)
+    found = compile_definition(xid, readable, schemas, policy, broken=said)
+    if _is_known(found, whole):
+        return LeftOut(reasons=reasons, known_by="definition"), found
+    if not found.is_event:
+        return LeftOut(reasons=reasons), None
+    readable["envelopemetadata"] = {
+        **(readable.get("envelopemetadata") or {}),
+        "type": {"value": found.message_id},
+    }
+    found = compile_definition(xid, readable, schemas, policy, broken=said)
+    return LeftOut(reasons=reasons, known_by="id"), found
+
+
+def _is_known(found: CompiledDefinition, whole: JSONObject) -> bool:
+    """Whether what could be read tells its messages from others, as far as the whole definition would."""
+    if not found.is_event:
+        return bool(found.protocol_keys)
+    metadata = whole.get("envelopemetadata")
+    typed = isinstance(metadata, Mapping) and "type" in metadata
+    return any(key.name == "type" for key in found.event_keys) if typed else bool(found.event_keys)
+
+
+def _readable(whole: JSONObject) -> JSONObject:
+    """A definition without the members, attributes and options that are of the wrong type."""
+    definition = dict(whole)
+    metadata = definition.get("envelopemetadata")
+    if isinstance(metadata, Mapping):
+        sound = {name: entry for name, entry in metadata.items() if not [*malformed_property(name, entry)]}
+        definition["envelopemetadata"] = sound
+    for finding in malformed(definition):
+        definition.pop(finding.path.partition(".")[0], None)
+    if "envelope" in whole and "envelope" not in definition:
+        definition["envelope"] = CLOUDEVENTS  # there is no other
+    if find_binding(str(definition.get("protocol") or "")) is None:
+        definition.pop("protocol", None)
+    options = definition.get("protocoloptions")
+    if isinstance(options, Mapping):
+        protocol = str(definition.get("protocol") or "")
+        definition["protocoloptions"] = {
+            name: option for name, option in options.items() if _is_declared(protocol, name, option)
+        }
+    return definition
+
+
+def _is_declared(protocol: str, name: str, option: JSON) -> bool:
+    """Whether an option says what it is about properties of the protocol."""
+    try:
+        declared_options(protocol, {name: option})
+    except PropertyError:
+        return False
+    return True

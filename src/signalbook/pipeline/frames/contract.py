@@ -1,0 +1,70 @@
+"""The contract of a Spark program: definitions, read and checked once, on their way to all workers."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from os import fspath
+from pathlib import Path
+from typing import Self
+
+from signalbook import messages
+from signalbook.messages import Policy
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import check_policy
+from signalbook.pipeline.job.snapshot import Snapshot, compiled
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Definitions as they were at one time, and a policy. Spark ships it with its tasks, so it is small and pickles.
+
+    ``definitions`` are the xids of those that messages are matched with, ``fingerprint`` tells one state of them from
+    another, and ``doubts`` are what is to be said of them to people.
+    """
+
+    fingerprint: str
+    definitions: tuple[str, ...]
+    policy: Policy
+    doubts: tuple[str, ...]
+    _packed: bytes = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        registry: str | Path,
+        groups: Sequence[str] = (),
+        *,
+        policy: Policy | None = None,
+        versions: Sequence[str] = (),
+    ) -> Self:
+        """The definitions of ``registry``: the URL of one, a document, or a folder of documents.
+
+        ``groups`` are xids of message groups or endpoints, none meaning all; ``versions`` are xids of Versions of
+        messages and schemas that stand for the default ones. Raises ``PipelineError`` for definitions that cannot be
+        read or used, and for a ``policy`` that nobody can follow.
+        """
+        policy = policy or Policy()
+        check_policy(policy)
+        snapshot = Snapshot.load(fspath(registry), groups, versions).check(policy)
+        return cls(
+            snapshot.fingerprint, snapshot.selected, policy, snapshot.doubts, zlib.compress(snapshot.to_json(), 1)
+        )
+
+    def snapshot(self) -> Snapshot:
+        """The definitions."""
+        return Snapshot.from_json(zlib.decompress(self._packed))
+
+    def compiled(self) -> messages.Contract:
+        """What messages are held to, kept by the process that asks."""
+        return compiled(self.fingerprint, self.policy, self.snapshot)
+
+    def definition(self, xid: str) -> str:
+        """``xid``, if it is that of a definition here. Raises ``PipelineError``."""
+        if xid not in self.definitions:
+            near = get_close_matches(xid, self.definitions, n=3, cutoff=0.3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise PipelineError(f"the contract has no message definition {xid}{hint}")
+        return xid

@@ -1,0 +1,114 @@
+"""A DataFrame of messages landed in tables, exactly once by the id of its batch, as by ``pipeline run``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from signalbook.pipeline.commands.run import Begun, land_once
+from signalbook.pipeline.commit import PATIENCE
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.frames.contract import Contract
+from signalbook.pipeline.frames.messages import SOURCE
+from signalbook.pipeline.job.jobs import Job, ShowProgress, stream_batch
+from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.landing.tasks import RESULT, Intake, Task
+from signalbook.pipeline.reports.report import Report
+from signalbook.pipeline.sources.base import MAX_MESSAGE
+from signalbook.pipeline.sources.mapping import MessageColumns, message_records
+from signalbook.pipeline.tables.catalogs import named_catalog, parse_catalog
+from signalbook.values import fingerprint
+
+# By which Spark calls a query in the properties of the thread that runs its batches; it lasts as its checkpoint does.
+_QUERY: Final = "sql.streaming.queryId"
+
+
+def land(
+    frame: DataFrame,
+    output: str | Path,
+    contract: Contract,
+    *,
+    batch_id: int | str,
+    stream: str = "",
+    columns: MessageColumns | None = None,
+    table_format: TableFormat = "iceberg",
+    catalog: str | Mapping[str, str] = "",
+    partition: Partition = "day",
+    max_message_bytes: int = MAX_MESSAGE,
+    progress: ShowProgress = lambda _: None,
+) -> Report:
+    """Land the messages in rows of ``frame`` in the tables of ``output``, and say what became of them.
+
+    ``batch_id`` stands for this input: a second call with it changes nothing. A number is that of a micro-batch, as
+    ``foreachBatch`` has it, of the query that ``stream`` names. ``columns`` are as for ``validate``, the others as in a
+    job file. Each partition of ``frame`` writes files of its own. Raises ``PipelineError`` with nothing of the batch
+    committed, unless the text says otherwise; the same call then begins anew, or completes it.
+    """
+    if frame.isStreaming:
+        raise PipelineError("a stream lands batch by batch: call land in a function for writeStream.foreachBatch")
+    job = Job(
+        registry="",
+        inputs=(),
+        output=Path(output),
+        table_format=table_format,
+        catalog=parse_catalog(catalog if not isinstance(catalog, str) else named_catalog(catalog) if catalog else {}),
+        partition=partition,
+        batch_id=_named(batch_id, stream),
+        policy=contract.policy,
+        max_message_bytes=max_message_bytes,
+    )
+    session = frame.sparkSession
+    origin = fingerprint([SOURCE.name, _query(session)])
+
+    @contextmanager
+    def begun() -> Iterator[Begun]:
+        intake = _FrameIntake(source=SOURCE.name, origin=origin, records=message_records(frame, columns))
+        yield Begun(session, intake, contract.snapshot())
+
+    return land_once(job, origin, begun, progress, PATIENCE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FrameIntake(Intake):
+    """Rows of a user's DataFrame."""
+
+    def manifests(self, session: SparkSession, folder: Path) -> DataFrame:  # noqa: ARG002
+        assert self.records is not None
+        return self.records.mapInArrow(partial(process_rows, str(folder)), RESULT)
+
+
+def process_rows(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
+    return Task.of(folder).process_records(SOURCE, batches)
+
+
+def _named(batch_id: int | str, stream: str) -> str:
+    """The id of a batch. Raises ``PipelineError`` for a number that could be any query's."""
+    if isinstance(batch_id, str):
+        if not batch_id or stream:
+            raise PipelineError("a batch is named by batch_id alone, or by its number and the name of its stream")
+        return batch_id
+    if not stream:
+        raise PipelineError(
+            f"batch {batch_id} of which query? Every query counts its batches from 0: give stream a name"
+        )
+    return stream_batch(stream, batch_id)
+
+
+def _query(session: SparkSession) -> str:
+    """What distinguishes the query whose micro-batch is at work from others; empty where Spark does not say.
+
+    A query that begins anew with another checkpoint gives the same numbers to other messages.
+    """
+    try:
+        return session.sparkContext.getLocalProperty(_QUERY) or ""
+    except (PySparkException, AttributeError):  # by Spark Connect there is no context
+        return ""

@@ -1,0 +1,96 @@
+"""Rows of a DataFrame as messages, each of the protocol that its row names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from signalbook.messages import Message
+from signalbook.messages.bindings import amqp, http, mqtt, nats
+from signalbook.messages.cloudevents import JSON_FORMAT
+from signalbook.pipeline import arrays
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, UnreadableMessage
+from signalbook.pipeline.sources.kafka import record_message
+
+_TYPE: Final = "content-type"
+_ENCODING: Final = "content-encoding"
+_Row = Mapping[str, Any]
+_Pairs = list[tuple[str, str]]
+
+
+class DataFrameRows:
+    """The source of messages that are rows of a user's DataFrame."""
+
+    name = "dataframe"
+    cloudevents_json = True
+
+    def message(self, batch: MessageBatch, index: int) -> Message:
+        """The row as a message. Raises ``UnreadableMessage`` for a protocol that there is no binding for."""
+        if batch.protocol == "KAFKA":
+            return record_message(batch, index)
+        make = _MESSAGES.get(batch.protocol)
+        if make is None:
+            known = ", ".join(sorted(name for name in (*_MESSAGES, "KAFKA") if name))
+            raise UnreadableMessage(f"no messages of protocol {batch.protocol!r} can be read; there are: {known}")
+        row = batch.record(index)
+        named = arrays.header_pairs(row["headers"])
+        pairs = [(name, value.decode(errors="backslashreplace")) for name, value in named]
+        return make(row, pairs, f"{batch.path}/{row['position']}")
+
+
+SOURCE: Final = DataFrameRows()
+
+
+def _file(row: _Row, pairs: _Pairs, reference: str) -> Message:
+    """A message of no protocol: by its content type, an event with attributes beside it, or an event in JSON."""
+    sections: dict[str, Any] = {} if row["address"] is None else {"topic": row["address"]}
+    attributes = {
+        name.removeprefix(ATTRIBUTE_PREFIX): value for name, value in pairs if name.startswith(ATTRIBUTE_PREFIX)
+    }
+    stated = dict(pairs)
+    return Message(
+        content_type=stated.get(_TYPE) or ("" if attributes else JSON_FORMAT),
+        content_encoding=stated.get(_ENCODING, ""),
+        body=row["value"],
+        sections=sections | {"headers": tuple(pairs)} | ({"attributes": attributes} if attributes else {}),
+        received_at=row["received_at"],
+        reference=reference,
+    )
+
+
+def _request(row: _Row, pairs: _Pairs, reference: str) -> Message:
+    target, at = row["address"] or "/", row["received_at"]
+    return http.request("POST", target, pairs, row["value"], received_at=at, reference=reference)
+
+
+def _nats(row: _Row, pairs: _Pairs, reference: str) -> Message:
+    subject, at = row["address"] or "", row["received_at"]
+    return nats.message(subject, row["value"] or b"", pairs, received_at=at, reference=reference)
+
+
+def _publish(row: _Row, pairs: _Pairs, reference: str) -> Message:
+    sections: dict[str, Any] = {"topic_name": row["address"] or ""}
+    stated = dict(pairs)
+    if _TYPE in stated:
+        sections["content_type"] = stated[_TYPE]
+    sections["user_properties"] = tuple(pair for pair in pairs if pair[0] != _TYPE)
+    return mqtt.publish(mqtt.V5, row["value"] or b"", sections, received_at=row["received_at"], reference=reference)
+
+
+def _amqp(row: _Row, pairs: _Pairs, reference: str) -> Message:
+    stated = dict(pairs)
+    properties = {"to": row["address"], "content-type": stated.get(_TYPE), "content-encoding": stated.get(_ENCODING)}
+    sections = {
+        "properties": {name: value for name, value in properties.items() if value is not None},
+        "application-properties": {name: value for name, value in pairs if name not in (_TYPE, _ENCODING)},
+    }
+    return amqp.message(row["value"], sections, received_at=row["received_at"], reference=reference)
+
+
+_MESSAGES: Final[Mapping[str, Callable[[_Row, _Pairs, str], Message]]] = {
+    "": _file,
+    "AMQP/1.0": _amqp,
+    "HTTP": _request,
+    mqtt.V5: _publish,
+    "NATS": _nats,
+}

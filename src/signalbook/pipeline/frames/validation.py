@@ -1,0 +1,148 @@
+"""A DataFrame of messages held to a contract: what conforms and what does not, as DataFrames.
+
+Both come out of one pass over the rows, whose outcomes are one column for messages that conform and one for dead
+letters; which of the two is null says what a row is. Nothing here runs before Spark is asked for a result, and nothing
+takes more of a session than ``mapInArrow``: so it works on streams, and by Spark Connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from signalbook.pipeline import columns
+from signalbook.pipeline.columns import written
+from signalbook.pipeline.frames.contract import Contract
+from signalbook.pipeline.frames.messages import SOURCE
+from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
+from signalbook.pipeline.job.snapshot import uncollected
+from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, layout
+from signalbook.pipeline.sources.base import MAX_MESSAGE, record_batches, within_limit
+from signalbook.pipeline.sources.mapping import MessageColumns, message_records
+from signalbook.pipeline.tables.evolution import readable
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name
+
+_LANDED: Final = "landed"
+_DEAD_LETTER: Final = "dead_letter"
+_OUTCOME: Final = pa.schema(
+    [pa.field(_LANDED, pa.struct(list(LANDED))), pa.field(_DEAD_LETTER, pa.struct(list(columns.DEAD_LETTER)))]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """What became of messages, as ``landed, dead_letters = validate(...)``.
+
+    ``outcomes`` has both in one pass: a row has ``landed`` or ``dead_letter``. Cache that where both are used, or the
+    messages are validated twice.
+    """
+
+    outcomes: DataFrame
+
+    @property
+    def landed(self) -> DataFrame:
+        """Messages that conform: attributes, payload, transport, definition."""
+        return _half(self.outcomes, _LANDED)
+
+    @property
+    def dead_letters(self) -> DataFrame:
+        """The others, with reasons."""
+        return _half(self.outcomes, _DEAD_LETTER)
+
+    def __iter__(self) -> Iterator[DataFrame]:
+        return iter((self.landed, self.dead_letters))
+
+
+def validate(frame: DataFrame, contract: Contract, columns: MessageColumns | None = None) -> Validated:
+    """The messages in rows of ``frame`` that conform to ``contract``, and those that do not; lazily, and of streams.
+
+    Without ``columns`` they are those of Spark's Kafka source, or ``value`` alone, as of text files, which holds
+    CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there.
+    """
+    records = message_records(frame, columns)
+    return Validated(records.mapInArrow(partial(outcome_batches, contract), _spark_schema(_OUTCOME)))
+
+
+def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumns | None = None) -> DataFrame:
+    """The messages that conform to the definition ``xid``, with the columns of its table; otherwise as ``validate``.
+
+    Times of day are left out, since Spark has no type for them. Raises ``PipelineError``.
+    """
+    definition = contract.compiled().definitions[contract.definition(xid)]
+    records = message_records(frame, columns)
+    schema = readable(written(layout(definition).columns))
+    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(schema))
+
+
+def _half(outcomes: DataFrame, name: str) -> DataFrame:
+    return outcomes.where(f"{name} IS NOT NULL").select(f"{name}.*")
+
+
+def _spark_schema(schema: pa.Schema) -> StructType:
+    found: StructType = from_arrow_schema(schema)
+    return found
+
+
+class _Rows:
+    """Keeps rows by table until they are taken."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[TableName, pa.RecordBatch]] = []
+
+    def add(self, name: TableName, rows: pa.RecordBatch) -> None:
+        """Take rows."""
+        self._rows.append((name, rows))
+
+    def take(self) -> list[tuple[TableName, pa.RecordBatch]]:
+        """All of them; none remain."""
+        found, self._rows = self._rows, []
+        return found
+
+
+def _processed(
+    contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]
+) -> Iterator[tuple[TableName, pa.RecordBatch]]:
+    """The rows that rows of ``RECORD_COLUMNS`` come to, each with the table it would be in."""
+    rows = _Rows()
+    processing = Processing(
+        contract.compiled(), SOURCE, rows, Bookkeeping(fingerprint=contract.fingerprint), builder=builder
+    )
+    with uncollected():
+        for records in batches:
+            for messages in within_limit(record_batches(records), MAX_MESSAGE):
+                processing.take(messages)
+                yield from rows.take()
+        processing.clear()
+        yield from rows.take()
+
+
+def outcome_batches(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, outcomes out."""
+    for table, rows in _processed(contract, TextRowBuilder, batches):
+        found = _OUTCOME.field(_DEAD_LETTER if table == DEAD_LETTERS else _LANDED)
+        members = pa.StructArray.from_arrays(_arrays(rows, found.type), fields=list(found.type))
+        arrays = [members if field.name == found.name else pa.nulls(len(rows), field.type) for field in _OUTCOME]
+        yield pa.RecordBatch.from_arrays(arrays, schema=_OUTCOME)
+
+
+def typed_batches(contract: Contract, xid: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, rows of one table out."""
+    wanted = table_name(xid)
+    for table, rows in _processed(contract, RowBuilder, batches):
+        if table == wanted:
+            schema = readable(columns.written(rows.schema))
+            yield pa.RecordBatch.from_arrays(_arrays(rows, schema), schema=schema)
+
+
+def _arrays(rows: pa.RecordBatch, fields: Iterable[pa.Field]) -> list[pa.Array]:
+    """These columns, without dictionaries and without what the types lack."""
+    found = ((rows.column(field.name), field.type) for field in fields)
+    return [array if array.type == kind else array.cast(kind) for array, kind in found]

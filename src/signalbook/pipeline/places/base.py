@@ -1,0 +1,140 @@
+"""What a place can do: a folder, file, prefix or object, whichever of those is there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file or object as it is listed: its path below what was listed, bytes, and nanoseconds since 1970."""
+
+    path: str
+    size: int
+    modified: int
+
+
+class Output(ABC):
+    """Something that is being written; ``sink`` is what Arrow writes to, a path or an open file."""
+
+    sink: Any
+
+    @abstractmethod
+    def finish(self) -> int:
+        """Have it at its place, once the sink has all of it. Its size in bytes. Raises ``OSError``."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Give up: nobody will use it."""
+
+
+class Place(ABC):
+    """One place. All methods raise ``OSError``: ``FileNotFoundError`` where nothing is, or with the reason in words.
+
+    Writing is atomic: readers see what was there before or all of what is there now.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The last part of its path."""
+
+    @property
+    @abstractmethod
+    def parent(self) -> Place:
+        """The place above it."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path | None:
+        """Its path, if it is one of this machine's file systems."""
+
+    @abstractmethod
+    def __truediv__(self, path: str) -> Place:
+        """The place ``path`` below it."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Its path or URL, as other programs take it."""
+
+    @abstractmethod
+    def read(self) -> bytes:
+        """All that is there."""
+
+    @abstractmethod
+    def open(self) -> BinaryIO:
+        """For reading, unbuffered and seekable."""
+
+    @abstractmethod
+    def arrow_source(self) -> Any:
+        """What Arrow reads Parquet from."""
+
+    @abstractmethod
+    def output(self) -> Output:
+        """For writing something large, which is there once it is finished."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """Bytes that are there."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether something is there."""
+
+    @abstractmethod
+    def write(self, content: bytes) -> None:
+        """Have ``content`` there, in place of what was; on a disk it may be lost with the machine."""
+
+    @abstractmethod
+    def replace(self, content: bytes) -> None:
+        """Have ``content`` there, in place of what was, lasting through a crash of the machine."""
+
+    @abstractmethod
+    def create(self, content: bytes) -> bool:
+        """Have ``content`` there if nothing was, lasting; whether it is ours that is there now.
+
+        Of several that try at once one succeeds; on a disk only while they keep each other out by a lock.
+        """
+
+    @abstractmethod
+    def tagged(self) -> tuple[bytes, str]:
+        """What is there, and a tag that is another whenever that changes."""
+
+    @abstractmethod
+    def swap(self, content: bytes, tag: str) -> bool:
+        """Have ``content`` there if what was has the tag, lasting; whether it is ours that is there now.
+
+        Of several that try at once one succeeds; on a disk only while they keep each other out by a lock.
+        """
+
+    @abstractmethod
+    def files(self, *, deep: bool = False) -> Iterator[Stored]:
+        """The files right below it, or with ``deep`` on all levels; none where nothing is."""
+
+    @abstractmethod
+    def folders(self) -> list[str]:
+        """The names of folders right below it."""
+
+    @abstractmethod
+    def make(self) -> None:
+        """Make the folder, where stores have something like that."""
+
+    @abstractmethod
+    def move(self, to: Place) -> None:
+        """Have what is here there instead, in place of what was; the same kind of place."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """Have what was moved to this folder last through a crash of the machine."""
+
+    @abstractmethod
+    def delete(self) -> None:
+        """Remove what is there, if it is."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Remove all that is below, as far as that can be done."""

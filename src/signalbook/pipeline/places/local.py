@@ -1,0 +1,173 @@
+"""Places in a file system: plain files and folders, as lasting as the disk makes them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from signalbook.pipeline.places.base import Output, Place, Stored
+from signalbook.values import digest
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlace(Place):
+    """A path of a file system."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.name
+
+    @property
+    def parent(self) -> LocalPlace:
+        """The folder it is in."""
+        return LocalPlace(self.path.parent)
+
+    @property
+    def folder(self) -> Path | None:
+        """The path."""
+        return self.path
+
+    def __truediv__(self, path: str) -> LocalPlace:
+        """A path below it."""
+        return LocalPlace(self.path / path)
+
+    def __str__(self) -> str:
+        """The path."""
+        return str(self.path)
+
+    def read(self) -> bytes:
+        """The file's content."""
+        return self.path.read_bytes()
+
+    def open(self) -> BinaryIO:
+        """The file."""
+        return self.path.open("rb", buffering=0)
+
+    def arrow_source(self) -> str:
+        """The path: Arrow reads files by itself, faster than through Python."""
+        return str(self.path)
+
+    def output(self) -> Output:
+        """The file itself, for nobody looks for it before it is finished."""
+        return _LocalOutput(self.path)
+
+    def size(self) -> int:
+        """Its size."""
+        return self.path.stat().st_size
+
+    def exists(self) -> bool:
+        """Whether it is there, as a file or folder."""
+        return self.path.exists()
+
+    def write(self, content: bytes) -> None:
+        """By a file beside it that is renamed."""
+        fresh = self.path.with_suffix(f".{os.getpid()}.new")
+        fresh.write_bytes(content)
+        fresh.replace(self.path)
+
+    def replace(self, content: bytes) -> None:
+        """By a file beside it that is on disk before it is renamed."""
+        fresh = self.path.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(content)
+            file.flush()
+            # The journal goes by this time; the clock of a file system may tick more slowly than batches are committed.
+            os.utime(file.fileno(), ns=(time.time_ns(), time.time_ns()))
+            os.fsync(file.fileno())
+        # the content is on disk before the name is, and the name before anyone relies on it
+        fresh.replace(self.path)
+        sync_folder(self.path.parent)
+
+    def create(self, content: bytes) -> bool:
+        """As ``replace`` does: file systems of mounted buckets have no hard links, which would be atomic here."""
+        if self.path.exists():
+            return self.path.read_bytes() == content
+        self.replace(content)
+        return True
+
+    def tagged(self) -> tuple[bytes, str]:
+        """With a digest of the content."""
+        content = self.path.read_bytes()
+        return content, digest(content)
+
+    def swap(self, content: bytes, tag: str) -> bool:
+        """By its content."""
+        if not self.path.exists():
+            return False
+        there, own = self.tagged()
+        if own == tag:
+            self.replace(content)
+        return own == tag or there == content
+
+    def files(self, *, deep: bool = False) -> Iterator[Stored]:
+        """In no order."""
+        pending = [""]
+        while pending:
+            below = pending.pop()
+            try:
+                with os.scandir(self.path / below) as entries:
+                    for entry in entries:
+                        if entry.is_file():
+                            found = entry.stat()
+                            yield Stored(below + entry.name, found.st_size, found.st_mtime_ns)
+                        elif deep:
+                            pending.append(f"{below}{entry.name}/")
+            except FileNotFoundError:  # taken away in between, or never there
+                continue
+
+    def folders(self) -> list[str]:
+        """In order."""
+        try:
+            with os.scandir(self.path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
+    def make(self) -> None:
+        """With those above it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def move(self, to: Place) -> None:
+        """By renaming it."""
+        assert isinstance(to, LocalPlace)
+        self.path.replace(to.path)
+
+    def settle(self) -> None:
+        """By having the folder on disk."""
+        sync_folder(self.path)
+
+    def delete(self) -> None:
+        """The file."""
+        self.path.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """With the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class _LocalOutput(Output):
+    def __init__(self, path: Path) -> None:
+        self.sink = str(path)
+
+    def finish(self) -> int:
+        return os.stat(self.sink).st_size  # noqa: PTH116 - the sink is a path as text
+
+    def abandon(self) -> None:
+        pass
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in ``folder`` last through a crash of the machine."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

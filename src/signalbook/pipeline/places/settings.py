@@ -1,0 +1,177 @@
+"""How stores are reached: settings of a job, the environment, or the files of AWS's tools, in this order.
+
+What is not set here is found by obstore as the SDKs of the clouds find it: in the environment, from a web identity,
+or from the machine's or container's role.
+"""
+
+from __future__ import annotations
+
+import configparser
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from signalbook.pipeline.errors import PipelineError
+
+_COMMON: Final = frozenset({"allow_http"})
+_SETTINGS: Final[dict[str, frozenset[str]]] = {
+    "s3": frozenset(
+        {
+            "access_key_id",
+            "anonymous",
+            "endpoint",
+            "profile",
+            "region",
+            "request_payer",
+            "secret_access_key",
+            "session_token",
+            "virtual_hosted",
+        }
+    ),
+    "gs": frozenset({"anonymous", "service_account", "service_account_key"}),
+    "az": frozenset(
+        {"account_key", "account_name", "anonymous", "client_id", "client_secret", "endpoint", "sas_token", "tenant_id"}
+    ),
+}
+# What obstore calls them otherwise.
+_NAMES: Final = {
+    "anonymous": "skip_signature",
+    "sas_token": "sas_key",
+    "virtual_hosted": "virtual_hosted_style_request",
+}
+_OPEN: Final = frozenset(
+    {"allow_http", "anonymous", "endpoint", "profile", "region", "request_payer", "virtual_hosted", "account_name"}
+)
+_TRUE: Final = ("1", "on", "true", "yes")
+# Variables of the SDKs that no message may say either.
+_VARIABLES: Final = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_STORAGE_SAS_KEY",
+    "AZURE_CLIENT_SECRET",
+    "GOOGLE_SERVICE_ACCOUNT_KEY",
+)
+_TEMPORARY: Final = ("role_arn", "sso_session", "sso_start_url", "credential_process", "web_identity_token_file")
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The section ``storage`` of a job, by its names. It shows none of what it holds."""
+
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, section: Mapping[str, str]) -> Storage:
+        """That of a section whose variables are replaced. Raises ``PipelineError`` for a name that is none."""
+        known = _COMMON.union(*_SETTINGS.values())
+        for name in section:
+            if name not in known:
+                raise PipelineError(f"storage has no setting {name!r}; there are: {', '.join(sorted(known))}")
+        return cls(tuple(sorted(section.items())))
+
+    def __repr__(self) -> str:
+        """The names alone."""
+        return f"Storage({', '.join(name for name, _ in self.options)})"
+
+    def get(self, name: str) -> str:
+        """A setting; empty without."""
+        return dict(self.options).get(name, "")
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may say."""
+        own = (value for name, value in self.options if name not in _OPEN)
+        return tuple(filter(None, (*own, *(os.environ.get(name, "") for name in _VARIABLES))))
+
+    def settings(self, kind: str) -> dict[str, str]:
+        """What is set for stores of a kind, ``s3``, ``gs`` or ``az``, by the names above. Raises ``PipelineError``."""
+        there = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
+        if kind != "s3":
+            return there
+        profile = there.pop("profile", "")
+        if profile or not _have_keys(there):
+            there = {**aws_profile(profile), **there}
+        if there.get("endpoint", "").startswith("http://") and not _is_true(
+            there.get("allow_http", "") or os.environ.get("AWS_ALLOW_HTTP", "")
+        ):
+            raise PipelineError(
+                f"{there['endpoint']} is not encrypted: use https, or set allow_http in the section storage of the job "
+                "or AWS_ALLOW_HTTP in the environment"
+            )
+        return there
+
+    def obstore(self, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The configuration and the client's options that obstore takes for a kind of store."""
+        found = self.settings(kind)
+        client = {"allow_http": _is_true(found.pop("allow_http"))} if "allow_http" in found else {}
+        return {_NAMES.get(name, name): value for name, value in found.items()}, client
+
+    def masked(self, text: str) -> str:
+        """``text`` without what is secret."""
+        for secret in self.secrets:
+            text = text.replace(secret, "***")
+        return text
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() in _TRUE
+
+
+def _have_keys(settings: Mapping[str, str]) -> bool:
+    return bool(settings.get("access_key_id") or settings.get("anonymous") or os.environ.get("AWS_ACCESS_KEY_ID"))
+
+
+def aws_profile(name: str) -> dict[str, str]:
+    """What the files of AWS's tools say of a profile: keys, region and endpoint.
+
+    Empty stands for the one that the environment names, or ``default``. Raises ``PipelineError`` for a named one that
+    is not there, or whose keys are made on demand.
+    """
+    wanted = name or os.environ.get("AWS_PROFILE", "")
+    profile = wanted or "default"
+    home = Path("~/.aws").expanduser()
+    config = _section(Path(os.environ.get("AWS_CONFIG_FILE") or home / "config"), profile, "profile ")
+    keys = _section(Path(os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"), profile, "")
+    found = {**config, **keys}
+    if wanted and not found:
+        raise PipelineError(f"the files of AWS's tools have no profile {wanted!r}")
+    temporary = next((key for key in _TEMPORARY if key in found), None)
+    if temporary and "aws_access_key_id" not in found:
+        raise PipelineError(
+            f"the profile {profile!r} has {temporary}, whose keys are made on demand: have the tools do that first, "
+            f'by eval "$(aws configure export-credentials --profile {profile} --format env)"'
+        )
+    names = {
+        "aws_access_key_id": "access_key_id",
+        "aws_secret_access_key": "secret_access_key",
+        "aws_session_token": "session_token",
+        "endpoint_url": "endpoint",
+        "region": "region",
+    }
+    # What the environment says goes before the files; obstore reads it by itself.
+    set_already = {
+        name for name, variables in _ENVIRONMENT.items() if any(variable in os.environ for variable in variables)
+    }
+    return {names[key]: value for key, value in found.items() if key in names and names[key] not in set_already}
+
+
+_ENVIRONMENT: Final = {
+    "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+}
+
+
+def _section(path: Path, profile: str, prefix: str) -> dict[str, str]:
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read(path, encoding="utf-8")
+    except (configparser.Error, UnicodeDecodeError, OSError):
+        raise PipelineError(f"cannot read {path}, where AWS's tools keep profiles") from None
+    for name in (f"{prefix}{profile}", profile):
+        if parser.has_section(name):
+            return dict(parser.items(name))
+    return {}

@@ -1,0 +1,349 @@
+"""Places in object stores, by obstore: Amazon S3 and what speaks as it does, Google Cloud Storage and Azure's.
+
+Requests that fail are repeated there, with growing pauses. A conditional write that is repeated may find its own first
+attempt: contents are unique, so that it is recognised by what is there.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places.base import Output, Place, Stored
+from signalbook.pipeline.places.settings import Storage
+from signalbook.plugins import install
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+SCHEMES: Final = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "az": "az",
+    "azure": "az",
+    "abfs": "az",
+    "abfss": "az",
+}
+"""The schemes of URLs that are supported, and the kind of store that each stands for."""
+
+_RETRIES: Final = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
+_PART: Final = 8 * 1024 * 1024
+# What is in an error's text beside much that nobody asked for, such as what was signed.
+_STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
+_CODE: Final = re.compile(r"<Code>(\w+)</Code>")
+_LOST: Final = re.compile(r"error sending request|HTTP error|connection|timed? ?out", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class StorePlace(Place):
+    """The object ``key``, or all whose keys begin with it and a slash, in the store at ``root``."""
+
+    root: str
+    key: str
+    storage: Storage = field(default_factory=Storage)
+
+    @classmethod
+    def of(cls, url: str, storage: Storage) -> StorePlace:
+        """That of a URL. Raises ``PipelineError`` for one without a bucket, or with parts that no key can have."""
+        scheme, _, rest = url.partition("://")
+        bucket, _, key = rest.partition("/")
+        parts = key.rstrip("/").split("/") if key.rstrip("/") else []
+        if not bucket:
+            raise PipelineError(f"{url} names no bucket: write {scheme}://BUCKET/FOLDER")
+        if any(part in ("", ".", "..") for part in parts):
+            raise PipelineError(f"{url} has an empty part, '.' or '..', which objects cannot be found by")
+        if SCHEMES[scheme.lower()] == "az" and scheme.lower() in ("abfs", "abfss") and "@" not in bucket:
+            raise PipelineError(f"{url}: write {scheme}://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER")
+        return cls(f"{scheme.lower()}://{bucket}", "/".join(parts), storage)
+
+    @property
+    def name(self) -> str:
+        """The last part of the key."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def parent(self) -> StorePlace:
+        """What the key is below."""
+        return StorePlace(self.root, self.key.rpartition("/")[0], self.storage)
+
+    @property
+    def folder(self) -> Path | None:
+        """None: it is no path."""
+        return None
+
+    def __truediv__(self, path: str) -> StorePlace:
+        """A key below it."""
+        below = path.strip("/")
+        return StorePlace(self.root, f"{self.key}/{below}" if self.key and below else self.key or below, self.storage)
+
+    def __str__(self) -> str:
+        """The URL."""
+        return f"{self.root}/{self.key}" if self.key else self.root
+
+    @property
+    def _store(self) -> ObjectStore:
+        return connect(self.root, self.storage)
+
+    def read(self) -> bytes:
+        """By one request."""
+        with self._errors():
+            return self._store.get(self.key).bytes().to_bytes()
+
+    def open(self) -> BinaryIO:
+        """By a request for each read."""
+        return cast("BinaryIO", _Reader(self, self.size()))
+
+    def arrow_source(self) -> Any:
+        """An open file."""
+        return self.open()
+
+    def output(self) -> Output:
+        """A file without a name in the temporary folder, uploaded when it is finished, in parts if it is large."""
+        return _Upload(self)
+
+    def size(self) -> int:
+        """Of the object."""
+        with self._errors():
+            return int(self._store.head(self.key)["size"])
+
+    def exists(self) -> bool:
+        """Whether there is such an object; what keys begin with is none."""
+        try:
+            self.size()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def write(self, content: bytes) -> None:
+        """The same as ``replace``: objects last."""
+        self.replace(content)
+
+    def replace(self, content: bytes) -> None:
+        """Unconditionally."""
+        self.upload(content)
+
+    def upload(self, content: bytes | BinaryIO) -> None:
+        """An open file too, in parts."""
+        with self._errors():
+            self._store.put(self.key, content, chunk_size=_PART, max_concurrency=4)
+
+    def create(self, content: bytes) -> bool:
+        """With ``If-None-Match: *``."""
+        return self._put(content, "create")
+
+    def tagged(self) -> tuple[bytes, str]:
+        """With its ``ETag``."""
+        with self._errors():
+            found = self._store.get(self.key)
+            return found.bytes().to_bytes(), found.meta["e_tag"] or ""
+
+    def swap(self, content: bytes, tag: str) -> bool:
+        """With ``If-Match``."""
+        return self._put(content, {"e_tag": tag})
+
+    def _put(self, content: bytes, mode: Literal["create"] | dict[str, str]) -> bool:
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._errors():
+            try:
+                self._store.put(self.key, content, mode=cast("Any", mode))
+            except (AlreadyExistsError, PreconditionError):
+                pass  # of somebody else, or of ours whose answer was lost
+            else:
+                return True
+        try:
+            return self.read() == content
+        except FileNotFoundError:
+            return False
+
+    def files(self, *, deep: bool = False) -> Iterator[Stored]:
+        """By requests for a thousand each."""
+        skipped = len(self.key) + 1 if self.key else 0
+        prefix = self.key or None
+        with self._errors():
+            listed: Iterable[ObjectMeta]
+            if deep:
+                listed = (each for chunk in self._store.list(prefix) for each in chunk)
+            else:
+                listed = self._store.list_with_delimiter(prefix)["objects"]
+            for each in listed:
+                modified = int(each["last_modified"].timestamp() * 1_000_000) * 1000
+                yield Stored(each["path"][skipped:], int(each["size"]), modified)
+
+    def folders(self) -> list[str]:
+        """In order."""
+        with self._errors():
+            found = self._store.list_with_delimiter(self.key or None)["common_prefixes"]
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
+
+    def make(self) -> None:
+        """Nothing: a key needs no folder."""
+
+    def move(self, to: Place) -> None:
+        """Copied by the store, then deleted here."""
+        assert isinstance(to, StorePlace)
+        assert to.root == self.root
+        with self._errors():
+            self._store.copy(self.key, to.key)
+        self.delete()
+
+    def settle(self) -> None:
+        """Nothing: objects last."""
+
+    def delete(self) -> None:
+        """The object."""
+        self._delete([self.key])
+
+    def clear(self) -> None:
+        """All objects below it; what cannot be deleted stays."""
+        try:
+            self._delete([f"{self.key}/{each.path}" for each in self.files(deep=True)])
+        except OSError:  # as with folders: what is left is removed the next time
+            return
+
+    def _delete(self, keys: list[str]) -> None:
+        if not keys:
+            return
+        with self._errors():
+            try:
+                self._store.delete(keys if len(keys) > 1 else keys[0])
+            except FileNotFoundError:  # some stores say so
+                if len(keys) > 1:
+                    for key in keys:
+                        self._delete([key])
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise what went wrong as ``OSError``, in few words and without what is secret."""
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except FileNotFoundError as error:
+            if _CODE.search(str(error)) is not None and "NoSuchBucket" in str(error):
+                raise self._failed(errno.EIO, "there is no such bucket") from None
+            raise FileNotFoundError(errno.ENOENT, "not there", str(self)) from None
+        except BaseError as error:
+            raise self._failed(errno.EIO, self.storage.masked(_said(str(error)))) from None
+        except TimeoutError as error:
+            raise self._failed(errno.EIO, "the store does not answer") from error
+
+    def _failed(self, number: int, words: str) -> OSError:
+        return OSError(number, words, str(self))
+
+
+def _said(text: str) -> str:
+    """What an error of obstore comes to."""
+    status, code = _STATUS.search(text), _CODE.search(text)
+    if status is not None:
+        return f"the store answers {status[1].strip()}{f' ({code[1]})' if code else ''}"
+    first = text.partition("\n")[0]
+    return "the store does not answer" if _LOST.search(first) else first
+
+
+@lru_cache(maxsize=64)
+def connect(root: str, storage: Storage) -> ObjectStore:
+    """The client of a store, with its connections, kept by this process. Raises ``PipelineError``."""
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"{root} needs {error.name}: {install('pipeline')}") from error
+    config, client = storage.obstore(SCHEMES[root.partition(":")[0]])
+    options: Any = {"config": config, "client_options": client, "retry_config": _RETRIES}
+    try:
+        return from_url(_plain(root), **options)
+    except (BaseError, ValueError) as error:
+        raise PipelineError(f"{root} cannot be used: {storage.masked(_said(str(error)))}") from None
+
+
+def _plain(root: str) -> str:
+    """With a scheme that obstore knows."""
+    scheme, _, rest = root.partition("://")
+    return f"{'s3' if scheme == 's3n' else scheme}://{rest}"
+
+
+class _Reader(io.RawIOBase):
+    """An object, read by ranges."""
+
+    def __init__(self, place: StorePlace, size: int) -> None:
+        self._place = place
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = max((0, self._at, self._size)[whence] + offset, 0)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        found = self._range(len(view))
+        view[: len(found)] = found
+        return len(found)
+
+    def readall(self) -> bytes:
+        return self._range(self._size - self._at)
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self.readall() if size is None or size < 0 else self._range(size)
+
+    def _range(self, count: int) -> bytes:
+        end = min(self._at + count, self._size)
+        if end <= self._at:
+            return b""
+        place = self._place
+        with place._errors():
+            found = connect(place.root, place.storage).get_range(place.key, start=self._at, end=end).to_bytes()
+        if len(found) < end - self._at:
+            raise OSError(errno.EIO, "the object became shorter while it was read", str(place))
+        self._at = end
+        return found
+
+
+class _Upload(Output):
+    """A file without a name: killed at any time, nothing is left of it."""
+
+    def __init__(self, place: StorePlace) -> None:
+        import pyarrow as pa
+
+        self._place = place
+        handle, name = tempfile.mkstemp()
+        try:
+            self._file = os.fdopen(handle, "rb")
+            self.sink = pa.OSFile(name, mode="wb")
+        finally:
+            Path(name).unlink()
+
+    def finish(self) -> int:
+        self.sink.close()
+        with self._file as file:
+            size = os.fstat(file.fileno()).st_size
+            self._place.upload(file.read() if size <= _PART else file)
+        return size
+
+    def abandon(self) -> None:
+        self._file.close()
+        self.sink.close()

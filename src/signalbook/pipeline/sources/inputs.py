@@ -1,0 +1,188 @@
+"""Which files there are to read, in folders and object stores, and how tasks share them."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import LocalPlace, Place, Storage, place_of
+from signalbook.pipeline.sources.base import FileSource, Split, split_range
+from signalbook.pipeline.sources.reading import PACKED, is_packed
+
+# Each task writes a file per table, so fewer tasks mean fewer and larger files; below the least it is not worth one.
+LEAST_TASK: Final = 16 * 1024 * 1024
+LARGEST_TASK: Final = 1024 * 1024 * 1024
+_HIDDEN: Final = (".", "_")
+_MAGIC: Final = re.compile(r"[*?[]")
+# Numbers and dates behind a dot are none: ``events.jsonl.1``, ``part-0.2026-01-02``.
+_ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]*\Z", re.ASCII)
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundFiles:
+    """The files to read, by path or URL with their sizes in bytes, and what is to be said of others."""
+
+    files: tuple[tuple[str, int], ...]
+    notices: tuple[str, ...] = ()
+
+
+def find_files(inputs: Sequence[str], source: FileSource, storage: Storage | None = None) -> FoundFiles:
+    """Every file that ``inputs`` name: files, folders and globs, paths or URLs; in a stable order.
+
+    A file that is named itself is one of them. Of folders, which are searched to the bottom, and globs those are left
+    out whose names begin with a dot or an underscore or, unless a glob says so, end as no file of ``source`` does.
+    Raises ``PipelineError`` for an input that names nothing, or nothing that is read.
+    """
+    found: dict[str, int] = {}
+    notices: list[str] = []
+    for text in inputs:
+        try:
+            selection = _Selection(text, source, place_of(text, storage))
+            found.update(selection.chosen())
+        except OSError as error:
+            raise PipelineError(f"cannot read the input {text}: {error}") from error
+        notices += selection.notices()
+    return FoundFiles(files=tuple(sorted(found.items())), notices=tuple(notices))
+
+
+class _Selection:
+    """The files that one input names."""
+
+    def __init__(self, text: str, source: FileSource, place: Place) -> None:
+        self._text = text
+        self._place = place
+        self._endings = {*source.endings, ""} if source.endings else set()
+        self._others: Counter[str] = Counter()
+
+    def chosen(self) -> dict[str, int]:
+        """Those to read, with their sizes. Raises ``OSError``, and ``PipelineError`` where there are none."""
+        if _exists(self._place):
+            return {str(self._place): self._place.size()}
+        root, listed = self._listed()
+        found = {str(root / path): size for path, size in listed if self._is_wanted(path)}
+        if not found and self._others:
+            raise PipelineError(f"nothing in the input {self._text} is read: {self._left_out()}")
+        if not found:
+            if isinstance(self._place, LocalPlace) and self._place.path.is_dir():
+                raise PipelineError(f"the input folder {self._text} holds no files")
+            raise PipelineError(f"the input {self._text} is not there: give a file, a folder or a glob of files")
+        return found
+
+    def notices(self) -> list[str]:
+        """What is to be said of files that are not read."""
+        return [f"of the input {self._text} {self._left_out()}"] if self._others else []
+
+    def _left_out(self) -> str:
+        count = sum(self._others.values())
+        kinds = [f"{number} {kind}" for kind, number in self._others.most_common(_SHOWN)]
+        known = ", ".join(sorted(self._endings - {""}))
+        return (
+            f"{count} {'file is' if count == 1 else 'files are'} skipped ({', '.join(kinds)}): of a folder those are "
+            f"read whose names end in {known or 'anything'} or in none of that kind; name a file to have it read"
+        )
+
+    def _is_wanted(self, path: str) -> bool:
+        parts = PurePosixPath(path).parts
+        asked = PurePosixPath(self._text).name
+        hidden = [part for part in parts if part.startswith(_HIDDEN)]
+        if hidden and not (hidden == [parts[-1]] and _MAGIC.search(self._text) and asked.startswith(_HIDDEN)):
+            self._others["hidden"] += 1
+            return False
+        ending = _ending(parts[-1])
+        if self._endings and ending not in self._endings and ending != _ending(asked):
+            self._others[ending] += 1
+            return False
+        return True
+
+    def _listed(self) -> tuple[Place, Iterator[tuple[str, int]]]:
+        """A place, and the files there that the input names, by their paths below it."""
+        magic = _MAGIC.search(str(self._place))
+        if isinstance(self._place, LocalPlace):
+            if self._place.path.is_dir() or magic is None:
+                return self._place, _walked(self._place.path)
+            base = Path(str(self._place.path)[: magic.start()].rpartition("/")[0] or "/")
+            return LocalPlace(base), _globbed(self._place.path, base)
+        listed = ((each.path, each.size) for each in self._place.files(deep=True))
+        if magic is None:
+            return self._place, listed
+        root = self._place
+        while _MAGIC.search(str(root)):
+            root = root.parent
+        pattern = re.compile(_translated(str(self._place)[len(str(root)) + 1 :]))
+        below = ((each.path, each.size) for each in root.files(deep=True))
+        return root, (pair for pair in below if pattern.fullmatch(pair[0]))
+
+
+def _exists(place: Place) -> bool:
+    """Whether it is a file or an object, and no folder."""
+    return place.path.is_file() if isinstance(place, LocalPlace) else bool(place.name) and place.exists()
+
+
+def _walked(folder: Path) -> Iterator[tuple[str, int]]:
+    for root, _, names in os.walk(folder, onerror=_raise):
+        for path in (Path(root, name) for name in names):
+            if path.is_file():
+                yield path.relative_to(folder).as_posix(), path.stat().st_size
+
+
+def _raise(error: OSError) -> None:
+    # a folder that cannot be listed does not count as an empty one
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _globbed(pattern: Path, base: Path) -> Iterator[tuple[str, int]]:
+    for path in map(Path, glob.glob(str(pattern), recursive=True)):  # noqa: PTH207 - of a text with several stars
+        if path.is_file():
+            yield path.relative_to(base).as_posix(), path.stat().st_size
+
+
+def _translated(pattern: str) -> str:
+    """A glob as a regular expression of paths; ``**`` stands for any number of folders."""
+    parts = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
+    known = {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}
+    return "".join(
+        known.get(part) or (part.replace("[!", "[^", 1) if part.startswith("[") else re.escape(part)) for part in parts
+    )
+
+
+def _ending(name: str) -> str:
+    """The ending of a file's name, in lower case and without that of a packed one; empty for none."""
+    found = _ENDING.search(name.removesuffix(PACKED))
+    return found[0].lower() if found else ""
+
+
+def plan_tasks(source: FileSource, files: Sequence[tuple[str, int]], parallelism: int) -> tuple[tuple[Split, ...], ...]:
+    """The splits of each task: about ``parallelism`` tasks of equal size, more only where they would be too large."""
+    total = sum(size for _, size in files)
+    target = min(max(-(-total // max(parallelism, 1)), LEAST_TASK), LARGEST_TASK)
+    splits = [split for path, size in files for split in _cut(source, path, size, target)]
+    return _deal(splits, target)
+
+
+def _cut(source: FileSource, path: str, size: int, target: int) -> list[Split]:
+    if not source.divisible or is_packed(path) or size <= target:
+        return [Split(path=path, start=0, end=size)] if size else []
+    bounds = split_range(0, size, -(-size // target))
+    return [Split(path=path, start=start, end=end) for start, end in bounds]
+
+
+def _deal(splits: Sequence[Split], target: int) -> tuple[tuple[Split, ...], ...]:
+    """Neighbours share a task until it is full."""
+    tasks: list[list[Split]] = []
+    filled = 0
+    for split in splits:
+        if not tasks or filled + split.size > target * 1.1:
+            tasks.append([])
+            filled = 0
+        tasks[-1].append(split)
+        filled += split.size
+    return tuple(tuple(task) for task in tasks)

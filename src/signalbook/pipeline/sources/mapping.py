@@ -1,0 +1,249 @@
+"""Rows of any DataFrame as messages: which column has which part of them, as expressions of Spark SQL.
+
+The expressions make ``base.RECORD_COLUMNS``. They cast what there is: a value that does not fit becomes null, and what
+is no text is replaced, so that no row ends a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DateType,
+    MapType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from signalbook.messages.cloudevents import SPECVERSION
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, NOWHERE
+from signalbook.pipeline.tables.naming import quoted
+
+_PAIRS: Final = "array<struct<name: string, value: binary>>"
+_NONE: Final = f"CAST(array() AS {_PAIRS})"
+_CONTENT_TYPE: Final = "content-type"
+_DATA_TYPE: Final = f"{ATTRIBUTE_PREFIX}datacontenttype"
+# Names of protocols as people say them, and those of their bindings.
+_PROTOCOLS: Final = {"MQTT": "MQTT/5.0", "AMQP": "AMQP/1.0", "HTTPS": "HTTP"}
+# From this version on Spark refuses to decode what is no text, and has a function that replaces it.
+_STRICT: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageColumns:
+    """Which column of a DataFrame has which part of messages; an empty name stands for none.
+
+    ``body`` has their bytes or text, ``headers`` a map of headers or an array of pairs. ``address`` is the topic,
+    subject or path they were sent to. ``attributes`` are columns of a CloudEvent's context attributes by attribute, or
+    one column with a map of them: the body is the event's data then. ``protocol`` says by which each came, such as
+    ``KAFKA`` or ``HTTP``; without it they came by none, as in files. ``source`` and ``position`` are where to find a
+    message again.
+    """
+
+    body: str
+    content_type: str = ""
+    headers: str = ""
+    attributes: str | Mapping[str, str] = ""
+    protocol: str = ""
+    address: str = ""
+    key: str = ""
+    partition: str = ""
+    position: str = ""
+    source: str = ""
+    received_at: str = ""
+
+
+KAFKA: Final = MessageColumns(
+    body="value", headers="headers", address="topic", key="key", partition="partition", position="offset",
+    received_at="timestamp",
+)  # fmt: skip
+"""The columns of Spark's Kafka source, which has headers where its option ``includeHeaders`` is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageParts:
+    """Columns with parts of messages, by the names of ``MessageColumns``: each as SQL has it, and its type.
+
+    ``strict``: text that is none is an error to Spark's ``decode``.
+    """
+
+    parts: Mapping[str, tuple[str, DataType]]
+    strict: bool = True
+
+    def expressions(self, protocol: str, source: str, position: str) -> list[str]:
+        """``base.RECORD_COLUMNS``. ``source`` and ``position`` are for messages that are no records of Kafka."""
+        source, position, partition = self._place(source, position)
+        found = {
+            "protocol": protocol,
+            "source": source,
+            "position": position,
+            "address": self.cast("address", "string"),
+            "partition": partition,
+            "key": self.cast("key", "binary"),
+            "value": self.cast("body", "binary"),
+            "headers": self._stated_headers(),
+            "received_at": self._time(),
+        }
+        return [f"{expression} AS {name}" for name, expression in found.items()]
+
+    def cast(self, part: str, kind: str) -> str:
+        """A part as ``kind``, null where there is none."""
+        return self._cast(self.parts[part][0] if part in self.parts else "NULL", kind)
+
+    def _cast(self, column: str, kind: str) -> str:
+        """A column as ``kind``; what does not fit is null, what is no text is replaced."""
+        if kind != "string":
+            return f"try_cast({column} AS {kind})"
+        if self.strict:
+            return f"make_valid_utf8(try_cast({column} AS string))"
+        return f"decode(CAST({column} AS binary), 'UTF-8')"
+
+    def _place(self, source: str, position: str) -> tuple[str, str, str]:
+        """Source, position and partition of records of Kafka that say them; of others the ones that are given."""
+        topic, partition, offset = (
+            self.cast("address", "string"),
+            self.cast("partition", "int"),
+            self.cast("position", "long"),
+        )
+        if not {"address", "partition", "position"} <= self.parts.keys():
+            return source, position, partition
+        known = f"{topic} IS NOT NULL AND {partition} IS NOT NULL AND {offset} IS NOT NULL"
+        return (
+            f"IF({known}, concat('kafka:', {topic}, '/', {partition}), {source})",
+            f"IF({known}, {offset}, {position})",
+            f"IF({known}, {partition}, NULL)",
+        )
+
+    def _time(self) -> str:
+        """A time, or as connectors write it milliseconds since 1970; text may be either."""
+        kind, moment = self.parts.get("received_at", ("", None))[1], self.cast("received_at", "timestamp")
+        if kind is None or isinstance(kind, (TimestampType, TimestampNTZType, DateType)):
+            return moment
+        counted = f"timestamp_micros(try_multiply({self.cast('received_at', 'long')}, 1000))"
+        return f"coalesce({counted}, {moment})" if isinstance(kind, StringType) else counted
+
+    def _headers(self) -> str:
+        """Headers out of a list of pairs under any names, or out of a map. Raises ``PipelineError``."""
+        if "headers" not in self.parts:
+            return f"CAST(NULL AS {_PAIRS})"
+        column, kind = self.parts["headers"]
+        if isinstance(kind, MapType):
+            return self._pairs(f"map_entries({column})", "key", "value")
+        element: Any = getattr(kind, "elementType", None)
+        if not isinstance(element, StructType) or len(element) != 2:
+            raise PipelineError(f"the column {column} holds no headers: they are an array of key and value, or a map")
+        return self._pairs(column, *element.names)
+
+    def _stated_headers(self) -> str:
+        """Headers, and before them what columns of their own say of content type and context attributes."""
+        found, stated = self._headers(), list(self._stated())
+        if "content_type" in self.parts:  # which counts more than a header
+            given = self.cast("content_type", "string")
+            found = f"filter({found}, h -> {given} IS NULL OR lower(h.name) <> '{_CONTENT_TYPE}')"
+        return f"concat({', '.join(stated)}, coalesce({found}, {_NONE}))" if stated else found
+
+    def _stated(self) -> Iterator[str]:
+        """Lists of headers, each of a column."""
+        attributes = [name for name in self.parts if name.startswith(ATTRIBUTE_PREFIX)]
+        if "attributes" in self.parts:
+            yield self._attribute_map()
+        elif attributes and f"{ATTRIBUTE_PREFIX}specversion" not in attributes:
+            yield _header(f"{ATTRIBUTE_PREFIX}specversion", f"'{SPECVERSION}'")
+        for name in attributes:
+            yield _header(_CONTENT_TYPE if name == _DATA_TYPE else name, self._attribute(name))
+        if "content_type" in self.parts:
+            yield _header(_CONTENT_TYPE, self.cast("content_type", "string"))
+
+    def _attribute(self, name: str) -> str:
+        """An attribute as text."""
+        column, kind = self.parts[name]
+        if isinstance(kind, TimestampType):
+            return f"date_format(to_utc_timestamp({column}, current_timezone()), \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
+        return self.cast(name, "string")
+
+    def _attribute_map(self) -> str:
+        """The attributes in a map, whose names may have the prefix already."""
+        column, _ = self.parts["attributes"]
+        plain = f"regexp_replace({self._cast('e.key', 'string')}, '^ce[_-]', '')"
+        named = f"IF({plain} = 'datacontenttype', '{_CONTENT_TYPE}', concat('{ATTRIBUTE_PREFIX}', {plain}))"
+        entries = f"filter(map_entries({column}), e -> e.value IS NOT NULL)"
+        value = self._cast(self._cast("e.value", "string"), "binary")
+        pairs = f"transform({entries}, e -> struct({named} AS name, {value} AS value))"
+        version = _header(f"{ATTRIBUTE_PREFIX}specversion", f"'{SPECVERSION}'")
+        stated = f"exists({pairs}, h -> h.name = '{ATTRIBUTE_PREFIX}specversion')"
+        return f"coalesce(IF({stated}, {pairs}, concat({version}, {pairs})), {_NONE})"
+
+    def _pairs(self, array: str, key: str, value: str) -> str:
+        name, content = (self._cast(f"h.{quoted(part)}", kind) for part, kind in ((key, "string"), (value, "binary")))
+        return f"transform({array}, h -> struct({name} AS name, {content} AS value))"
+
+
+def _header(name: str, value: str) -> str:
+    """A list of one header, of none where ``value`` is null."""
+    one = f"array(struct('{name}' AS name, CAST({value} AS binary) AS value))"
+    return f"IF({value} IS NULL, {_NONE}, CAST({one} AS {_PAIRS}))"
+
+
+def message_records(frame: DataFrame, columns: MessageColumns | None) -> DataFrame:
+    """The messages in rows of a DataFrame, as ``base.RECORD_COLUMNS``; lazily, of a stream as a stream.
+
+    Without ``columns`` they are those of Spark's Kafka source, or ``value`` alone, as of text files, which holds
+    CloudEvents in JSON. Raises ``PipelineError`` for columns that are not there, or are of no use.
+    """
+    parts = _parts(frame, columns)
+    source = f"coalesce({parts.cast('source', 'string')}, '')"
+    position = f"coalesce({parts.cast('position', 'long')}, {NOWHERE}L)"
+    return frame.selectExpr(*parts.expressions(_protocol(parts, columns), source, position))
+
+
+def _parts(frame: DataFrame, columns: MessageColumns | None) -> MessageParts:
+    there = {field.name.lower(): field for field in frame.schema}
+    named = {field.name: getattr(columns or KAFKA, field.name) for field in fields(MessageColumns)}
+    attributes = named.pop("attributes")
+    if isinstance(attributes, str):
+        named["attributes"] = attributes
+    else:
+        named |= {f"{ATTRIBUTE_PREFIX}{name}": column for name, column in attributes.items()}
+    if columns is None:  # of which any may be missing, but for the first
+        named = {part: name for part, name in named.items() if part == "body" or name in there}
+    found: dict[str, tuple[str, DataType]] = {}
+    for part, name in named.items():
+        if name and name.lower() not in there:
+            raise PipelineError(
+                f"the DataFrame has no column {name!r} for the {part} of messages: name those it has by "
+                f"MessageColumns(body=...); they are: {', '.join(frame.columns)}"
+            )
+        if name:
+            found[part] = quoted(there[name.lower()].name), there[name.lower()].dataType
+    _check(found)
+    return MessageParts(found, strict=int(frame.sparkSession.version.partition(".")[0]) >= _STRICT)
+
+
+def _check(parts: Mapping[str, tuple[str, DataType]]) -> None:
+    """Raise ``PipelineError`` for columns of types that no cast makes a part of a message of."""
+    column, kind = parts["body"]
+    if not isinstance(kind, (BinaryType, StringType)):
+        raise PipelineError(
+            f"the column {column} is {kind.simpleString()}, and a message is bytes or text: "
+            "give the column it was parsed from, or make text of it by to_json"
+        )
+    if "attributes" in parts and not isinstance(parts["attributes"][1], MapType):
+        raise PipelineError(f"the column {parts['attributes'][0]} is no map of context attributes")
+
+
+def _protocol(parts: MessageParts, columns: MessageColumns | None) -> str:
+    if columns is None:
+        return "'KAFKA'" if "address" in parts.parts else "''"
+    if "protocol" not in parts.parts:
+        return "''"
+    name = f"upper(trim({parts.cast('protocol', 'string')}))"
+    known = " ".join(f"WHEN '{short}' THEN '{full}'" for short, full in _PROTOCOLS.items())
+    return f"coalesce(CASE {name} {known} ELSE {name} END, '')"

@@ -1,0 +1,217 @@
+"""Input files while they are read: wherever they lie, unpacked, as UTF-8, and up to where they are damaged.
+
+What a file has before its damage is handed out; the next read raises ``DamagedFile``. That is only for what stays as it
+is. Where a store or a network fails ``PipelineError`` is raised, and Spark tries the task again.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import gzip
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import BinaryIO, Final, Protocol, Self, cast
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import place_of
+from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, Split
+
+ENDLESS: Final = 1 << 62
+"""More bytes than any file has."""
+# Bytes of a request to a store: fewer take as long as that.
+_REQUEST: Final = 4 * 1024 * 1024
+PACKED: Final = ".gz"
+"""The ending of files that are gzip."""
+# Of a disk, not of a network: what it says once it says always.
+_LASTING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EISDIR})
+_BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile)
+# Longer ones first: that of UTF-32 begins as that of UTF-16 does.
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_LONGEST_MARK: Final = 4
+
+
+class Readable(Protocol):
+    """A file of bytes that is read forwards, from a place on."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, fewer only at the end."""
+        ...
+
+    def seek(self, place: int, /) -> int:
+        """Go to a place."""
+        ...
+
+
+def is_packed(path: str) -> bool:
+    """Whether a file is gzip, by its name."""
+    return path.endswith(PACKED)
+
+
+@contextmanager
+def reading(split: Split) -> Iterator[Readable]:
+    """The file of a split, unpacked if its name ends in ``.gz``. Raises ``DamagedFile`` and ``PipelineError``."""
+    place = place_of(split.path, split.storage)
+    local = place.folder is not None
+    with _explained(split.path, local=local, nothing=True):
+        file = place.open()
+    with file, InputFile(split.path, file, local=local) as found:
+        yield found
+
+
+class InputFile:
+    """An open file; what is before its damage is read, and then the damage raised."""
+
+    def __init__(self, path: str, file: BinaryIO, *, local: bool) -> None:
+        self._path = path
+        self._local = local
+        self._file: Readable = file if local else ReadAhead(file)
+        self._unpacked = gzip.GzipFile(fileobj=cast("BinaryIO", self._file)) if is_packed(path) else None
+        self._read = 0
+        self._damage: Exception | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if isinstance(self._file, ReadAhead):
+            self._file.close()
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes. Raises ``DamagedFile`` where there are none because the file is damaged."""
+        with _explained(self._path, local=self._local, nothing=self._read == 0):
+            found = self._file.read(size) if self._unpacked is None else self._unpack(self._unpacked, size)
+        self._read += len(found)
+        return found
+
+    def _unpack(self, file: gzip.GzipFile, size: int) -> bytes:
+        """The next bytes, up to where it is damaged. Raises what ``file`` does, first and ever after."""
+        parts: list[bytes] = []
+        while size > 0 and self._damage is None:
+            try:
+                # not ``read``, which loses what it has where it fails
+                part = file.read1(size)
+            except _BROKEN as error:
+                self._damage = error
+                break
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        if self._damage is not None and not parts:
+            raise self._damage
+        return b"".join(parts)
+
+    def seek(self, place: int, /) -> int:
+        """Go to a place. Raises as ``read`` does."""
+        self._damage = None
+        with _explained(self._path, local=self._local, nothing=False):
+            return (self._unpacked or self._file).seek(place)
+
+
+class ReadAhead:
+    """A file in a store: a request is under way while the answer to the one before is processed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._pool = ThreadPoolExecutor(1)
+        self._coming: Future[bytes] | None = None
+        self._piece = b""
+        self._at = 0
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes. Raises ``OSError``."""
+        parts: list[bytes] = []
+        while size > 0:
+            if self._at == len(self._piece):
+                self._piece, self._at = self._next(size), 0
+                if not self._piece:
+                    break
+            part = self._piece[self._at : self._at + size]
+            self._at += len(part)
+            size -= len(part)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def seek(self, place: int, /) -> int:
+        """Go to a place."""
+        self._settle()
+        self._piece, self._at = b"", 0
+        return self._file.seek(place)
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        self._settle()
+        self._pool.shutdown()
+
+    def _next(self, size: int) -> bytes:
+        if size <= _LONGEST_MARK and self._coming is None:
+            return self._file.read(size)
+        found = self._file.read(_REQUEST) if self._coming is None else self._coming.result()
+        self._coming = self._pool.submit(self._file.read, _REQUEST) if found else None
+        return found
+
+    def _settle(self) -> None:
+        if self._coming is not None:
+            with suppress(OSError):
+                self._coming.result()
+            self._coming = None
+
+
+@contextmanager
+def _explained(path: str, *, local: bool, nothing: bool) -> Iterator[None]:
+    """Raise what cannot be read as ``DamagedFile`` if it stays so, and else as ``PipelineError``."""
+    rule = UNREADABLE if nothing else DAMAGED
+    try:
+        yield
+    except _BROKEN as error:
+        raise DamagedFile(path, f"damaged gzip: {error}", rule) from error
+    except OSError as error:
+        if local and error.errno in _LASTING:
+            raise DamagedFile(path, str(error.strerror), rule) from error
+        raise PipelineError(f"cannot read {path}: {error}") from error
+
+
+def in_utf8(path: str, file: Readable) -> tuple[Readable, int]:
+    """Text in UTF-8, read from its beginning, and how long its byte order mark is; UTF-16 with a mark is recoded.
+
+    Places in that are those of its UTF-8. Raises ``DamagedFile`` for UTF-32, which nobody sends.
+    """
+    file.seek(0)
+    head = file.read(_LONGEST_MARK)
+    mark, encoding = next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), (b"", "utf-8"))
+    if encoding == "utf-32":
+        raise DamagedFile(path, "the text is UTF-32: give it as UTF-8", UNREADABLE, head)
+    file.seek(len(mark))
+    return (file, len(mark)) if encoding == "utf-8" else (_Recoded(path, file, encoding), 0)
+
+
+class _Recoded:
+    """UTF-16 as UTF-8. Half of a pair of surrogates stays what it is: not UTF-8, in its own message alone."""
+
+    def __init__(self, path: str, file: Readable, encoding: str) -> None:
+        self._path = path
+        self._file = file
+        self._encoding = encoding
+        self._decoder = codecs.getincrementaldecoder(encoding)("surrogatepass")
+
+    def read(self, size: int, /) -> bytes:
+        while piece := self._file.read(max(size, 2)):
+            if text := self._decoder.decode(piece):
+                return text.encode("utf-8", "surrogatepass")
+        pending, _ = self._decoder.getstate()
+        if pending:
+            raise DamagedFile(self._path, f"the text ends inside of a character of {self._encoding.upper()[:6]}")
+        return b""
+
+    def seek(self, place: int, /) -> int:
+        """Nothing but its beginning, where it is."""
+        return place

@@ -1,0 +1,98 @@
+"""What becomes of a catalogue of definitions and its test data, and whether that is what others say."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from base64 import b64decode
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+from jsonschema import Draft4Validator
+from tests.catalogues import google, iglu
+
+from signalbook.cli import importing
+from signalbook.cli.registry import open_registry
+from signalbook.documents import SourceDocument
+from signalbook.formats import SchemaError, find
+from signalbook.formats.protobuf import ProtobufSchema
+from signalbook.messages import Accepted, Contract, Policy, Rejected
+from signalbook.pipeline.job.snapshot import Snapshot
+
+
+def by_protobuf(root: Path) -> Counter[str]:
+    """How many definitions there are and can be used, and what becomes of events as ProtoJSON and in binary."""
+    contract, counts = _contract(google.by_protobuf(root))
+    for each, path in google.samples(root):
+        text = path.read_bytes()
+        schema = _definition(contract, each.type).schema_use.schema
+        assert isinstance(schema, ProtobufSchema)
+        message = schema.message_type()
+        try:
+            json_format.Parse(text, message, descriptor_pool=schema.descriptors.pool)
+        except json_format.ParseError:
+            message = None
+        (outcome,) = contract.process(google.event(each.type, "application/json", text))
+        counts["events"] += 1
+        if message is None:
+            counts["refused as the library does"] += isinstance(outcome, Rejected)
+            continue
+        binary = message.SerializeToString()
+        (again,) = contract.process(google.event(each.type, "application/protobuf", binary))
+        counts["landed as ProtoJSON"] += isinstance(outcome, Accepted)
+        counts["landed in binary, with the same data"] += (
+            isinstance(again, Accepted) and isinstance(outcome, Accepted) and again.data == outcome.data
+        )
+    return counts
+
+
+def by_json_schema(root: Path) -> Counter[str]:
+    """The same by JSON Schemas, which a validator of its own judges by."""
+    contract, counts = _contract(google.by_json_schema(root))
+    for each, path in google.samples(root):
+        schema = each.json_schema(root)
+        if not schema.exists():
+            continue
+        text = path.read_bytes()
+        valid = Draft4Validator(json.loads(schema.read_bytes())).is_valid(json.loads(text))
+        (outcome,) = contract.process(google.event(each.type, "application/json", text))
+        counts["events"] += 1
+        counts["landed" if valid else "refused"] += isinstance(outcome, Accepted if valid else Rejected)
+    return counts
+
+
+def _contract(documents: Iterable[tuple[str, Any]]) -> tuple[Contract, Counter[str]]:
+    contract = Snapshot.of_documents(documents).compile(Policy())
+    unusable = contract.verify()
+    counts = Counter({"definitions": len(contract.definitions), "usable": len(contract.definitions) - len(unusable)})
+    for xid, findings in unusable.items():
+        sys.stderr.write(f"{xid}: {'; '.join(map(str, findings))}\n")
+    return contract, counts
+
+
+def _definition(contract: Contract, type: str) -> Any:
+    return contract.definitions[f"/messagegroups/{google.GROUP}/messages/{type}"]
+
+
+def by_iglu(root: Path) -> Counter[str]:
+    """How many schemas a registry takes, and can be used."""
+    document = iglu.document(root)
+    with tempfile.TemporaryDirectory() as folder, open_registry(None, f"sqlite:///{folder}/iglu.db", create=True) as db:
+        done = importing.import_source(db, SourceDocument(name="iglu", document=document), ignore=(), to=None)
+    counts = Counter(imported=sum(xid.kind.value == "version" for xid in done.created))
+    reader = find(iglu.FORMAT)
+    assert reader is not None
+    for vendor, group in document["schemagroups"].items():
+        for name, schema in group["schemas"].items():
+            for version, body in schema["versions"].items():
+                counts["schemas"] += 1
+                try:
+                    reader.parse(b64decode(body["schemabase64"]), iglu.FORMAT).shape()
+                    counts["usable"] += 1
+                except SchemaError as error:
+                    sys.stderr.write(f"{vendor}/{name}/{version}: {error}\n")
+    return counts

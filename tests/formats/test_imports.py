@@ -1,0 +1,89 @@
+"""Which schema an import of Protobuf names."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.formats import SchemaError
+from signalbook.formats.imports import Importable, SchemaFiles, is_built_in, is_well_known
+from signalbook.formats.protobuf import FORMAT
+
+G = "/schemagroups/g"
+H = "/schemagroups/h"
+
+
+def test_the_paths_of_a_schema() -> None:
+    """Those by id and name, alone and below its group's root, which is the group's id if it states none."""
+    assert Importable(f"{G}/schemas/status").paths() == {"status.proto", "g/status.proto"}
+    stated = Importable(f"{G}/schemas/status.proto", root="google/rpc/")
+    assert stated.paths() == {"status.proto", "google/rpc/status.proto"}
+    assert "google/rpc/status.proto" in Importable(f"{G}/schemas/google.rpc.status").paths()
+    assert "google/rpc/status.proto" in Importable("/schemagroups/google.rpc/schemas/status").paths()
+    assert (
+        "a/b.proto" in Importable(f"{G}/schemas/x", "a/b.proto").paths() & Importable(f"{G}/schemas/x", "a/b").paths()
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("money.proto", f"{G}/schemas/money"),  # its own group before others
+        ("units.proto", f"{H}/schemas/units"),  # one of another group
+        ("order.proto", None),  # two of other groups
+        ("nothing.proto", None),
+        ("google/rpc/status.proto", None),  # built in, whatever other groups have
+        ("google/rpc/code.proto", f"{G}/schemas/google.rpc.code"),  # its own group has another
+    ],
+)
+def test_which_schema_is_found(path: str, found: str | None) -> None:
+    schemas = [f"{G}/schemas/money", f"{H}/schemas/money", f"{H}/schemas/units", f"{H}/schemas/order"]
+    schemas += ["/schemagroups/i/schemas/order", f"{H}/schemas/google.rpc.status", f"{G}/schemas/google.rpc.code"]
+    assert SchemaFiles(map(Importable, schemas)).find(path, G) == found
+
+
+def test_what_is_built_in() -> None:
+    assert is_well_known("google/protobuf/any.proto")
+    assert not is_well_known("google/protobuf/nothing.proto")
+    assert all(is_built_in(f"google/{path}.proto") for path in ("api/http", "rpc/status", "type/money", "protobuf/any"))
+    # Other packages have files there as well, on some machines.
+    assert not is_built_in("google/events/cloud/audit/v1/data.proto")
+
+
+def test_common_protos_need_no_resolver() -> None:
+    """Nor does what goes by another name in their package."""
+    document = b"""
+        syntax = "proto3";
+        import "google/rpc/status.proto"; import "google/type/money.proto";
+        import "google/longrunning/operations.proto";
+        message A { google.rpc.Status s = 1; google.longrunning.Operation o = 2; google.type.Money m = 3; }
+    """
+    assert FORMAT.check(document, "Protobuf/3") == []
+    assert FORMAT.parse(document, "Protobuf/3").decode(b"\x0a\x02\x08\x05")["s"]["code"] == 5
+
+
+def test_every_missing_import_is_named_with_the_file_that_has_it() -> None:
+    others = {"a.proto": b'syntax = "proto3"; import "b/c.proto";'}
+    with pytest.raises(SchemaError) as caught:
+        FORMAT.parse(b'import "a.proto"; import "d.proto"; message A {}', "Protobuf", resolve=others.get)
+    messages = sorted(finding.message for finding in caught.value.findings)
+    assert [message.partition(", which")[0] for message in messages] == [
+        "a.proto imports 'b/c.proto'",
+        "it imports 'd.proto'",
+    ]
+    assert all("protobuf.root" in message for message in messages)
+
+
+def test_one_file_by_two_paths() -> None:
+    """Its types are defined once."""
+    money = b'syntax = "proto3"; package m; message Money { int32 units = 1; }'
+    others = {
+        "money.proto": money,
+        "common/money.proto": money,
+        "price.proto": b'syntax = "proto3"; import "common/money.proto"; message Price { m.Money of = 1; }',
+    }
+    document = (
+        b'syntax = "proto3"; import "money.proto"; import "price.proto"; message A { m.Money m = 1; Price p = 2; }'
+    )
+    assert FORMAT.parse(document, "Protobuf/3", link="A", resolve=others.get).decode(b"\x12\x04\x0a\x02\x08\x07") == {
+        "p": {"of": {"units": 7}},
+    }

@@ -1,0 +1,98 @@
+"""What is left of a definition that cannot be used is enough to know its messages by."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from signalbook.messages import Accepted, Contract, Dropped, Message, Outcome, Reason, Rejected, parse_flags
+from signalbook.messages.bindings.http import request
+from signalbook.messages.matching.contract import DefinitionSource
+from signalbook.messages.policy import Policy
+
+G = "/messagegroups/g/messages/"
+TYPE = {"type": {"value": "t"}}
+CE = {"envelope": "CloudEvents/1.0"}
+SOUND = {**CE, "envelopemetadata": {"type": {"value": "u"}}}
+EVENT = "application/cloudevents+json"
+
+
+def left(policy: Policy, **definitions: Any) -> Contract:
+    """The contract of definitions without those that cannot be used."""
+    source = DefinitionSource(
+        definitions={G + name: each for name, each in definitions.items()}, schemas=lambda _: None, bases=lambda _: None
+    )
+    contract = Contract.of_source(source, policy)
+    reasons = {xid: tuple(map(str, findings)) for xid, findings in contract.broken.items()}
+    assert reasons, "the definition was meant to be broken"
+    outlines, found = contract.leave_out(reasons)
+    return Contract.outlined(outlines, source, policy, found)
+
+
+def event(**more: Any) -> Message:
+    body = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t", **more}
+    return Message(content_type=EVENT, body=json.dumps(body).encode())
+
+
+def judged(contract: Contract, message: Message) -> Outcome:
+    (outcome,) = contract.process(message)
+    return outcome
+
+
+HEADERS = {"protocol": "HTTP", "protocoloptions": {"path": "/a", "headers": [5]}}
+
+
+@pytest.mark.parametrize(
+    ("definition", "message"),
+    [
+        ({**CE, "envelopemetadata": {**TYPE, "time": {"type": "timestamp", "value": 5}}}, event()),
+        ({**CE, "envelopemetadata": {**TYPE, "n": 5}}, event()),
+        ({**CE, "envelopemetadata": {**TYPE, "subject": {"type": "uritemplate", "value": "{"}}}, event(subject="x")),
+        ({**CE, "envelopemetadata": {"source": {"value": "/s"}, "n": 5}}, event(type="any")),
+        ({**CE, "envelopemetadata": TYPE, "protocol": 5, "protocoloptions": 7}, event()),
+        ({**CE, "envelopemetadata": {"type": {"value": []}}}, event(type="broken")),
+        ({**CE, "envelopemetadata": 5}, event(type="broken")),
+        ({"envelope": 5, "envelopemetadata": TYPE}, event(type="t")),
+        (HEADERS, request("POST", "/a", [], b"")),
+    ],
+    ids=str,
+)
+def test_messages_of_a_broken_definition_say_so(definition: Any, message: Message) -> None:
+    """K-44, K-45: which definition it is, and why; all other messages are as ever."""
+    contract = left(Policy(), broken=definition, sound=SOUND)
+    found = judged(contract, message)
+    assert isinstance(found, Rejected)
+    assert (found.reason, found.candidates) == (Reason.CONTRACT_UNAVAILABLE, (G + "broken",))
+    (finding,) = found.violations
+    assert finding.rule == "broken_definition"
+    assert finding.message.startswith(f"the definition {G}broken cannot be used: ")
+    assert isinstance(judged(contract, event(type="u", source="/else")), Accepted)
+
+
+@pytest.mark.parametrize("definition", [5, None, [], {"datacontenttype": 5}], ids=str)
+def test_where_nothing_tells_its_messages_they_match_nothing_and_are_not_dropped(definition: Any) -> None:
+    """What fits no definition may be one of theirs."""
+    for flags in ([], ["on_no_match=drop"]):
+        contract = left(
+            parse_flags(flags), broken=definition, sound={**CE, "envelopemetadata": {"type": {"value": "u"}}}
+        )
+        found = judged(contract, event())
+        assert isinstance(found, Rejected)
+        assert found.reason is Reason.NO_MATCH
+        assert f"{G}broken cannot be used" in found.violations[-1].message
+
+
+def test_where_its_messages_are_known_others_are_dropped_as_the_policy_says() -> None:
+    contract = left(parse_flags(["on_no_match=drop"]), broken={**CE, "envelopemetadata": {**TYPE, "n": 5}})
+    assert isinstance(judged(contract, event(type="other")), Dropped)
+    assert isinstance(judged(contract, event()), Rejected)
+
+
+def test_a_sound_definition_that_fits_counts_more() -> None:
+    sound = {**CE, "envelopemetadata": {**TYPE, "source": {"value": "/s"}}}
+    contract = left(Policy(), broken={**CE, "envelopemetadata": {**TYPE, "n": 5}}, sound=sound)
+    found = judged(contract, event())
+    assert isinstance(found, Accepted)
+    assert found.definition.xid == f"{G}sound"

@@ -1,0 +1,126 @@
+"""Rows of a DataFrame as messages of several protocols, held to a contract without Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.pipeline.frames.conftest import GROUP, Held
+from tests.pipeline.kafkarows import AVRO_VALUES, PROTO_VALUES, TYPES
+
+from signalbook.pipeline.columns import DEAD_LETTER
+from signalbook.pipeline.frames.rows import LANDED
+from signalbook.pipeline.sources.base import NOWHERE
+
+EVENT = b"application/cloudevents+json"
+BINARY = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
+PAYLOAD = b'{"id": "P",  "weight": 1.50, "undeclared": [1]}'
+
+
+def records(*rows: dict[str, Any]) -> pa.RecordBatch:
+    """Rows of which only what is said is not null."""
+    made = [{"protocol": "", "source": "", "position": number, **row} for number, row in enumerate(rows)]
+    return pa.RecordBatch.from_pylist(made, TYPES)
+
+
+def headers(found: dict[str, str], prefix: str = "") -> list[dict[str, Any]]:
+    return [{"name": prefix + name, "value": value.encode()} for name, value in found.items()]
+
+
+def binary(prefix: str, value: bytes = PAYLOAD, **more: str) -> dict[str, Any]:
+    """An event in binary mode, with more attributes."""
+    found = BINARY | more
+    content_type = found.pop("datacontenttype", "application/json")
+    return {"value": value, "headers": headers(found, prefix) + headers({"content-type": content_type})}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "prefix", "definition"),
+    [
+        ("", "ce_", "parcel.accepted"),
+        ("KAFKA", "ce_", "parcel.accepted"),
+        ("NATS", "ce-", "parcel.accepted"),
+        ("MQTT/5.0", "", "parcel.accepted"),
+        ("AMQP/1.0", "cloudEvents_", "parcel.accepted"),
+        ("HTTP", "ce-", "sent"),
+    ],
+)
+def test_events_in_binary_mode(held: Held, parcels: Any, protocol: str, prefix: str, definition: str) -> None:
+    """K-7: by protocol the attributes are found where its binding has them, and the payload stays what it was."""
+    kind = "parcel.sent" if definition == "sent" else definition
+    structured = json.dumps(parcels.event(7)).encode()
+    found = held(
+        records(
+            {**binary(prefix, type=kind), "protocol": protocol, "address": "/in"},
+            {"value": structured, "headers": headers({"content-type": EVENT.decode()}), "protocol": protocol},
+            {**binary(prefix, b"{}", type=kind), "protocol": protocol, "address": "/in"},
+        )
+    )
+    (first, second, third) = found
+    assert first["landed"]["data"] == PAYLOAD.decode()
+    assert first["landed"]["_definition"] == GROUP + definition
+    assert (first["landed"]["_protocol"], first["landed"]["_address"]) == (protocol or None, "/in")
+    assert first["landed"]["ce_id"] == "1"
+    assert json.loads(second["landed"]["data"]) == parcels.event(7)["data"]
+    assert (third["dead_letter"]["reason"], third["dead_letter"]["original"]) == ("schema_violation", b"{}")
+    assert third["dead_letter"]["protocol"] == (protocol or None)
+
+
+def test_protocols_may_differ_from_row_to_row(held: Held) -> None:
+    found = held(
+        records(
+            {**binary("ce_"), "protocol": "KAFKA", "address": "orders", "source": "kafka:orders/0"},
+            binary("ce_"),
+            {**binary("ce_"), "protocol": "PIGEON"},
+            {"value": None, "protocol": "KAFKA"},
+        )
+    )
+    assert [row["landed"] and row["landed"]["_protocol"] for row in found] == ["KAFKA", None, None, None]
+    assert "'PIGEON' can be read" in found[2]["dead_letter"]["violations"][0]["message"]
+    assert found[3]["dead_letter"]["reason"] == "not_cloudevent"
+
+
+def test_text_is_a_structured_event(held: Held, parcels: Any) -> None:
+    """As lines of a file are; a position that nobody knows is none, and a batch there was not."""
+    texts = [json.dumps(parcels.event(number)).encode() for number in range(3)]
+    found = held(records(*({"value": text, "position": NOWHERE} for text in (*texts, b"{"))))
+    assert len(found) == 4
+    landed = [row["landed"] for row in found if row["landed"]]
+    assert {row["ce_id"] for row in landed} == {"e-0", "e-1", "e-2"}
+    names = ("_position", "_source", "_batch", "_landed_at")
+    assert {tuple(row[name] for name in names) for row in landed} == {(None,) * 4}
+    (dead,) = (row["dead_letter"] for row in found if row["dead_letter"])
+    assert (dead["position"], dead["source"], dead["batch"], dead["original"]) == (None, None, None, b"{")
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["slow", "fast"])
+@pytest.mark.parametrize(
+    ("kind", "content_type", "value", "data"),
+    [
+        ("measured", "application/avro", AVRO_VALUES[0], '{"id":"P","weight":1.5,"sides":[1,-2,300],"how":"BELT"}'),
+        ("measured", "application/avro", AVRO_VALUES[1], '{"id":"","weight":null,"sides":[],"how":"HAND"}'),
+        (
+            *("scanned", "application/protobuf", PROTO_VALUES[0]),
+            '{"id":"P","weight":1.0,"how":"BELT","sides":[1,300],"size":{"l":-2,"w":5},"marks":["a",""]}',
+        ),
+        ("noted", "text/plain", b"anything", "anything"),
+        ("noted", "text/plain", b"\xff", None),
+    ],
+)  # fmt: skip
+def test_payloads_that_are_no_json(
+    held: Held, kind: str, content_type: str, value: bytes, data: Any, *, alone: bool
+) -> None:
+    """As JSON where their schema says what they are; otherwise text, or bytes where it is none."""
+    more = {} if not alone else {"time": "2026-01-02T03:04:60Z"}  # which the fast path leaves
+    row = binary("ce_", value, type=f"parcel.{kind}", datacontenttype=content_type, **more)
+    (found,) = held(records({**row, "protocol": "KAFKA"}))
+    landed = found["landed"]
+    assert (landed["data"], landed["data_binary"]) == (data, None if data else value)
+
+
+def test_outcomes_have_the_columns_that_tables_have(held: Held) -> None:
+    landed, dead = held(records(binary("ce_"), binary("ce_", b"1")))
+    assert list(landed["landed"]) == LANDED.names
+    assert list(dead["dead_letter"]) == DEAD_LETTER.names

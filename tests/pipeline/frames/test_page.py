@@ -1,0 +1,53 @@
+"""The page on DataFrames: its Python is run, one block after the other, and its output compared."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline import status
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "dataframes.md"
+LAND = ROOT / "examples" / "dataframes" / "land.py"
+ORDERS = ROOT / "examples" / "orders"
+
+
+def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
+    """In the places of this test: the working directory of the session is another's."""
+    text = PAGE.read_text(encoding="utf-8").replace('"examples/', f'"{ROOT}/examples/')
+    for name in ("lake", "checkpoint"):
+        text = text.replace(f'"{name}"', f'"{tmp_path / name}"')
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
+    assert len(blocks) > 6
+    names: dict[str, Any] = {"spark": spark_session}
+    for code, shown in blocks:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(PAGE), "exec"), names)
+        assert printed.getvalue().strip() == shown.strip(), code
+
+
+def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
+    """On a server of its own: no context, no JVM to reach into; a function for each batch that runs on the server."""
+    # Which has Spark take any port for the server that it starts.
+    environ = {**os.environ, "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "events.jsonl").write_bytes((ORDERS / "events.jsonl").read_bytes())
+    ran = subprocess.run(
+        [sys.executable, str(LAND), str(ORDERS / "orders.xreg.yaml"), "in", "lake", "checkpoint"],
+        cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert "A-1002| 12.5|" in ran.stdout
+    assert [(report.batch, report.tally.landed.total()) for report in status(tmp_path / "lake").reports] == [
+        ("orders-000000000", 3)
+    ]

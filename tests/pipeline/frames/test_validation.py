@@ -1,0 +1,159 @@
+"""A user's own DataFrames held to a contract: in batches, in streams, lazily."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from tests.pipeline.frames.conftest import GROUP
+
+from signalbook.pipeline import Contract, MessageColumns, PipelineError, typed, validate
+from signalbook.pipeline.columns import DEAD_LETTER, landed
+from signalbook.pipeline.frames.rows import LANDED
+
+KAFKA = (
+    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+EVENT = ("content-type", b"application/cloudevents+json")
+
+
+def lines(parcels: Any) -> list[str]:
+    """Two events that conform, of two definitions, one that does not, and what is none."""
+    found = [parcels.event(0), parcels.event(1, type="parcel.noted", data="x"), parcels.event(2, data={"id": 1})]
+    return [*map(json.dumps, found), "{"]
+
+
+def kafka(session: SparkSession, texts: list[str]) -> DataFrame:
+    """Records as Spark's source has them, some columns in another order."""
+    rows = [(b"k", text.encode(), "orders", 0, 70 + place, AT, 0, [EVENT]) for place, text in enumerate(texts)]
+    return session.createDataFrame(rows, KAFKA).select("offset", "*")[
+        ["headers", "offset", "key", "value", "topic", "partition", "timestamp", "timestampType"]
+    ]
+
+
+def test_records_of_kafka(spark_session: SparkSession, contract: Contract, parcels: Any) -> None:
+    """By their own columns; both come out of one pass where that is cached."""
+    settings = spark_session.sql("SET").collect()
+    found = validate(kafka(spark_session, lines(parcels)), contract)
+    found.outcomes.cache()
+    try:
+        good, bad = found
+        assert (good.columns, bad.columns) == (LANDED.names, DEAD_LETTER.names)
+        first, second = good.orderBy("_position").collect()
+        third, fourth = bad.orderBy("position").collect()
+        assert "InMemoryTableScan" in bad._jdf.queryExecution().executedPlan().toString()
+    finally:
+        found.outcomes.unpersist()
+    assert (first._source, first._position, first._address) == ("kafka:orders/0", 70, "orders")
+    assert (json.loads(first.data), first._context) == (parcels.event(0)["data"], {"depot": "7"})
+    assert (first._definition, first._version) == (f"{GROUP}parcel.accepted", "1")
+    assert (second._definition, second.data, second._fingerprint) == (
+        f"{GROUP}parcel.noted",
+        '"x"',
+        contract.fingerprint,
+    )
+    assert (third.reason, third.candidates) == ("schema_violation", [f"{GROUP}parcel.accepted"])
+    assert (fourth.reason, bytes(fourth.original), fourth.position) == ("decode_error", b"{", 73)
+    assert third.violations[0].asDict().keys() == {"path", "rule", "message"}
+    assert spark_session.sql("SET").collect() == settings
+
+
+def test_columns_by_their_names(spark_session: SparkSession, contract: Contract) -> None:
+    """Of whatever types: text and bytes, maps and lists, a time as an attribute."""
+    frame = spark_session.createDataFrame(
+        [('{"id": "P", "weight": 1}', "parcel.accepted", "/depots/7", "1", {"trace": "t"}, AT, 5)],
+        "payload string, kind string, `from` string, id string, meta map<string, string>, at timestamp, number int",
+    )
+    columns = MessageColumns(
+        body="payload", attributes={"type": "kind", "source": "from", "id": "id", "time": "AT"}, headers="meta",
+        position="number", source="kind", received_at="at",
+    )  # fmt: skip
+    spark_session.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        (row,) = validate(frame, contract, columns).landed.collect()
+        (same,) = (
+            validate(
+                frame.selectExpr("payload", "'KAFKA' AS p", "map('ce-type', kind, 'source', `from`, 'id', id) AS a"),
+                contract,
+                MessageColumns(body="payload", attributes="a", protocol="p"),
+            )
+            .landed.select("ce_id", "ce_type", "_protocol", "data")
+            .collect()
+        )
+    finally:
+        spark_session.conf.set("spark.sql.session.timeZone", "UTC")
+    assert (row.ce_time.astimezone(UTC), row._received_at.astimezone(UTC)) == (AT, AT)
+    assert (row._position, row._source, row._headers["trace"]) == (5, "parcel.accepted", "t")
+    assert tuple(same) == ("1", "parcel.accepted", "KAFKA", row.data)
+
+
+def test_columns_that_are_of_no_use(spark_session: SparkSession, contract: Contract) -> None:
+    frame = spark_session.range(1).selectExpr("id", "struct(id) AS parsed", "'x' AS text")
+    for columns, words in (
+        (None, "has no column 'value' for the body of messages"),
+        (MessageColumns(body="text", key="k"), "has no column 'k' for the key"),
+        (MessageColumns(body="parsed"), "`parsed` is struct<id:bigint>, and a message is bytes or text"),
+        (MessageColumns(body="text", headers="id"), "`id` holds no headers"),
+        (MessageColumns(body="text", attributes="id"), "`id` is no map"),
+        (MessageColumns(body="text", attributes={"type": "t"}), "no column 't' for the ce_type"),
+    ):
+        with pytest.raises(PipelineError) as caught:
+            validate(frame, contract, columns)
+        assert words in str(caught.value)
+
+
+def test_one_message_with_its_columns(spark_session: SparkSession, contract: Contract, parcels: Any) -> None:
+    frame = spark_session.createDataFrame([Row(value=text) for text in lines(parcels)])
+    found = typed(frame, contract, f"{GROUP}parcel.accepted")
+    (schema,) = (
+        definition.schema_use.schema for xid, definition in contract.compiled().definitions.items() if "accepted" in xid
+    )
+    assert schema is not None
+    assert found.columns == landed(schema.shape()).names
+    (row,) = found.where("weight > 1").select("id", "weight", "size.l", "_definition").collect()
+    assert tuple(row) == ("P0", 1.5, 0, f"{GROUP}parcel.accepted")
+    with pytest.raises(PipelineError, match="no message definition nothing"):
+        typed(frame, contract, "nothing")
+
+
+def test_a_stream_is_validated_as_a_stream(
+    spark_session: SparkSession, contract: Contract, parcels: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number, text in enumerate(lines(parcels)):
+        (folder / f"{number}.jsonl").write_text(text + "\n")
+    good, bad = validate(spark_session.readStream.text(str(folder)), contract)
+    assert good.isStreaming
+    assert bad.isStreaming
+    late = good.withWatermark("ce_time", "1 hour").select("_definition")  # it is a stream like any other
+    writers = [
+        frame.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
+        for name, frame in (("good", late), ("bad", bad.select("reason")))
+    ]
+    for writer in writers:
+        writer.awaitTermination()
+    assert sorted(row[0] for row in spark_session.table("good").collect()) == [
+        f"{GROUP}parcel.accepted", f"{GROUP}parcel.noted",
+    ]  # fmt: skip
+    assert sorted(row[0] for row in spark_session.table("bad").collect()) == ["decode_error", "schema_violation"]
+
+
+def test_nothing_runs_before_it_is_asked_for(
+    spark_session: SparkSession, contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = spark_session.sparkContext.statusTracker()
+    before = len(tracker.getJobIdsForGroup())
+    validate(spark_session.range(3).selectExpr("CAST(id AS string) AS value"), contract)
+    assert len(tracker.getJobIdsForGroup()) == before
+
+
+def test_the_columns_of_outcomes_are_those_of_tables() -> None:
+    assert LANDED.remove_metadata() == pa.schema(list(landed(None))).remove_metadata()

@@ -1,0 +1,257 @@
+"""What a place can do: the same in a folder and on two S3 servers that differ."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.brokers.program import Broker
+from tests.brokers.servers import BUCKET, PASSWORD
+from tests.pipeline.s3 import KINDS, SERVERS, place, storage_of
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, is_url, place_of
+
+
+@pytest.fixture(params=KINDS)
+def somewhere(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty place."""
+    return place(request.param, tmp_path / "here", request)
+
+
+@pytest.fixture(params=SERVERS)
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
+    """An empty place of a store."""
+    found = place(request.param, tmp_path, request)
+    assert isinstance(found, StorePlace)
+    return found
+
+
+def test_what_is_written_is_read(somewhere: Place) -> None:
+    file = somewhere / "a" / "b.json"
+    file.parent.make()
+    assert not file.exists()
+    with pytest.raises(FileNotFoundError):
+        file.read()
+    with pytest.raises(FileNotFoundError):
+        file.size()
+    for write in (file.write, file.replace):
+        write(b"first")
+        write(b"and second")
+        assert (file.read(), file.size(), file.exists()) == (b"and second", 10, True)
+    assert (file.name, str(file.parent / "b.json")) == ("b.json", str(file))
+    file.delete()
+    file.delete()
+    assert not file.exists()
+
+
+def test_names_stay_as_they_are(somewhere: Place) -> None:
+    names = ["a%3Ab", "order@2", "ü ~", "a+b", "$x", "landed_on=2026-11-23"]
+    somewhere.make()
+    for name in names:
+        (somewhere / name).write(b"x")
+    assert sorted(found.path for found in somewhere.files()) == sorted(names)
+    assert all((somewhere / name).read() == b"x" for name in names)
+
+
+def test_only_one_creates(somewhere: Place) -> None:
+    somewhere.make()
+    file = somewhere / "one"
+    assert file.create(b"mine")
+    assert not file.create(b"another's")
+    assert file.create(b"mine")  # repeated, as after an answer that was lost
+    assert file.read() == b"mine"
+
+
+def test_of_many_at_once_one_creates(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """As stores promise it, and s3proxy keeps it: S3Mock looks first and writes then."""
+    stored = place("s3proxy", tmp_path, request)
+    with ThreadPoolExecutor(8) as pool:
+        contents = [f"from {number}".encode() for number in range(8)]
+        won = list(pool.map((stored / "one").create, contents))
+    assert won.count(True) == 1
+    assert (stored / "one").read() == contents[won.index(True)]
+
+
+def test_only_what_was_seen_is_swapped(somewhere: Place) -> None:
+    somewhere.make()
+    file = somewhere / "one"
+    assert not file.swap(b"1", "none")
+    file.replace(b"1")
+    content, tag = file.tagged()
+    assert (content, file.swap(b"2", tag)) == (b"1", True)
+    assert not file.swap(b"3", tag)
+    assert file.swap(b"2", tag)  # repeated
+    assert file.read() == b"2"
+
+
+def test_files_and_folders_are_listed(somewhere: Place) -> None:
+    assert (list(somewhere.files()), list(somewhere.files(deep=True)), somewhere.folders()) == ([], [], [])
+    for path in ("x.json", "b/y", "b/c/z", "bb/w"):
+        (somewhere / path).parent.make()
+        (somewhere / path).write(b"1234")
+    before = time.time_ns() - 60_000_000_000
+    found = list(somewhere.files(deep=True))
+    assert sorted(each.path for each in found) == ["b/c/z", "b/y", "bb/w", "x.json"]
+    assert all(each.size == 4 and each.modified > before for each in found)
+    assert [each.path for each in somewhere.files()] == ["x.json"]
+    assert somewhere.folders() == ["b", "bb"]
+    (somewhere / "b").clear()
+    assert sorted(each.path for each in somewhere.files(deep=True)) == ["bb/w", "x.json"]
+    (somewhere / "b").clear()
+
+
+def test_more_than_a_listing_has_at_once(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    stored = place("s3proxy", tmp_path, request)
+    assert isinstance(stored, StorePlace)
+    folder = s3proxy.folder / "data" / BUCKET / stored.key / "d"
+    folder.mkdir(parents=True)
+    for number in range(1010):
+        (folder / f"{number:04}").touch()
+    assert len(list((stored / "d").files())) == len(list(stored.files(deep=True))) == 1010
+    (stored / "d").clear()
+    assert list(stored.files(deep=True)) == []
+
+
+def test_what_is_moved_is_there_alone(somewhere: Place) -> None:
+    somewhere.make()
+    source, target = somewhere / "from", somewhere / "to"
+    source.write(b"moved")
+    target.write(b"old")
+    source.move(target)
+    somewhere.settle()
+    assert (source.exists(), target.read()) == (False, b"moved")
+    with pytest.raises(FileNotFoundError):
+        source.move(target)
+
+
+def test_reading_is_seekable(somewhere: Place) -> None:
+    somewhere.make()
+    content = os.urandom(100_000)
+    (somewhere / "f").write(content)
+    with (somewhere / "f").open() as file:
+        assert file.seekable()
+        assert file.seek(50_000) == 50_000
+        assert file.read(10) == content[50_000:50_010]
+        assert file.tell() == 50_010
+        file.seek(-5, io.SEEK_END)
+        assert (file.read(), file.read(1)) == (content[-5:], b"")
+        file.seek(0)
+        with io.BufferedReader(file, 1000) as lines:  # type: ignore[type-var]
+            assert lines.read() == content
+
+
+@pytest.mark.parametrize("rows", [10, 3_000_000])
+def test_large_files_come_whole(somewhere: Place, rows: int) -> None:
+    """The larger one in several parts."""
+    somewhere.make()
+    table = pa.table({"n": pa.array(range(rows))})
+    output = (somewhere / "f.parquet").output()
+    pq.write_table(table, output.sink, compression="none")
+    assert output.finish() == (somewhere / "f.parquet").size()
+    assert pq.read_table((somewhere / "f.parquet").arrow_source()).equals(table)
+
+
+def test_what_is_abandoned_is_not_there(stored: StorePlace) -> None:
+    output = (stored / "f").output()
+    output.sink.write(b"half of it")
+    output.abandon()
+    assert not (stored / "f").exists()
+
+
+def test_places_reach_other_processes(somewhere: Place) -> None:
+    somewhere.make()
+    (somewhere / "f").write(b"x")
+    assert (pickle.loads(pickle.dumps(somewhere)) / "f").read() == b"x"
+
+
+def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert place_of("lake") == place_of(Path("lake")) == LocalPlace(tmp_path / "lake")
+    for text in ("/lake", "file:///lake", "file:/lake", "FILE:///lake"):
+        assert place_of(text) == LocalPlace(Path("/lake"))
+        assert not is_url(text)
+    for url in ("s3://b/lake", "s3a://b", "gs://b/x/y", "az://c/x", "abfss://c@a.dfs.core.windows.net/x"):
+        found = place_of(url)
+        assert (str(found), str(found / "t"), found.folder) == (url, f"{url}/t", None)
+        assert place_of(found) is found
+        assert is_url(url)
+    assert str(place_of("s3://b/lake/")) == "s3://b/lake"
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("hdfs://h:9/x", "hdfs is not supported: mount it"),
+        ("dbfs:/x", "dbfs is not supported: on Databricks give the mounted path"),
+        ("ftp://h/x", "ftp is not supported: give a path, .* a URL of: abfs, abfss"),
+        ("s3:///x", "names no bucket"),
+        ("s3://b/a//c", "has an empty part"),
+        ("s3://b/../c", "has an empty part, '.' or '..'"),
+        ("abfss://container/x", "write abfss://CONTAINER@ACCOUNT"),
+    ],
+)
+def test_what_names_none(url: str, words: str) -> None:
+    with pytest.raises(PipelineError, match=words) as failure:
+        place_of(url)
+    assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/lake", "s3a://b", "hdfs://h:9/x", "dbfs:/x"])
+def test_a_path_made_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """It was a local folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    for path in (Path(url), Path(url).absolute()):
+        with pytest.raises(PipelineError, match=rf"^{url.partition('/')[0]}//.+ is a URL and no path"):
+            place_of(path)
+    assert place_of(Path("volume:/lake")) == LocalPlace(tmp_path / "volume:/lake")
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "words"),
+    [
+        ("s3://lake/x", "wrong-4711", r"the store answers 403 Forbidden \(SignatureDoesNotMatch\)"),
+        ("s3://nowhere/x", PASSWORD, r"there is no such bucket|the store answers 404 Not Found \(NoSuchBucket\)"),
+    ],
+)
+def test_what_fails_is_said_in_few_words(s3proxy: Broker, url: str, key: str, words: str) -> None:
+    somewhere = place_of(url, storage_of(s3proxy.ports["plain"], secret_access_key=key))
+    for use in (somewhere.read, lambda: somewhere.write(b""), lambda: list(somewhere.files())):
+        with pytest.raises(OSError, match=words) as failure:
+            use()
+        assert failure.value.filename == url
+        assert not isinstance(failure.value, FileNotFoundError)
+        assert "\n" not in str(failure.value)
+        assert key not in str(failure.value)
+
+
+def test_a_store_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("signalbook.pipeline.places.stores._RETRIES", {"max_retries": 1})
+    with pytest.raises(OSError, match="the store does not answer"):
+        place_of("s3://lake/x", storage_of(1)).read()
+
+
+def test_nothing_shows_what_is_secret() -> None:
+    storage = Storage.of({"secret_access_key": "wrong-4711", "region": "x"})
+    found = place_of("s3://lake/x", storage)
+    assert "wrong-4711" not in f"{found!r} {storage!r} {found}"
+    assert storage.masked("it is wrong-4711") == "it is ***"
+
+
+def test_threads_share_a_client(stored: StorePlace) -> None:
+    (stored / "f").write(b"x")
+    found: list[bytes] = []
+    threads = [threading.Thread(target=lambda: found.append((stored / "f").read())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [b"x"] * 4

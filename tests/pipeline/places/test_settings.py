@@ -1,0 +1,87 @@
+"""Where the keys of stores come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places.settings import Storage, aws_profile
+
+KEYS = {"access_key_id": "AK", "secret_access_key": "SK"}
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of AWS's tools, and nothing in the environment."""
+    (tmp_path / "credentials").write_text(
+        "[default]\naws_access_key_id = DK\naws_secret_access_key = DS\n"
+        "[work]\naws_access_key_id = WK\naws_secret_access_key = WS\naws_session_token = WT\n"
+    )
+    (tmp_path / "config").write_text(
+        "[default]\nregion = eu-north-1\n[profile work]\nregion = eu-west-1\nendpoint_url = https://store.example\n"
+        "[profile login]\nsso_session = corp\n"
+    )
+    for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ALLOW_HTTP"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
+
+
+def test_a_job_says_most() -> None:
+    storage = Storage.of({**KEYS, "virtual_hosted": "true", "anonymous": "false"})
+    config, client = storage.obstore("s3")
+    assert config["access_key_id"] == "AK"
+    assert (config["virtual_hosted_style_request"], config["skip_signature"]) == ("true", "false")
+    assert client == {}
+
+
+def test_settings_of_other_stores_are_left_out() -> None:
+    storage = Storage.of({**KEYS, "service_account": "key.json", "account_name": "a", "sas_token": "t"})
+    assert storage.obstore("gs") == ({"service_account": "key.json"}, {})
+    assert storage.obstore("az") == ({"account_name": "a", "sas_key": "t"}, {})
+
+
+def test_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = {
+        "access_key_id": "WK",
+        "secret_access_key": "WS",
+        "session_token": "WT",
+        "region": "eu-west-1",
+        "endpoint": "https://store.example",
+    }
+    assert Storage().settings("s3") == {"access_key_id": "DK", "secret_access_key": "DS", "region": "eu-north-1"}
+    assert Storage.of({"profile": "work"}).settings("s3") == work
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    assert Storage().settings("s3") == work
+    monkeypatch.setenv("AWS_REGION", "us-west-2")  # which obstore reads
+    assert "region" not in Storage().settings("s3")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "EK")
+    assert Storage().settings("s3") == {}
+
+
+def test_profiles_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="have no profile 'nobody'"):
+        aws_profile("nobody")
+    with pytest.raises(PipelineError, match=r"'login' has sso_session.*aws configure export-credentials"):
+        aws_profile("login")
+    (tmp_path / "config").write_text("no section: SECRET\n")
+    with pytest.raises(PipelineError, match="cannot read") as failure:
+        aws_profile("work")
+    assert "SECRET" not in str(failure.value)
+
+
+def test_names_that_are_none() -> None:
+    with pytest.raises(PipelineError, match=r"storage has no setting 'secret'; there are: .*secret_access_key"):
+        Storage.of({"secret": "4711"})
+
+
+def test_http_has_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = Storage.of({**KEYS, "endpoint": "http://store.example"})
+    with pytest.raises(PipelineError, match=r"http://store\.example is not encrypted"):
+        plain.obstore("s3")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert plain.obstore("s3")[0]["endpoint"] == "http://store.example"
+    allowed = Storage.of({**KEYS, "endpoint": "http://store.example", "allow_http": "true"})
+    assert allowed.obstore("s3")[1] == {"allow_http": True}

@@ -1,0 +1,28 @@
+"""Places that tests write to: a folder, and new prefixes on real S3 servers."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+import pytest
+from tests.brokers.servers import BUCKET, PASSWORD, USER
+
+from signalbook.pipeline.places import Place, Storage, place_of
+
+SERVERS = ("s3proxy", "s3mock")
+KINDS = ("local", *SERVERS)
+
+
+def storage_of(port: int, **more: str) -> Storage:
+    """The settings for a server of this machine."""
+    keys = {"access_key_id": USER, "secret_access_key": PASSWORD, "region": "us-east-1"}
+    return Storage.of({"endpoint": f"http://127.0.0.1:{port}", "allow_http": "true", **keys, **more})
+
+
+def place(kind: str, folder: Path, request: pytest.FixtureRequest) -> Place:
+    """An empty place of one of ``KINDS``."""
+    if kind == "local":
+        return place_of(folder)
+    port = request.getfixturevalue(kind).ports["plain"]
+    return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(port))

@@ -1,0 +1,220 @@
+"""Files that are damaged, or in other encodings, or cannot be read: what is whole is read, the rest is named."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import gzip
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pipeline.sources.test_avro import container
+from tests.pipeline.sources.test_protobuf import EVENTS, delimited
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import LocalPlace
+from signalbook.pipeline.sources import reading
+from signalbook.pipeline.sources.avro import CONTAINER
+from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, FileSource, Split, read_split
+from signalbook.pipeline.sources.files import BATCH, JSONL
+from signalbook.pipeline.sources.inputs import plan_tasks
+from signalbook.pipeline.sources.protobuf import BATCH as PROTOBUF_BATCH
+from signalbook.pipeline.sources.protobuf import STREAM
+
+LINES = b"".join(b'{"n": %d, "x": "%s"}\n' % (n, Random(n).randbytes(30).hex().encode()) for n in range(200))
+ARRAY = b"[" + LINES.strip().replace(b"\n", b",\n") + b"]"
+# Of each format a file, which packed is no multiple of anything.
+FILES: dict[str, tuple[Any, bytes]] = {
+    "lines": (JSONL, LINES),
+    "array": (BATCH, ARRAY),
+    "avro": (CONTAINER, container(200, interval=300)),
+    "protobuf": (STREAM, delimited(*EVENTS * 30)),
+    "protobuf batch": (PROTOBUF_BATCH, delimited(*EVENTS * 30, tag=b"\x0a")),
+}
+
+
+class Found:
+    """What is read of a file: messages, and what is said of damage: its position, bytes, rule and text."""
+
+    def __init__(self, source: FileSource, path: Path, *, cuts: int = 1, stop: bool = False) -> None:
+        size = path.stat().st_size
+        tasks = [Split(path=str(path), start=size * n // cuts, end=size * (n + 1) // cuts) for n in range(cuts)]
+        batches = [batch for split in tasks for batch in read_split(source, split, stop=stop)]
+        sound = [batch for batch in batches if not batch.error]
+        self.messages = [batch.raw(n) for batch in sound for n in range(len(batch))]
+        self.damage = [
+            (int(batch.positions[0]), batch.raw(0), batch.rule, batch.error) for batch in batches if batch.error
+        ]
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_what_is_whole_of_packed_files_that_are_cut_off(kind: str, tmp_path: Path) -> None:
+    """Wherever they are: messages before are read, and one that is none says from where on there are none."""
+    source, content = FILES[kind]
+    path = tmp_path / "f.gz"
+    path.write_bytes(packed := gzip.compress(content))
+    whole = Found(source, path)
+    assert len(whole.messages) > 100
+    assert whole.damage == []
+    for cut in [1, 30, *range(100, len(packed), max(len(packed) // 40, 1)), len(packed) - 1]:
+        path.write_bytes(packed[:cut])
+        found = Found(source, path)
+        assert found.messages == whole.messages[: len(found.messages)]
+        ((position, rest, rule, words),) = found.damage
+        assert "damaged" in words or "cut off" in words
+        assert rule == DAMAGED or not found.messages
+        if kind == "lines":
+            assert b"".join(raw + b"\n" for raw in found.messages) + rest == content[: position + len(rest)]
+        with pytest.raises(PipelineError, match=r"cannot read .*f\.gz"):
+            Found(source, path, stop=True)
+    assert len(found.messages) >= len(whole.messages) - 1, "only the checksum was cut off"
+
+
+def test_a_packed_file_whose_checksum_is_another(tmp_path: Path) -> None:
+    path = tmp_path / "f.gz"
+    path.write_bytes(gzip.compress(LINES)[:-8] + b"x" * 8)
+    found = Found(JSONL, path)
+    assert len(found.messages) == 200
+    assert [(position, rest, rule) for position, rest, rule, _ in found.damage] == [(len(LINES), b"", DAMAGED)]
+    assert "CRC" in found.damage[0][3]
+
+
+def test_what_is_no_gzip_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "f.gz"
+    path.write_bytes(b"no gzip")
+    found = Found(JSONL, path)
+    assert found.messages == []
+    assert [(position, rule) for position, _, rule, _ in found.damage] == [(0, UNREADABLE)]
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_characters="\n")), max_size=8),
+    st.sampled_from(["utf-16-le", "utf-16-be"]),
+    st.booleans(),
+    st.integers(1, 4),
+)
+def test_utf_16_with_a_mark_is_read_as_utf_8(texts: list[str], encoding: str, pack: bool, cuts: int) -> None:
+    content = ("\ufeff" + "".join(text + "\n" for text in texts)).encode(encoding)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / ("f.gz" if pack else "f")
+        path.write_bytes(gzip.compress(content) if pack else content)
+        found = Found(JSONL, path, cuts=1 if pack else cuts)
+    assert found.messages == [text.encode() for text in texts]
+    assert found.damage == []
+
+
+def test_half_a_pair_of_surrogates_spoils_its_own_line_alone(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(codecs.BOM_UTF16_LE + "a\n".encode("utf-16-le") + b"\x00\xd8" + "\nb\n".encode("utf-16-le"))
+    assert Found(JSONL, path).messages == [b"a", b"\xed\xa0\x80", b"b"]
+    path.write_bytes(codecs.BOM_UTF16_LE + "a\nb".encode("utf-16-le") + b"c")
+    found = Found(JSONL, path)
+    assert (found.messages, found.damage[0][:3]) == ([b"a"], (2, b"b", DAMAGED))
+    assert "ends inside of a character" in found.damage[0][3]
+
+
+@pytest.mark.parametrize("encoding", ["utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("source", [JSONL, BATCH], ids=["lines", "array"])
+def test_utf_32_is_named(source: FileSource, encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes("\ufeff{}\n".encode(encoding))
+    assert [(rule, words) for _, _, rule, words in Found(source, path).damage] == [
+        (UNREADABLE, "the text is UTF-32: give it as UTF-8")
+    ]
+
+
+class Failing(io.RawIOBase):
+    """A file that has ``content``, and then fails."""
+
+    def __init__(self, content: bytes, error: OSError) -> None:
+        self._file = io.BytesIO(content)
+        self._error = error
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = self._file.read(min(size, 100))
+        if not found:
+            raise self._error
+        return found
+
+    def seek(self, place: int, whence: int = 0, /) -> int:
+        return self._file.seek(place, whence)
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bytes, OSError], Path]:
+    """Makes a file that fails behind some bytes, or at once; tests may run as root, who may read everything."""
+
+    def make(content: bytes, error: OSError) -> Path:
+        def fail(_: LocalPlace) -> Any:
+            if not content:
+                raise error
+            return Failing(content, error)
+
+        monkeypatch.setattr(LocalPlace, "open", fail)
+        (tmp_path / "f").write_bytes(LINES)
+        return tmp_path / "f"
+
+    return make
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], number: int) -> None:
+    error = OSError(number, os.strerror(number))
+    found = Found(JSONL, failing(LINES[:1000], error))
+    assert b"".join(raw + b"\n" for raw in found.messages) + found.damage[0][1] == LINES[:1000]
+    assert found.damage[0][2:] == (DAMAGED, os.strerror(number))
+    path = failing(b"", error)
+    assert Found(JSONL, path, cuts=2).damage == [
+        (start, b"", UNREADABLE, os.strerror(number)) for start in (0, len(LINES) // 2)
+    ]
+    with pytest.raises(PipelineError, match=rf"cannot read .*/f: {os.strerror(number)}"):
+        Found(JSONL, path, stop=True)
+
+
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ETIMEDOUT, errno.ECONNRESET, errno.ESTALE])
+def test_what_may_be_readable_the_next_time_is_tried_again(
+    failing: Callable[[bytes, OSError], Path], number: int
+) -> None:
+    """A worker that does not see the file, or a network: nothing is said of the file, and Spark tries again."""
+    for content in (b"", LINES[:1000]):
+        with pytest.raises(PipelineError, match=r"cannot read .*/f") as caught:
+            Found(JSONL, failing(content, OSError(number, os.strerror(number))))
+        assert not isinstance(caught.value, DamagedFile)
+
+
+@given(st.binary(max_size=200), st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=8), st.integers(1, 50))
+def test_reading_ahead_is_reading(content: bytes, steps: list[tuple[bool, int]], request_size: int) -> None:
+    """Whatever is read and sought, it is what the file has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "_REQUEST", request_size)
+        plain, ahead = io.BytesIO(content), reading.ReadAhead(io.BytesIO(content))
+        for seeks, number in steps:
+            if seeks:
+                assert ahead.seek(number) == plain.seek(number)
+            else:
+                assert ahead.read(number) == plain.read(number)
+        ahead.close()
+
+
+def test_where_requests_fail_it_is_said_when_their_bytes_are_read() -> None:
+    ahead = reading.ReadAhead(Failing(b"x" * 10, OSError(errno.EIO, "down")))  # type: ignore[arg-type]
+    assert ahead.read(10) == b"x" * 10
+    with pytest.raises(OSError, match="down"):
+        ahead.read(1)
+    ahead.close()
+
+
+def test_parts_of_a_file_share_its_mark(tmp_path: Path) -> None:
+    """As tasks have them, of files that are large enough for several."""
+    path = tmp_path / "f.jsonl"
+    path.write_bytes(("\ufeff" + LINES.decode()).encode("utf-16-le"))
+    tasks = plan_tasks(JSONL, [(str(path), path.stat().st_size)], 1)
+    assert sum(len(batch) for task in tasks for split in task for batch in read_split(JSONL, split)) == 200
