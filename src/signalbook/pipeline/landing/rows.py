@@ -27,7 +27,7 @@ from signalbook.messages import Accepted, CompiledDefinition, Message, attribute
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
 from signalbook.messages.message import DUPLICATE
 from signalbook.pipeline import arrays, columns, exact, rescue
-from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline.arrays import MISFITS, ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode
@@ -158,7 +158,10 @@ class RowBuilder:
             return opaque_arrays([row.payload for row in rows])
         if self._decode is None or any(row.payload is None for row in rows):
             return self._build([self._data(row) for row in rows])
-        arrays, others = self._decode(pa.array([row.payload for row in rows], pa.binary()))
+        try:
+            arrays, others = self._decode(pa.array([row.payload for row in rows], pa.binary()))
+        except MISFITS:  # which may be a value that is kept beside its column
+            return self._build([self._data(row) for row in rows])
         if not others:
             return arrays
         # They do conform, but the decoder takes only what it is sure of: a member given twice it is not.
