@@ -204,7 +204,7 @@ def _left(contract: Contract, folder: Path) -> int:
         contract,
         "",
         StructuredMode(),
-        lambda found: RowBuilder(found.xid, found.version, found.schema_use.schema, bookkeeping),
+        lambda found: RowBuilder(found, bookkeeping),
     )
     results: Iterator[Result] = chain.from_iterable(
         fast.take(frame)

@@ -12,21 +12,8 @@ import fastavro
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from signalbook.pipeline import columns
+from signalbook.pipeline.sources.base import RECORD_TYPES
 
-TYPES = pa.schema(
-    [
-        ("protocol", pa.string()),
-        ("source", pa.string()),
-        ("position", pa.int64()),
-        ("address", pa.string()),
-        ("partition", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
-        ("received_at", columns.TIMESTAMP),
-    ]
-)
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
@@ -48,7 +35,7 @@ def rows(
         }
         for number, (value, headers) in enumerate(found)
     ]
-    return pa.RecordBatch.from_pylist(made, TYPES)
+    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
 
 
 TIMES = (

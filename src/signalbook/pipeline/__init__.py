@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.commands.stream import stream
     from signalbook.pipeline.errors import PipelineError
     from signalbook.pipeline.frames.contract import Contract
+    from signalbook.pipeline.frames.functions import register
     from signalbook.pipeline.frames.landing import land
     from signalbook.pipeline.frames.validation import Validated, typed, validate
     from signalbook.pipeline.job.jobs import (
@@ -71,6 +72,7 @@ __all__ = [
     "land",
     "profile",
     "read",
+    "register",
     "replay",
     "reporting",
     "run",
@@ -94,6 +96,7 @@ _NAMES: Final = {
     "commands.stream": ("stream",),
     "errors": ("PipelineError",),
     "frames.contract": ("Contract",),
+    "frames.functions": ("register",),
     "frames.landing": ("land",),
     "frames.validation": ("Validated", "typed", "validate"),
     "job.jobs": (

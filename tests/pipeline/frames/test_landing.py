@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from tests.pipeline.frames.conftest import GROUP
 from tests.pipeline.frames.test_validation import kafka, lines
 
-from signalbook.pipeline import Contract, Job, PipelineError, Report, land, read, run, status
+from signalbook.pipeline import Contract, Job, PipelineError, Report, land, read, run, status, typed
+from signalbook.pipeline.columns import DAY
 
 Lines = Callable[..., DataFrame]
 
@@ -61,7 +62,11 @@ def test_it_is_what_a_run_lands(
     landed = land(frame, tmp_path / "b", Contract.of(definitions), batch_id="b", table_format="parquet")
     assert counts(ran) == counts(landed)
     assert ran.tally.violations.found.keys() == landed.tally.violations.found.keys()
-    (one,), (other,) = (read(spark_session, tmp_path / name, f"{GROUP}parcel.accepted").collect() for name in "ab")
+    xid = f"{GROUP}parcel.accepted"
+    assert typed(frame, contract, xid).columns == [
+        name for name in read(spark_session, tmp_path / "b", xid).columns if name != DAY
+    ]
+    (one,), (other,) = (read(spark_session, tmp_path / name, xid).collect() for name in "ab")
     assert {name for name, value in one.asDict().items() if value != other[name]} == {
         *("_protocol", "_address", "_headers", "_received_at", "_source", "_position", "_batch", "_landed_at"),
     }

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.pipeline.frames.conftest import GROUP, Held
-from tests.pipeline.kafkarows import AVRO_VALUES, PROTO_VALUES, TYPES
+from tests.pipeline.kafkarows import AVRO_VALUES, PROTO_VALUES
 
 from signalbook.pipeline.columns import DEAD_LETTER
 from signalbook.pipeline.frames.rows import LANDED
-from signalbook.pipeline.sources.base import NOWHERE
+from signalbook.pipeline.sources.base import NOWHERE, RECORD_TYPES
 
 EVENT = b"application/cloudevents+json"
 BINARY = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
@@ -22,7 +22,7 @@ PAYLOAD = b'{"id": "P",  "weight": 1.50, "undeclared": [1]}'
 def records(*rows: dict[str, Any]) -> pa.RecordBatch:
     """Rows of which only what is said is not null."""
     made = [{"protocol": "", "source": "", "position": number, **row} for number, row in enumerate(rows)]
-    return pa.RecordBatch.from_pylist(made, TYPES)
+    return pa.RecordBatch.from_pylist(made, RECORD_TYPES)
 
 
 def headers(found: dict[str, str], prefix: str = "") -> list[dict[str, Any]]:
@@ -124,3 +124,13 @@ def test_outcomes_have_the_columns_that_tables_have(held: Held) -> None:
     landed, dead = held(records(binary("ce_"), binary("ce_", b"1")))
     assert list(landed["landed"]) == LANDED.names
     assert list(dead["dead_letter"]) == DEAD_LETTER.names
+
+
+def test_sessions_may_have_larger_types(held: Held) -> None:
+    """Of Spark's setting ``spark.sql.execution.arrow.useLargeVarTypes``, and of another zone of time."""
+    pairs = pa.list_(pa.struct([("name", pa.large_string()), ("value", pa.large_binary())]))
+    larger = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary(), RECORD_TYPES.field("headers").type: pairs}
+    zone = {RECORD_TYPES.field("received_at").type: pa.timestamp("us", "America/New_York")}
+    types = pa.schema([(field.name, (larger | zone).get(field.type, field.type)) for field in RECORD_TYPES])
+    (found,) = held(records({**binary("ce_"), "protocol": "KAFKA", "address": "orders"}).cast(types))
+    assert found["landed"]["_address"] == "orders"

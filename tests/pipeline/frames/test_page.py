@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline import status
+from signalbook.pipeline.job.session import SLOW
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "dataframes.md"
@@ -42,10 +43,11 @@ def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
     environ = {**os.environ, "SPARK_REMOTE": "local[2]", "SPARK_TESTING": "1", "PYSPARK_PYTHON": sys.executable}
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "events.jsonl").write_bytes((ORDERS / "events.jsonl").read_bytes())
-    ran = subprocess.run(
-        [sys.executable, str(LAND), str(ORDERS / "orders.xreg.yaml"), "in", "lake", "checkpoint"],
-        cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+    command = [sys.executable, str(LAND), str(ORDERS / "orders.xreg.yaml"), "in", "lake", "checkpoint"]
+    for _ in range(3):  # it may be run again, which is what it takes where Spark gives Python too little time to start
+        ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=600)
+        if SLOW not in ran.stderr:
+            break
     assert ran.returncode == 0, ran.stderr
     assert "A-1002| 12.5|" in ran.stdout
     assert [(report.batch, report.tally.landed.total()) for report in status(tmp_path / "lake").reports] == [

@@ -112,11 +112,7 @@ def test_columns_that_are_of_no_use(spark_session: SparkSession, contract: Contr
 def test_one_message_with_its_columns(spark_session: SparkSession, contract: Contract, parcels: Any) -> None:
     frame = spark_session.createDataFrame([Row(value=text) for text in lines(parcels)])
     found = typed(frame, contract, f"{GROUP}parcel.accepted")
-    (schema,) = (
-        definition.schema_use.schema for xid, definition in contract.compiled().definitions.items() if "accepted" in xid
-    )
-    assert schema is not None
-    assert found.columns == landed(schema.shape(), rescue=True).names
+    assert found.columns[8:14] == ["at", "extra", "id", "size", "stops", "weight"]
     (row,) = found.where("weight > 1").select("id", "weight", "size.l", "_definition").collect()
     assert tuple(row) == ("P0", 1.5, 0, f"{GROUP}parcel.accepted")
     with pytest.raises(PipelineError, match="no message definition nothing"):

@@ -91,37 +91,43 @@ def _spark_schema(schema: pa.Schema) -> StructType:
     return found
 
 
-class _Rows:
-    """Keeps rows by table until they are taken."""
+TableRows = tuple[TableName, pa.RecordBatch]
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[TableName, pa.RecordBatch]] = []
+
+class Validation:
+    """Holds rows of ``RECORD_COLUMNS`` to a contract. What they come to are rows, with the tables they would be in."""
+
+    def __init__(self, contract: Contract, builder: type[RowBuilder]) -> None:
+        self._rows: list[TableRows] = []
+        bookkeeping = Bookkeeping(fingerprint=contract.fingerprint)
+        self._processing = Processing(contract.compiled(), SOURCE, self, bookkeeping, builder=builder)
 
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
-        """Take rows."""
+        """Keep rows, for processing."""
         self._rows.append((name, rows))
 
-    def take(self) -> list[tuple[TableName, pa.RecordBatch]]:
-        """All of them; none remain."""
+    def take(self, records: pa.RecordBatch) -> Iterator[TableRows]:
+        """Take records. Some of what they come to waits for others of their kind."""
+        for messages in within_limit(record_batches(records), MAX_MESSAGE):
+            self._processing.take(messages)
+            yield from self._found()
+
+    def finish(self) -> Iterator[TableRows]:
+        """What waits."""
+        self._processing.clear()
+        yield from self._found()
+
+    def _found(self) -> list[TableRows]:
         found, self._rows = self._rows, []
         return found
 
 
-def _processed(
-    contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]
-) -> Iterator[tuple[TableName, pa.RecordBatch]]:
-    """The rows that rows of ``RECORD_COLUMNS`` come to, each with the table it would be in."""
-    rows = _Rows()
-    processing = Processing(
-        contract.compiled(), SOURCE, rows, Bookkeeping(fingerprint=contract.fingerprint), builder=builder
-    )
+def _processed(contract: Contract, builder: type[RowBuilder], batches: Iterator[pa.RecordBatch]) -> Iterator[TableRows]:
+    validation = Validation(contract, builder)
     with uncollected():
         for records in batches:
-            for messages in within_limit(record_batches(records), MAX_MESSAGE):
-                processing.take(messages)
-                yield from rows.take()
-        processing.clear()
-        yield from rows.take()
+            yield from validation.take(records)
+        yield from validation.finish()
 
 
 def outcome_batches(contract: Contract, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

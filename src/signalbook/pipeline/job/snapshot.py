@@ -247,8 +247,8 @@ class Snapshot:
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
     What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
     the definitions that messages are matched with; the others may be bases of those. ``outlines`` are those of all the
-    selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is
-    to be said to people: which those are, that some are hidden, and the bases that are not there.
+    selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to
+    be said to people: which those are, that some are hidden, and the bases that are not there.
     """
 
     messages: Mapping[str, JSONObject | None]

@@ -49,6 +49,20 @@ RECORD_COLUMNS: Final = (
 ``source`` and ``position`` are where it can be found again, ``address`` the topic or subject it was sent to. Messages
 of no protocol, which is empty then, are structured CloudEvents in JSON where no header says otherwise.
 """
+RECORD_TYPES: Final = pa.schema(
+    [
+        ("protocol", pa.string()),
+        ("source", pa.string()),
+        ("position", pa.int64()),
+        ("address", pa.string()),
+        ("partition", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
+        ("received_at", columns.TIMESTAMP),
+    ]
+)
+"""The same as Arrow has them."""
 ATTRIBUTE_PREFIX: Final = "ce_"
 """What goes before the names of context attributes in headers of records of Kafka, and of no protocol."""
 NOWHERE: Final = -1
@@ -350,7 +364,9 @@ def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
 
     Structured CloudEvents in JSON, by their content type, are in batches of their own, for the fast path.
     """
-    for piece in _pieces(_timely(records)):
+    # Sessions may have larger types for texts, and times in zones of their own.
+    found = records if records.schema.types == RECORD_TYPES.types else records.cast(RECORD_TYPES)
+    for piece in _pieces(_timely(found)):
         fit = structured_events(piece)
         # Two batches at most, so that the order of records is kept within each kind; between kinds it means nothing.
         for rows, to_batch in ((fit, _event_batch), (~fit, _other_batch)):
@@ -363,7 +379,7 @@ def record_batches(records: pa.RecordBatch) -> Iterator[MessageBatch]:
 def _timely(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch without times that are no dates: producers that take one unit for another send such, and worse."""
     index = batch.schema.get_field_index("received_at")
-    times = batch.column(index).cast(columns.TIMESTAMP)
+    times = batch.column(index)
     moments = times.view(pa.int64())
     sound = pc.and_(pc.greater_equal(moments, _FIRST_TIME), pc.less(moments, _END_TIME))
     if pc.all(sound).as_py():

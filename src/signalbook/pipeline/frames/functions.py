@@ -1,0 +1,83 @@
+"""Functions of SQL that say of single messages whether they conform, as pandas UDFs, which Spark Connect has too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import pandas_udf
+
+from signalbook.pipeline.frames.contract import Contract
+from signalbook.pipeline.frames.rows import TextRowBuilder
+from signalbook.pipeline.frames.validation import Validation
+from signalbook.pipeline.sources.base import RECORD_TYPES
+from signalbook.pipeline.tables.naming import DEAD_LETTERS
+
+_CHECKED: Final = (
+    "valid boolean, definition string, version string, data string, reason string, violations array<string>"
+)
+_NAMES: Final = ("valid", "definition", "version", "data", "reason", "violations")
+_Verdict = tuple[Any, ...]
+
+
+def register(session: SparkSession, contract: Contract) -> None:
+    """Give a session the SQL functions ``signalbook_valid`` and ``signalbook_check``.
+
+    Both take a message, bytes or text, and its content type if it is no CloudEvent in JSON. The first says whether it
+    conforms, the other gives a struct of its definition and payload, or of the reason why not. A batch of events is one
+    message, which conforms if all of them do.
+    """
+
+    def valid(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.Series]:
+        for verdicts in _verdicts(contract, batches):
+            yield pd.Series([verdict[0] for verdict in verdicts], dtype="bool")
+
+    def check(batches: Iterator[tuple[pd.Series, ...]]) -> Iterator[pd.DataFrame]:
+        for verdicts in _verdicts(contract, batches):
+            yield pd.DataFrame(verdicts, columns=list(_NAMES))
+
+    session.udf.register("signalbook_valid", pandas_udf(valid, "boolean"))
+    session.udf.register("signalbook_check", pandas_udf(check, _CHECKED))
+
+
+def _verdicts(contract: Contract, batches: Iterator[Any]) -> Iterator[list[_Verdict]]:
+    """For each batch what there is to say of each of its messages."""
+    validation = Validation(contract, TextRowBuilder)
+    for batch in batches:
+        # of one column Spark gives that and no tuple, whatever the types say
+        columns = batch if isinstance(batch, tuple) else (batch,)
+        found: list[_Verdict] = [(False, None, None, None, None, None)] * len(columns[0])
+        for table, rows in (*validation.take(_records(columns)), *validation.finish()):
+            for place, verdict in _of_letters(rows) if table == DEAD_LETTERS else _of_landed(rows):
+                if found[place][-2] is None:  # what is wrong with one event is wrong with its batch
+                    found[place] = verdict
+        yield found
+
+
+def _records(columns: Sequence[pd.Series]) -> pa.RecordBatch:
+    """Messages and their content types as rows of ``RECORD_COLUMNS``, each with its number for a position."""
+    count = len(columns[0])
+    bodies = [value.encode() if isinstance(value, str) else value for value in columns[0]]
+    types = columns[1] if len(columns) > 1 else [None] * count
+    headers = [[{"name": "content-type", "value": kind.encode()}] if kind else None for kind in types]
+    given = {
+        "protocol": [""] * count, "source": [""] * count, "position": range(count), "value": bodies, "headers": headers,
+    }  # fmt: skip
+    arrays = [pa.array(given.get(field.name, [None] * count), field.type) for field in RECORD_TYPES]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_TYPES)
+
+
+def _of_landed(rows: pa.RecordBatch) -> Iterable[tuple[int, _Verdict]]:
+    parts = (rows.column(name).to_pylist() for name in ("_position", "_definition", "_version", "data"))
+    return ((place, (True, *verdict, None, None)) for place, *verdict in zip(*parts, strict=True))
+
+
+def _of_letters(rows: pa.RecordBatch) -> Iterable[tuple[int, _Verdict]]:
+    for place, reason, violations, candidates in zip(
+        *(rows.column(name).to_pylist() for name in ("position", "reason", "violations", "candidates")), strict=True
+    ):
+        texts = [f"{found['path']}: {found['message']}" if found["path"] else found["message"] for found in violations]
+        yield place, (False, candidates[0] if len(candidates) == 1 else None, None, None, reason, texts)

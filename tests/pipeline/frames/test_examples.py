@@ -1,0 +1,46 @@
+"""Programs of schedulers that land DataFrames, without their servers."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import dagster
+import pytest
+from pyspark.sql import SparkSession
+
+from signalbook.pipeline import status
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / "dataframes" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("default")  # for Dagster's own
+def test_an_asset_of_dagster(spark_session: SparkSession, tmp_path: Path) -> None:
+    """Materialised twice, a day is landed once."""
+    asset = loaded("dagster_orders").orders
+    (tmp_path / "2026-01-07.jsonl").write_bytes((EXAMPLES / "orders" / "events.jsonl").read_bytes())
+    config = {
+        "registry": str(EXAMPLES / "orders" / "orders.xreg.yaml"), "events": str(tmp_path),
+        "output": str(tmp_path / "lake"),
+    }  # fmt: skip
+
+    def materialised() -> dict[str, object]:
+        ran = dagster.materialize(
+            [asset], partition_key="2026-01-07", run_config={"ops": {"orders": {"config": config}}}
+        )
+        (event,) = ran.asset_materializations_for_node("orders")
+        return {name: value.value for name, value in event.metadata.items() if "/" not in name}
+
+    assert materialised().items() >= {"landed": 3, "dead letters": 2, "note": ""}.items()
+    assert "committed before" in str(materialised()["note"])
+    assert [report.batch for report in status(tmp_path / "lake").reports] == ["orders-2026-01-07"]
