@@ -15,7 +15,7 @@ import typer
 from typer import Option
 
 from signalbook import __version__
-from signalbook.cli import infer, replay, tables
+from signalbook.cli import infer, outputs, replay, tables
 from signalbook.cli.console import CommandGroup, console, counts_table, notice, output, plain, table
 from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json
@@ -43,7 +43,9 @@ InputFormatOption = Annotated[
         show_default="cloudevents-jsonl, or what the URL says",
     ),
 ]
-OutputOption = Annotated[str | None, Option("--output", metavar="DIR", help="Where to land.")]
+OutputOption = Annotated[
+    str | None, Option("--output", metavar="DIR|URL", help="Where to land: a folder, or a URL such as s3://...")
+]
 TableFormatOption = Annotated[
     TableFormat | None, Option("--table-format", help="Kind of tables.", show_default="iceberg")
 ]
@@ -134,7 +136,12 @@ def _rescued(found: list[JSONObject]) -> Table:
 
 
 def job_settings(
-    job: Path | None, *, options: list[str] | None, policy: list[str] | None, **given: Any
+    job: Path | None,
+    *,
+    options: list[str] | None,
+    storage: list[str] | None,
+    policy: list[str] | None,
+    **given: Any,
 ) -> dict[str, Any]:
     """What options say of a job, by the names of job files. Raises for what neither they nor a file may say."""
     from signalbook.messages import flag_settings
@@ -144,16 +151,10 @@ def job_settings(
             raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
     return {
         **given,
-        "options": None if options is None else dict(map(_option, options)),
+        "options": None if options is None else outputs.pairs(options, "--option"),
+        "storage": None if storage is None else outputs.pairs(storage, "--storage"),
         "policy": None if policy is None else flag_settings(policy),
     }
-
-
-def _option(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise typer.BadParameter(f"an option is NAME=VALUE, not {name!r}", param_hint="--option")
-    return name, value
 
 
 def run_stream(
@@ -168,6 +169,7 @@ def run_stream(
         ),
     ] = None,
     output: OutputOption = None,
+    storage: outputs.StorageOption = None,
     group: GroupOption = None,
     input_format: InputFormatOption = None,
     table_format: TableFormatOption = None,
@@ -208,6 +210,7 @@ def run_stream(
         inputs=input,
         input_format=input_format,
         output=output,
+        storage=storage,
         table_format=table_format,
         catalog=catalog,
         partition=partition,
@@ -288,6 +291,7 @@ def run(
         ),
     ] = None,
     output: OutputOption = None,
+    storage: outputs.StorageOption = None,
     group: GroupOption = None,
     input_format: InputFormatOption = None,
     table_format: TableFormatOption = None,
@@ -327,6 +331,7 @@ def run(
         inputs=input,
         input_format=input_format,
         output=output,
+        storage=storage,
         table_format=table_format,
         catalog=catalog,
         partition=partition,

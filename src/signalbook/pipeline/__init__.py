@@ -36,7 +36,9 @@ if TYPE_CHECKING:
         ReportOptions,
         StreamJob,
         job_options,
+        storage_of,
     )
+    from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.sources.mapping import MessageColumns
@@ -54,6 +56,7 @@ __all__ = [
     "JobOptions",
     "MessageColumns",
     "PipelineError",
+    "Place",
     "Profile",
     "Progress",
     "Replay",
@@ -61,6 +64,7 @@ __all__ = [
     "Report",
     "ReportOptions",
     "Status",
+    "Storage",
     "StreamJob",
     "StreamState",
     "Validated",
@@ -70,6 +74,7 @@ __all__ = [
     "infer",
     "job_options",
     "land",
+    "place_of",
     "profile",
     "read",
     "register",
@@ -77,6 +82,7 @@ __all__ = [
     "reporting",
     "run",
     "status",
+    "storage_of",
     "stream",
     "typed",
     "validate",
@@ -101,8 +107,9 @@ _NAMES: Final = {
     "frames.validation": ("Validated", "typed", "validate"),
     "job.jobs": (
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
-        *("StreamJob", "job_options"),
+        *("StreamJob", "job_options", "storage_of"),
     ),
+    "places": ("Place", "Storage", "place_of"),
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
     "sources.mapping": ("MessageColumns",),

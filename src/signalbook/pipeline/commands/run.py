@@ -86,8 +86,8 @@ def land_once(
 
     Waits ``patience`` seconds for others who work in the output folder. Raises as ``run`` does.
     """
-    journal = Journal.open(job.output.absolute())
-    with journal.alone(patience), disk_errors(job.output):
+    journal = Journal.open(job.place)
+    with journal.alone(patience), disk_errors(journal.output):
         completed = complete_unfinished(journal, progress)
         check_tables(journal, job)
         done = completed.get(job.batch_id) or journal.find(job.batch_id)
@@ -133,12 +133,12 @@ def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
-    found = find_files(job.inputs, source)
+    found = find_files(job.inputs, source, job.storage)
     for words in found.notices:
         notify(words)
     # the format of files, and the name and size of each
     origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in found.files]])
-    return origin, partial(_dealt, source, found.files, origin)
+    return origin, partial(_dealt, job, source, found.files, origin)
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:
@@ -146,6 +146,8 @@ def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession)
     return Intake(source=source.name, origin=origin, records=records.coalesce(session.sparkContext.defaultParallelism))
 
 
-def _dealt(source: FileSource, files: Sequence[tuple[str, int]], origin: str, session: SparkSession) -> Intake:
+def _dealt(
+    job: Job, source: FileSource, files: Sequence[tuple[str, int]], origin: str, session: SparkSession
+) -> Intake:
     tasks = plan_tasks(source, files, session.sparkContext.defaultParallelism)
-    return Intake(source=source.name, origin=origin, tasks=tasks)
+    return Intake(source=source.name, origin=origin, tasks=tasks, storage=job.storage)

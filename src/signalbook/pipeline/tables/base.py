@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import DataFile, JournalEntry, sync_folder
+from signalbook.pipeline.journal import DataFile, JournalEntry
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+
+TOGETHER: Final = 16
+"""Requests to a store that are made at once."""
 
 
 class Tables(Protocol):
@@ -90,18 +94,29 @@ def day_folder(batch: JournalEntry) -> str:
     return "" if batch.landed_at is None else f"{DAY}={batch.landed_at:%Y-%m-%d}/"
 
 
-def move_in(output: Path, folder: Path, files: Sequence[DataFile]) -> list[Path]:
+def move_in(output: Place, folder: Place, files: Sequence[DataFile]) -> list[Place]:
     """Move staged files into ``folder``, those not moved before, and return where all of them are."""
     places = [folder / file.name for file in files]
-    for parent in {folder, *(place.parent for place in places)}:
-        parent.mkdir(parents=True, exist_ok=True)
-    for file, place in zip(files, places, strict=True):
+    # as many as there are days, and mostly one
+    parents = {str(place.parent): place.parent for place in places}.values()
+    for parent in parents:
+        parent.make()
+
+    def move(file: DataFile, place: Place) -> None:
         staged = output / file.staged
-        # a commit that is repeated finds files that the first one moved
-        if staged.exists():
-            staged.replace(place)
-        elif not place.exists():
-            raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged))
-    for parent in {place.parent for place in places}:
-        sync_folder(parent)
+        try:
+            staged.move(place)
+        except FileNotFoundError:
+            # a commit that is repeated finds files that the first one moved
+            if not place.exists():
+                raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged)) from None
+
+    if output.folder is not None or len(files) == 1:
+        for file, place in zip(files, places, strict=True):
+            move(file, place)
+    else:
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            list(pool.map(move, files, places))
+    for parent in parents:
+        parent.settle()
     return places

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,6 +30,7 @@ from deltalake.transaction import (
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
@@ -49,8 +49,8 @@ _UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
 class DeltaTables(Tables):
     """The tables below ``output``. Raises ``PipelineError`` for a folder that its library does not find."""
 
-    def __init__(self, output: Path) -> None:
-        self.output = output.absolute()
+    def __init__(self, output: Where) -> None:
+        self.output = place_of(output)
         if found := _UNUSABLE.search(str(self.output)):
             raise PipelineError(
                 f"tables of Delta cannot be in {self.output}, for the {found[0]} in that: choose another"
@@ -59,8 +59,9 @@ class DeltaTables(Tables):
 
     def versions(self, table: TableName) -> list[TableName]:
         """The folders that have a log."""
-        logs = self._home(table).parent.glob(f"*/{LOG}")
-        return versions_of(table, (plain_name(path.parent.name) for path in logs))
+        group = self._home(table).parent
+        names = [name for name in group.folders() if LOG in (group / name).folders()]
+        return versions_of(table, map(plain_name, names))
 
     def columns(self, table: TableName) -> pa.Schema:
         """The columns of a table, but for the day that divides it."""
@@ -108,7 +109,7 @@ class DeltaTables(Tables):
         if removed:
             self._check(table, removed)
         places = move_in(self.output, self._home(table), files)
-        columns = _commented(readable(pq.read_schema(places[0]))) if places else None
+        columns = _commented(readable(pq.read_schema(places[0].arrow_source()))) if places else None
         if found is None and columns is not None:
             self._create(table, batch, columns, files)
         # The columns before the files: a reader between the two sees nulls, and never a file with columns it does not
@@ -141,7 +142,7 @@ class DeltaTables(Tables):
         """A table as it was when first asked for."""
         if table not in self._loaded:
             home = self._home(table)
-            if not (home / LOG).is_dir():
+            if LOG not in home.folders():
                 return None
             with _plainly(table):
                 try:
@@ -151,11 +152,11 @@ class DeltaTables(Tables):
                 _check_features(table, self._loaded[table])
         return self._loaded[table]
 
-    def _home(self, table: TableName) -> Path:
+    def _home(self, table: TableName) -> Place:
         return self.output / home(table, "delta")
 
 
-def _files(found: DeltaTable, folder: Path) -> list[str]:
+def _files(found: DeltaTable, folder: Place) -> list[str]:
     """The files of a table in ``folder``; its library escapes what leads there, and not the rest of a path."""
     escaped = urlsplit(found.table_uri).path
     return [f"{folder}/{uri.removeprefix(escaped)}" if uri.startswith(escaped) else uri for uri in found.file_uris()]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from requests import RequestException
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import PREPARED, JournalEntry
+from signalbook.pipeline.places import Where, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
@@ -59,8 +59,8 @@ _UNSURE: Final = (
 class IcebergTables(Tables):
     """The catalog and the tables below ``output``."""
 
-    def __init__(self, output: Path) -> None:
-        self.output = output.absolute()
+    def __init__(self, output: Where) -> None:
+        self.output = place_of(output)
         self._names: dict[str, set[str]] = {}
         self._loaded: dict[TableName, Table] = {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pydantic
@@ -26,7 +25,8 @@ from requests import RequestException
 from requests.adapters import HTTPAdapter
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import BATCHES
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
 from signalbook.pipeline.tables.naming import TABLES
@@ -110,16 +110,17 @@ class CatalogConnection:
     secrets: tuple[str, ...] = ()
 
 
-def connect(output: Path) -> CatalogConnection:
+def connect(where: Where) -> CatalogConnection:
     """The catalog of the output folder ``output``. Raises ``PipelineError`` if there is no way to it."""
+    output = place_of(where)
     choice = recorded(output)
     return _own(output) if choice is None else _chosen(choice)
 
 
-def _own(output: Path) -> CatalogConnection:
+def _own(output: Place) -> CatalogConnection:
     """The catalog in the folder, made when first used."""
     path = output / CATALOG
-    if not path.exists() and any((output / BATCHES).glob("*.json")):
+    if not path.exists() and next(Journal(output).names(), None) is not None:
         raise PipelineError(
             f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "
             "or choose another output; a batch that was under way is kept"

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
+from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.evolution import as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
@@ -28,7 +28,7 @@ from signalbook.plugins import install
 from signalbook.values import JSONObject
 
 
-def open_tables(output: Path, table_format: TableFormat) -> Tables:
+def open_tables(output: Where, table_format: TableFormat) -> Tables:
     """The tables of an output folder. What is read of them is kept for a while: open them anew for each batch."""
     if table_format == "parquet":
         return ParquetTables(output)
@@ -40,7 +40,7 @@ def open_tables(output: Path, table_format: TableFormat) -> Tables:
     return IcebergTables(output)
 
 
-def _delta(output: Path) -> Tables:
+def _delta(output: Where) -> Tables:
     try:
         from signalbook.pipeline.tables.delta import DeltaTables
     except ModuleNotFoundError as error:
@@ -145,16 +145,16 @@ def _null(kind: pa.DataType) -> str:
 class LandedTables:
     """The tables of an output folder, in one format."""
 
-    output: Path
+    output: Place
     table_format: TableFormat
 
     @classmethod
-    def of(cls, output: Path) -> LandedTables:
+    def of(cls, output: Where) -> LandedTables:
         """Those in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
-        journal = Journal.existing(output.absolute())
+        journal = Journal.existing(output)
         table_format = journal.table_format()
         if table_format is None:
-            raise PipelineError(f"nothing has landed in {output} yet")
+            raise PipelineError(f"nothing has landed in {journal.output} yet")
         return cls(journal.output, table_format)
 
     @cached_property
@@ -217,7 +217,7 @@ def view_name(table: TableName) -> str:
     return re.sub(r"\W", "_", f"{table.group}__{table.first.message}", flags=re.ASCII).lower()
 
 
-def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
+def read(session: SparkSession, output: Where, definition: str) -> DataFrame:
     """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
 
     Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
@@ -226,7 +226,7 @@ def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
     return landed.frame(session, landed.chosen([definition])[definition])
 
 
-def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
+def views(output: Where, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
     """The SQL of views over all tables of each definition, those of ``definitions`` (xids) or all.
 
     Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
