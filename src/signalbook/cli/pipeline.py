@@ -275,6 +275,7 @@ app.command("status")(tables.status)
 app.command("profile")(tables.profile)
 app.command("metrics")(tables.metrics)
 app.command("compact")(tables.compact)
+app.command("backfill")(tables.backfill)
 app.command("views")(tables.views)
 
 

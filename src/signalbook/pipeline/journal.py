@@ -67,8 +67,8 @@ class JournalEntry:
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
     the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. ``left_out`` are
     definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of
-    those it removes. ``columns`` are those of times, dates and decimals, as the policy of that name has it; older
-    entries know no others than ``as_sent``.
+    those it removes, in a backfill with other values (``changes``). ``columns`` are those of times, dates and decimals,
+    as the policy of that name has it; older entries know no others than ``as_sent``.
     """
 
     id: str
@@ -85,6 +85,7 @@ class JournalEntry:
     replayed: int = 0
     changed: int = 0
     compaction: bool = False
+    changes: bool = False
     stream: str = ""
     offsets: str = ""
     columns: ColumnKinds = "as_sent"
