@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import cache
 from typing import Any, Final
 
 from signalbook.formats import Scalar
@@ -81,13 +82,18 @@ def _duration(_: Scalar, value: JSON) -> Held:
 
 
 def _digits(text: str, precision: int, scale: int) -> Held:
-    # ``InvalidOperation`` is raised for more digits than the column has, ``Inexact`` for more behind the point.
-    exactly = Context(prec=precision, traps=[InvalidOperation, Inexact])
+    unit, exactly = _measure(precision, scale)
     try:
         found = Decimal(text)
-        return (found.quantize(Decimal(1).scaleb(-scale), context=exactly), True) if found.is_finite() else _NONE
+        return (found.quantize(unit, context=exactly), True) if found.is_finite() else _NONE
     except (InvalidOperation, Inexact):
         return _NONE
+
+
+@cache
+def _measure(precision: int, scale: int) -> tuple[Decimal, Context]:
+    # ``InvalidOperation`` is raised for more digits than the column has, ``Inexact`` for more behind the point.
+    return Decimal(1).scaleb(-scale), Context(prec=precision, traps=[InvalidOperation, Inexact])
 
 
 _HELD: Final[dict[Kind, Callable[[Scalar, JSON], Held]]] = {
