@@ -146,7 +146,7 @@ class IcebergTables(Tables):
                 self._append(table, batch, places, summary)
 
     def _append(self, table: TableName, batch: JournalEntry, places: list[str], summary: dict[str, str]) -> None:
-        schema = pq.read_schema(places[0])
+        schema = pq.read_schema(place_of(places[0], self.output.storage).arrow_source())
         found = self._find(table)
         fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
         with fresh as transaction:
@@ -236,7 +236,7 @@ class IcebergTables(Tables):
         created = self.catalog.create_table_transaction(
             self.identifier(table),
             schema=schema,
-            location=f"file://{self.output}/{TABLES}/{table.path}",
+            location=f"{'' if self.output.folder is None else 'file://'}{self.output}/{TABLES}/{table.path}",
             properties={COLUMNS_KEY: _digest(schema), **definition, **owner},
         )
         staged = created._table  # the table that is to be has no other name
