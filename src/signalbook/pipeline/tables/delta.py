@@ -216,13 +216,15 @@ def _addition(file: DataFile, batch: JournalEntry) -> AddAction:
         size=file.bytes,
         partition_values=_day(file),
         modification_time=int(time.time() * 1000),
-        data_change=not batch.compaction,
+        data_change=batch.changes or not batch.compaction,
         stats=json.dumps({"numRecords": file.rows}),
     )
 
 
 def _removal(file: DataFile, batch: JournalEntry) -> RemoveAction:
-    return RemoveAction(file.name, not batch.compaction, int(time.time() * 1000), file.bytes, _day(file))
+    return RemoveAction(
+        file.name, batch.changes or not batch.compaction, int(time.time() * 1000), file.bytes, _day(file)
+    )
 
 
 def _day(file: DataFile) -> dict[str, str | None]:
