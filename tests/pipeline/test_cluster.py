@@ -158,9 +158,8 @@ def test_workers_that_share_no_folder(
             for path in paths:
                 ids.update(pq.ParquetFile(path.arrow_source()).read(["ce_id"]).column("ce_id").to_pylist())
     assert len(ids) == ids.total() == EVENTS - wrong
-    assert not [
-        each.path for each in lake.files(deep=True) if each.path.endswith(".parquet") and "staging" in each.path
-    ]
+    staged = [each.path for each in lake.files(deep=True) if each.path.startswith(".staging")]
+    assert not [path for path in staged if path.endswith(".parquet")]
 
 
 def _kill_executor(cluster: Cluster, before: set[Path]) -> None:

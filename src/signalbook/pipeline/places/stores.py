@@ -158,10 +158,10 @@ class StorePlace(Place):
 
     def swap(self, content: bytes, tag: str) -> bool:
         """With ``If-Match``, or the condition that the store has for it."""
-        tag, _, version = tag.partition("\n")
-        return self._put(content, {"e_tag": tag or None, "version": version or None})
+        seen = dict(zip(("e_tag", "version"), tag.split("\n"), strict=False))
+        return self._put(content, {name: value for name, value in seen.items() if value})
 
-    def _put(self, content: bytes, mode: Literal["create"] | dict[str, str | None]) -> bool:
+    def _put(self, content: bytes, mode: Literal["create"] | dict[str, str]) -> bool:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         with self._errors():
