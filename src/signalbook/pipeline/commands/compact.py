@@ -148,6 +148,7 @@ class _Work:
             removed=removed,
             seconds=0.0,
             compaction=True,
+            columns=self.journal.columns() or "typed",
         )
         prepare_and_commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
         return Compaction(
