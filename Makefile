@@ -27,6 +27,10 @@ spark:  ## hold DataFrames to definitions on other versions of Spark; VERSIONS s
 	@tools/setup test
 	@tools/spark-versions $(VERSIONS)
 
+stores:  ## kill drivers with each of their requests to S3 servers
+	@tools/setup test
+	$(BIN)/pytest -q --every-request tests/pipeline/test_commit_stores.py
+
 faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the network between them
 	@tools/setup faults
 	$(BIN)/python -m tests.faults $(FAULTS)

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.s3 import place
+from tests.pipeline.s3 import place, s3_properties
 
 from signalbook.pipeline.columns import TIMESTAMP
 from signalbook.pipeline.commit import assign_tables, commit
@@ -32,7 +32,7 @@ Columns: TypeAlias = dict[str, pa.DataType] | pa.Schema
 
 
 KINDS = ("iceberg", "rest", "parquet", "delta")
-STORED = ("parquet-s3proxy", "parquet-s3mock")
+STORED = ("iceberg-s3proxy", "parquet-s3mock", "delta-s3proxy")
 """Formats of tables on S3 servers."""
 
 
@@ -128,15 +128,23 @@ class Lake:
     def rows(self, table: TableName = ORDER) -> list[dict[str, Any]]:
         """The rows a reader of the format sees, without ``_landed_at``, by their first column."""
         if self.table_format == "iceberg":
+            from pyiceberg.io.pyarrow import PyArrowFileIO
+
             from signalbook.pipeline.tables.iceberg import IcebergTables
 
-            tables = IcebergTables(self.output)
-            found = tables.catalog.load_table(tables.identifier(table)).scan().to_arrow()
+            tables = IcebergTables(self.place)
+            there = tables.catalog.load_table(tables.identifier(table))
+            if self.stored is not None:  # with pyiceberg's own way to a store
+                there.io = PyArrowFileIO(s3_properties(self.stored.storage))
+            found = there.scan().to_arrow()
             tables.catalog.close()
         elif self.table_format == "delta":
             from deltalake import DeltaTable
 
-            found = DeltaTable(str(self.output / home(table, "delta"))).to_pyarrow_table()
+            from signalbook.pipeline.tables.delta import delta_options
+
+            folder = self.place / home(table, "delta")
+            found = DeltaTable(str(folder), storage_options=delta_options(folder)).to_pyarrow_table()
             found = found.drop_columns(list({"landed_on"} & set(found.column_names)))
         else:
             folder = self.place / home(table, "parquet")

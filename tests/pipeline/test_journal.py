@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
+from signalbook.pipeline.landing.tasks import settled
 from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
@@ -155,3 +157,16 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
         journal.prepare(entry)
         journal.commit(entry)
     assert journal.tables() == {FILE.table: [LocalPlace(tmp_path / "tables" / "g" / "m" / "g")]}
+
+
+def test_columns_are_as_they_were_decided_first(tmp_path: Path) -> None:
+    """Tables that are there go on as they are, unless a policy says otherwise; new ones have columns of their types."""
+    journal = Journal.open(tmp_path)
+    assert settled(Policy(), journal).columns == "typed"
+    journal.commit(prepared(journal, "b1"))  # as former programs wrote them
+    assert settled(Policy(), journal).columns == "as_sent"
+    assert settled(Policy(columns="typed"), journal).columns == "typed"
+    other = Journal.open(tmp_path / "other")
+    other.prepare(replace(batch("b1"), columns="typed"))
+    other.commit(replace(batch("b1"), columns="typed"))
+    assert settled(Policy(), other).columns == "typed"

@@ -125,11 +125,11 @@ def _violations(found: list[JSONObject]) -> Table:
     return shown
 
 
-def _undeclared(found: list[JSONObject]) -> Table:
-    """Members that no schema declares, those of most messages."""
+def _rescued(found: list[JSONObject]) -> Table:
+    """What columns do not hold, that of most messages."""
     from rich.text import Text
 
-    shown = table("definition", "path", numbers=("messages",), title="Members that no schema declares")
+    shown = table("definition", "path", numbers=("messages",), title="In _rescue, since no column holds it")
     for each in found[:_SHOWN_VIOLATIONS]:
         shown.add_row(*map(Text, (each["definition"], each["path"] or "others", f"{each['messages']:,}")))
     return shown
@@ -275,6 +275,7 @@ app.command("status")(tables.status)
 app.command("profile")(tables.profile)
 app.command("metrics")(tables.metrics)
 app.command("compact")(tables.compact)
+app.command("backfill")(tables.backfill)
 app.command("views")(tables.views)
 
 
@@ -393,8 +394,8 @@ def _show(report: Report) -> None:
         screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
         screen.print(_violations(result["violations"]))
-    if "undeclared" in result:
-        screen.print(_undeclared(result["undeclared"]))
+    if "rescued" in result:
+        screen.print(_rescued(result["rescued"]))
     if duplicates := report.tally.duplicates.total():
         screen.print(f"{duplicates:,} landed with a name twice in one object: the last one counts", soft_wrap=True)
     screen.print(

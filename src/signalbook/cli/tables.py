@@ -10,15 +10,15 @@ import typer
 from typer import Option
 
 from signalbook.cli import console
-from signalbook.cli.console import plain, table, working
+from signalbook.cli.console import notice, plain, table, working
 from signalbook.cli.outputs import OutputArgument, OutputOption, StorageOption, place
-from signalbook.cli.replay import MasterOption
+from signalbook.cli.replay import MasterOption, PolicyOption, RegistryOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from signalbook.pipeline import Compaction, Place, Profile, Progress, StreamState
+    from signalbook.pipeline import Backfill, Compaction, Place, Profile, Progress, StreamState
 _MIB: Final = 1024 * 1024
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON object a line.")]
 PipelineOption = Annotated[
@@ -186,6 +186,51 @@ def _show_compaction(done: Sequence[Compaction]) -> None:
         sizes = (f"{size / _MIB:,.1f}" for size in (each.bytes_before, each.bytes_after))
         tables.add_row(str(each.table), f"{each.rows:,}", f"{each.files_before:,}", f"{each.files_after:,}", *sizes)
     console.output().print(tables)
+
+
+def backfill(
+    output: OutputOption,
+    registry: RegistryOption,
+    definition: DefinitionOption = None,
+    policy: PolicyOption = None,
+    storage: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fill columns that definitions declare by now, of rows that landed before: from what these have in _rescue. Rows
+    that do not conform to their definition as it is now stay as they are. A batch that is landed in the same output is
+    waited for, a minute at most; killed, it is completed or forgotten by whatever works there next.
+    """
+    from signalbook import pipeline
+    from signalbook.messages import parse_flags
+
+    with working("reading definitions") as shown:
+
+        def show(progress: Progress) -> None:
+            if progress.stage == "compacting":
+                shown(f"reading: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
+
+        wanted = tuple(definition or ())
+        done = pipeline.backfill(
+            place(output, storage), registry, wanted, parse_flags(policy or ()), show, notify=notice
+        )
+    if as_json:
+        for each in done:
+            typer.echo(dump_json(each.to_json()))
+    else:
+        _show_backfill(done)
+
+
+def _show_backfill(done: Sequence[Backfill]) -> None:
+    if not done:
+        typer.echo("nothing to fill")
+        return
+    tables = table("table", numbers=("rows filled", "unfit", "files"))
+    for each in done:
+        tables.add_row(str(each.table), f"{each.filled:,}", f"{each.unfit:,}", f"{each.files:,}")
+    console.output().print(tables)
+    for each in done:
+        if each.refused:
+            typer.echo(f"{each.table} has other columns of these names: {', '.join(map(plain, each.refused))}")
 
 
 def views(

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from signalbook.pipeline.commands.backfill import Backfill, backfill
     from signalbook.pipeline.commands.backtest import Backtest, backtest
     from signalbook.pipeline.commands.compact import Compaction, compact
     from signalbook.pipeline.commands.infer import InferenceJob, InferredDefinitions, infer
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from signalbook.pipeline.tables.reading import read, views
 
 __all__ = [
+    "Backfill",
     "Backtest",
     "BacktestJob",
     "Compaction",
@@ -68,6 +70,7 @@ __all__ = [
     "StreamJob",
     "StreamState",
     "Validated",
+    "backfill",
     "backtest",
     "compact",
     "exposition",
@@ -92,6 +95,7 @@ __all__ = [
 # Loaded when first asked for: a worker of Spark, or a command that only reads definitions, needs few of the packages
 # that all commands together do (pyiceberg alone takes as long to load as a small batch to land).
 _NAMES: Final = {
+    "commands.backfill": ("Backfill", "backfill"),
     "commands.backtest": ("Backtest", "backtest"),
     "commands.compact": ("Compaction", "compact"),
     "commands.infer": ("InferenceJob", "InferredDefinitions", "infer"),

@@ -43,6 +43,10 @@ TableFormat = Literal["iceberg", "parquet", "delta"]
 Partition = Literal["day", "none"]
 
 
+# What times, dates and decimals have columns of, where they come as text or numbers.
+ColumnKinds = Literal["typed", "as_sent"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
     """One Parquet file of a table. ``staged`` is its path below the output folder until its batch is committed."""
@@ -63,7 +67,8 @@ class JournalEntry:
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
     the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. ``left_out`` are
     definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of
-    those it removes.
+    those it removes, in a backfill with other values (``changes``). ``columns`` are those of times, dates and decimals,
+    as the policy of that name has it; older entries know no others than ``as_sent``.
     """
 
     id: str
@@ -80,8 +85,10 @@ class JournalEntry:
     replayed: int = 0
     changed: int = 0
     compaction: bool = False
+    changes: bool = False
     stream: str = ""
     offsets: str = ""
+    columns: ColumnKinds = "as_sent"
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -201,9 +208,18 @@ class Journal:
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
-        # Which may be many, and are the same in this.
+        first = self._any()
+        return None if first is None else first.table_format
+
+    def columns(self) -> ColumnKinds | None:
+        """What columns there are of times, dates and decimals; None while there are no tables."""
+        first = self._any()
+        return None if first is None else first.columns
+
+    def _any(self) -> JournalEntry | None:
+        # Which may be many, and are the same in what is asked.
         first = next((found.path for found in self._listed(BATCHES)), None)
-        return None if first is None else _read(self.output / BATCHES / first).table_format
+        return None if first is None else _read(self.output / BATCHES / first)
 
     def news(self, known: Container[str]) -> list[str]:
         """The names of committed entries that are not ``known``, in the order they were committed in."""

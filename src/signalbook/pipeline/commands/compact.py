@@ -25,7 +25,7 @@ from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
-from signalbook.pipeline.tables.evolution import merge, promote
+from signalbook.pipeline.tables.evolution import aligned, merge, promote
 from signalbook.pipeline.tables.naming import TableName, definition_of, home
 from signalbook.pipeline.tables.reading import open_tables, standing
 from signalbook.values import JSONObject
@@ -148,6 +148,7 @@ class _Work:
             removed=removed,
             seconds=0.0,
             compaction=True,
+            columns=self.journal.columns() or "typed",
         )
         prepare_and_commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
         return Compaction(
@@ -206,12 +207,3 @@ def _flush(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
         rows = pa.concat_tables(held)
         writer.write_table(rows, row_group_size=max(len(rows), 1))
         held.clear()
-
-
-def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the columns of ``schema``, which holds every value of theirs."""
-    arrays = [
-        rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.table(arrays, schema=schema)

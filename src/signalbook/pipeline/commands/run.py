@@ -50,6 +50,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     next one with the same output and batch id.
     """
     check(job.policy)
+    output = job.place  # an output that cannot be is said before inputs are looked for
     origin, open_intake = _input(job, notify)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
@@ -63,7 +64,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
         with open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
             yield Begun(session, open_intake(session), snapshot)
 
-    return land_once(replace(job, batch_id=batch_id), origin, begun, progress)
+    return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,6 +272,11 @@ class Intake:
         return batch
 
 
+def settled(policy: Policy, journal: Journal) -> Policy:
+    """``policy`` with columns as tables have them already, where it does not say."""
+    return policy if policy.columns != "auto" else replace(policy, columns=journal.columns() or "typed")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One try to process a batch, in a staging folder of its own."""
@@ -292,7 +297,8 @@ class Attempt:
     def process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
         started = time.monotonic()
-        folder = self._stage()
+        policy = settled(self.policy, self.journal)
+        folder = self._stage(policy)
         with _watching(folder, self.intake.size, show):
             results = collect_results(self.intake.manifests(session, folder), self.journal.output)
         manifests = [read_manifest(text) for text in results]
@@ -313,13 +319,14 @@ class Attempt:
                 landed_at=self.landed_at,
                 stream=self.stream,
                 offsets=self.offsets,
+                columns="typed" if policy.typed else "as_sent",
                 left_out={xid: found.reasons for xid, found in self.snapshot.left_out.items()},
             ),
         )
         batch.check()  # before anything is committed: no message may be lost or there twice
         return batch
 
-    def _stage(self) -> Place:
+    def _stage(self, policy: Policy) -> Place:
         # a folder of its own: workers of a run that died may still be writing to another of the same batch
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
@@ -334,7 +341,7 @@ class Attempt:
             fingerprint=self.snapshot.fingerprint,
             landed_at=self.landed_at,
             staged=f"{STAGING}/{name}",
-            policy=self.policy,
+            policy=policy,
             max_message_bytes=self.max_message_bytes,
             stop_at_damage=self.stop_at_damage,
         )

@@ -31,11 +31,13 @@ from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.places.stores import SCHEMES
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
 
 LOG: Final = "_delta_log"
+_TRIES: Final = 5
 _COMMENT: Final = b"comment"
 _DOC: Final = b"doc"
 # Batches are looked for soon after they died, and a log has to end somewhere.
@@ -51,11 +53,12 @@ class DeltaTables(Tables):
 
     def __init__(self, output: Where) -> None:
         self.output = place_of(output)
-        if found := _UNUSABLE.search(str(self.output)):
+        if self.output.folder is not None and (found := _UNUSABLE.search(str(self.output))):
             raise PipelineError(
                 f"tables of Delta cannot be in {self.output}, for the {found[0]} in that: choose another"
             )
         self._loaded: dict[TableName, DeltaTable] = {}
+        self._options = delta_options(self.output)
 
     def versions(self, table: TableName) -> list[TableName]:
         """The folders that have a log."""
@@ -96,10 +99,14 @@ class DeltaTables(Tables):
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""
         with _plainly(table):
-            try:
-                self._commit(batch, table)
-            except CommitFailedError:  # someone was faster: what they did may be what is left to do
-                self._commit(batch, table)
+            for left in reversed(range(_TRIES)):
+                try:
+                    self._commit(batch, table)
+                    break
+                except CommitFailedError:
+                    # Someone was faster, or we were and the answer was lost: what was done may be all there was to do.
+                    if not left:
+                        raise
         self._loaded.pop(table, None)
 
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
@@ -134,6 +141,7 @@ class DeltaTables(Tables):
             description=None if table == DEAD_LETTERS else definition_of(table),
             configuration=_SETTINGS,
             commit_properties=_properties(batch),
+            storage_options=self._options,
         )
 
     def _check(self, table: TableName, removed: Sequence[DataFile]) -> None:
@@ -150,7 +158,7 @@ class DeltaTables(Tables):
                 return None
             with _plainly(table):
                 try:
-                    self._loaded[table] = DeltaTable(str(home))
+                    self._loaded[table] = DeltaTable(str(home), storage_options=self._options)
                 except TableNotFoundError:  # what made it died before it had an entry
                     return None
                 _check_features(table, self._loaded[table])
@@ -160,8 +168,23 @@ class DeltaTables(Tables):
         return self.output / home(table, "delta")
 
 
+def delta_options(output: Place) -> dict[str, str] | None:
+    """What delta-rs is told of a store: it is obstore's core, and knows most by the same names."""
+    if output.folder is not None:
+        return None
+    kind = SCHEMES[str(output).partition(":")[0]]
+    config, client = output.storage.obstore(kind)
+    prefix = {"s3": "aws", "gs": "google", "az": "azure_storage"}[kind]
+    found = {f"{prefix}_{name}": str(value) for name, value in config.items()}
+    if client:
+        found["allow_http"] = str(client["allow_http"]).lower()
+    return found
+
+
 def _files(found: DeltaTable, folder: Place) -> list[str]:
     """The files of a table in ``folder``; its library escapes what leads there, and not the rest of a path."""
+    if folder.folder is None:
+        return found.file_uris()
     escaped = urlsplit(found.table_uri).path
     return [f"{folder}/{uri.removeprefix(escaped)}" if uri.startswith(escaped) else uri for uri in found.file_uris()]
 
@@ -193,13 +216,15 @@ def _addition(file: DataFile, batch: JournalEntry) -> AddAction:
         size=file.bytes,
         partition_values=_day(file),
         modification_time=int(time.time() * 1000),
-        data_change=not batch.compaction,
+        data_change=batch.changes or not batch.compaction,
         stats=json.dumps({"numRecords": file.rows}),
     )
 
 
 def _removal(file: DataFile, batch: JournalEntry) -> RemoveAction:
-    return RemoveAction(file.name, not batch.compaction, int(time.time() * 1000), file.bytes, _day(file))
+    return RemoveAction(
+        file.name, batch.changes or not batch.compaction, int(time.time() * 1000), file.bytes, _day(file)
+    )
 
 
 def _day(file: DataFile) -> dict[str, str | None]:

@@ -8,7 +8,7 @@ request that is still under way when its sender has died makes a batch twice.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -145,12 +145,16 @@ class IcebergTables(Tables):
         summary = {BATCH_KEY: batch.id, FINGERPRINT_KEY: batch.fingerprint}
         with suppress(_Landed):
             if found is not None and removed:
-                _replace(_Watched(found, batch.id), removed, places, summary)
+                watched = _Watched(found, batch.id)
+                with watched.transaction() as transaction:
+                    if batch.changes:  # which may be of columns that the table lacks
+                        self._widen(transaction, self._together(table, places))
+                    _replace(watched, transaction, removed, places, summary)
             elif places:
                 self._append(table, batch, places, summary)
 
     def _append(self, table: TableName, batch: JournalEntry, places: list[str], summary: dict[str, str]) -> None:
-        schema = pq.read_schema(places[0])
+        schema = pq.read_schema(place_of(places[0], self.output.storage).arrow_source())
         found = self._find(table)
         fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
         with fresh as transaction:
@@ -240,7 +244,7 @@ class IcebergTables(Tables):
         created = self.catalog.create_table_transaction(
             self.identifier(table),
             schema=schema,
-            location=f"file://{self.output}/{TABLES}/{table.path}",
+            location=f"{'' if self.output.folder is None else 'file://'}{self.output}/{TABLES}/{table.path}",
             properties={COLUMNS_KEY: _digest(schema), **definition, **owner},
         )
         staged = created._table  # the table that is to be has no other name
@@ -258,6 +262,10 @@ class IcebergTables(Tables):
 
     def _plainly(self, what: str) -> AbstractContextManager[None]:
         return catalog_errors(what, self._connection.secrets)
+
+    def _together(self, table: TableName, places: list[str]) -> pa.Schema:
+        """The columns of a table with those of files."""
+        return reduce(lambda one, other: merge(one, other, promote), map(pq.read_schema, places), self.columns(table))
 
     def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
         with transaction.update_schema() as update:
@@ -312,12 +320,11 @@ class _Watched(Table):
         return self
 
 
-def _replace(table: Table, removed: list[IcebergFile], places: list[str], summary: dict[str, str]) -> None:
+def _replace(
+    table: Table, transaction: Transaction, removed: list[IcebergFile], places: list[str], summary: dict[str, str]
+) -> None:
     """One snapshot that has the files at ``places`` for ``removed``."""
-    with (
-        table.transaction() as transaction,
-        transaction.update_snapshot(snapshot_properties=summary).overwrite() as overwrite,
-    ):
+    with transaction.update_snapshot(snapshot_properties=summary).overwrite() as overwrite:
         for file in removed:
             overwrite.delete_data_file(file)
         for place in places:

@@ -8,21 +8,23 @@ out, since Spark has no type for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from typing import Final
+from functools import cached_property, partial, reduce
+from typing import Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
-from signalbook.pipeline.places import Place, Where
+from signalbook.pipeline.landing.staging import read_rows
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
-from signalbook.pipeline.tables.evolution import as_text, merge, readable
+from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
 from signalbook.plugins import install
@@ -186,19 +188,29 @@ class LandedTables:
         wanted = together(parts.values())
         frames = []
         for version, columns in parts.items():
-            paths = self.tables.paths(version)
-            base = _base(paths) if self.tables.by_day(version) else ""
-            # With a schema Spark opens no footers to find one, and columns that older files lack are null instead of
-            # missing.
-            names = f"{ddl(columns)}, {quoted(DAY)} DATE" if base else ddl(columns)
-            day = f"{quoted(DAY) if base else DAY_OF_INSTANT} AS {quoted(DAY)}"
             try:
-                reader = session.read.schema(names).options(**{"basePath": base} if base else {})
-                rows = reader.parquet(*paths) if paths else session.createDataFrame([], names)
-                frames.append(rows.selectExpr(*selection(columns, wanted), day))
+                rows = self._rows(session, version, columns)
+                frames.append(rows.selectExpr(*selection(columns, wanted), quoted(DAY)))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return reduce(DataFrame.unionAll, frames)
+
+    def _rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
+        """The rows of one table and their ``DAY``, read by Spark, or by its workers' Python where it has no way there.
+
+        With a schema Spark opens no footers to find one, and columns that older files lack are null instead of missing.
+        """
+        paths, names, day = self.tables.paths(table), ddl(columns), f"{DAY_OF_INSTANT} AS {quoted(DAY)}"
+        if not paths:
+            return session.createDataFrame([], names).selectExpr("*", day)
+        if self.output.folder is None and not _reaches(session, str(self.output)):
+            places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(table))]
+            numbers = session.range(0, len(places), 1, len(places))
+            return numbers.mapInArrow(partial(read_files, places, columns), names).selectExpr("*", day)
+        base = _base(paths) if self.tables.by_day(table) else ""
+        if not base:
+            return session.read.schema(names).parquet(*paths).selectExpr("*", day)
+        return session.read.schema(f"{names}, {quoted(DAY)} DATE").option("basePath", base).parquet(*paths)
 
     def view(self, table: TableName, catalog: str) -> str:
         """A statement of Spark's SQL that makes a view of the same rows."""
@@ -211,6 +223,28 @@ class LandedTables:
         ]
         query = "\nUNION ALL\n".join(queries)
         return f"CREATE OR REPLACE VIEW {quoted(view_name(table))} AS\n{query}"
+
+
+def read_files(
+    places: Sequence[Place], columns: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: numbers of files in, their rows out, with these columns."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for _, rows in read_rows(places[number], "the table file"):
+                yield from aligned(pa.Table.from_batches([rows]), columns).to_batches()
+
+
+def _reaches(session: SparkSession, url: str) -> bool:
+    """Whether Spark has what it takes to read a URL: most come without."""
+    scheme = url.partition(":")[0]
+    try:
+        jvm: Any = session._jvm
+        conf = session._jsc.hadoopConfiguration()
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+    except Py4JError:
+        return False
+    return True
 
 
 def _base(paths: Sequence[str]) -> str:
