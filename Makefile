@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster spark faults check check-image bench conformance fuzz run clean
+.PHONY: help demo test cluster spark faults stores check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
