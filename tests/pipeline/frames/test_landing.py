@@ -36,8 +36,9 @@ def counts(report: Report) -> tuple[int, int, int]:
 
 def test_a_batch_lands_once(spark_session: SparkSession, contract: Contract, texts: Lines, tmp_path: Path) -> None:
     output = tmp_path / "lake"
-    report = land(texts(), str(output), contract, batch_id="b1", table_format="parquet")
-    assert counts(report) == (3, 2, 1)
+    doubtful = replace(contract, doubts=("one thing",))
+    report = land(texts(), str(output), doubtful, batch_id="b1", table_format="parquet")
+    assert (counts(report), report.doubts) == ((3, 2, 1), ("one thing",))
     again = land(texts(5), output, contract, batch_id="b1", table_format="parquet")
     assert counts(again) == (3, 2, 1)
     assert "committed before" in again.note

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -71,7 +71,7 @@ def land(
     @contextmanager
     def begun() -> Iterator[Begun]:
         intake = _FrameIntake(source=SOURCE.name, origin=origin, records=message_records(frame, columns))
-        yield Begun(session, intake, contract.snapshot())
+        yield Begun(session, intake, replace(contract.snapshot(), doubts=contract.doubts))
 
     return land_once(job, origin, begun, progress, PATIENCE)
 
