@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster spark airflow faults check check-image bench conformance fuzz run clean
+.PHONY: help demo test cluster spark airflow stores faults check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -30,6 +30,10 @@ spark:  ## hold DataFrames to definitions on other versions of Spark; VERSIONS s
 airflow:  ## run the example for Airflow, without its servers
 	@tools/setup test
 	@tools/airflow
+
+stores:  ## kill drivers with each of their requests to S3 servers
+	@tools/setup test
+	$(BIN)/pytest -q --every-request tests/pipeline/test_commit_stores.py
 
 faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the network between them
 	@tools/setup faults

@@ -25,10 +25,10 @@ class JsonDecoder:
         the next. Raises ``ValueError`` for offsets outside of the data.
         """
 
-class UndeclaredPaths:
+class RescuedPaths:
     """Counts what columns do not hold of objects, out of that column, by JSON Pointers with ``*`` for items."""
 
-    def __new__(cls, held: tuple[object, ...]) -> UndeclaredPaths:
+    def __new__(cls, held: tuple[object, ...]) -> RescuedPaths:
         """As ``JsonDecoder`` has it."""
 
     def count(self, data: bytes, offsets: bytes, most: int) -> dict[str, int]:

@@ -28,7 +28,7 @@ def faults(**change: Any) -> tuple[Finding, ...]:
         ({"by_message": {XID: {"landed": 2}}}, "/by_message/*"),
         ({"by_message": {XID: {"landed": 2, "rejected": "x"}}}, "/by_message/*/rejected"),
         ({"reasons": {"": 1}}, "/reasons"),
-        ({"undeclared": [{"definition": XID, "path": "/a", "messages": -1}]}, "/undeclared/0/messages"),
+        ({"rescued": [{"definition": XID, "path": "/a", "messages": -1}]}, "/rescued/0/messages"),
         ({"batch": "a\0b"}, "/batch"),
         ({"left_out": {XID: "x"}}, "/left_out/*"),
         ({"read": 4}, "/read"),
@@ -66,5 +66,5 @@ def test_what_is_reported_is_bounded() -> None:
 
 def test_what_no_schema_declares_is_part_of_a_report() -> None:
     counts = {"landed": 2, "rejected": 1, "duplicate_names": 1}
-    undeclared = [{"definition": XID, "path": "/a/*/b", "messages": 2}, {"definition": XID, "path": "", "messages": 1}]
-    assert read_report(report(undeclared=undeclared, by_message={XID: counts})).batch
+    rescued = [{"definition": XID, "path": "/a/*/b", "messages": 2}, {"definition": XID, "path": "", "messages": 1}]
+    assert read_report(report(rescued=rescued, by_message={XID: counts})).batch

@@ -14,6 +14,7 @@ mod program;
 mod protobuf;
 mod rescue;
 mod rules;
+mod times;
 
 use pyo3::prelude::*;
 
@@ -26,7 +27,7 @@ fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<envelopes::Envelopes>()?;
     module.add_class::<decoder::JsonDecoder>()?;
-    module.add_class::<rescue::UndeclaredPaths>()?;
+    module.add_class::<rescue::RescuedPaths>()?;
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()
 }

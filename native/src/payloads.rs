@@ -6,6 +6,7 @@ use crate::columns::{Bits, Offsets, Texts};
 use crate::json::{Key, Refused, Scanned, Scanner};
 use crate::rescue::Rest;
 use crate::rules::{Floats, Integers, Sizes, Strings};
+use crate::times;
 
 /// Members beyond which names are looked up in a table.
 const FEW: usize = 8;
@@ -29,6 +30,9 @@ pub enum Kind {
     Integer(Vec<i64>, Integers),
     Float(Vec<f64>, Floats),
     String(Texts, Strings),
+    /// Texts that are times, in microseconds, or dates, in days; without a value where they are none.
+    Instant(Vec<i64>, Strings),
+    Date(Vec<i32>, Strings),
     /// The JSON text of any value, as it was sent; whether others make columns of it, which may leave members out.
     Raw(Texts, bool),
     List(List),
@@ -73,6 +77,8 @@ impl Column {
             Kind::Bool(values, _) => values.len(),
             Kind::Integer(values, _) => values.len(),
             Kind::Float(values, _) => values.len(),
+            Kind::Instant(values, _) => values.len(),
+            Kind::Date(values, _) => values.len(),
             Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.len(),
             Kind::List(list) => list.ends.len(),
             Kind::Map(map) => map.ends.len(),
@@ -88,9 +94,9 @@ impl Column {
             self.skip();
             return Ok(());
         }
-        self.kind.read(scanner, depth)?;
+        let there = self.kind.read(scanner, depth)?;
         if self.gaps {
-            self.valid.push(true);
+            self.valid.push(there);
         }
         Ok(())
     }
@@ -103,6 +109,8 @@ impl Column {
             Kind::Bool(values, _) => values.push(false),
             Kind::Integer(values, _) => values.push(0),
             Kind::Float(values, _) => values.push(0.0),
+            Kind::Instant(values, _) => values.push(0),
+            Kind::Date(values, _) => values.push(0),
             Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.repeat(),
             Kind::List(list) => list.ends.repeat(),
             Kind::Map(map) => map.ends.repeat(),
@@ -116,6 +124,8 @@ impl Column {
             Kind::Null | Kind::Bool(..) => {}
             Kind::Integer(values, _) => values.reserve(rows),
             Kind::Float(values, _) => values.reserve(rows),
+            Kind::Instant(values, _) => values.reserve(rows),
+            Kind::Date(values, _) => values.reserve(rows),
             Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.reserve(rows),
             Kind::List(list) => list.ends.reserve(rows),
             Kind::Map(map) => map.ends.reserve(rows),
@@ -131,6 +141,8 @@ impl Column {
             Kind::Bool(values, _) => values.truncate(rows),
             Kind::Integer(values, _) => values.truncate(rows),
             Kind::Float(values, _) => values.truncate(rows),
+            Kind::Instant(values, _) => values.truncate(rows),
+            Kind::Date(values, _) => values.truncate(rows),
             Kind::String(texts, _) | Kind::Raw(texts, _) => texts.truncate(rows),
             Kind::List(list) => {
                 list.ends.truncate(rows);
@@ -147,8 +159,9 @@ impl Column {
 }
 
 impl Kind {
+    /// Read a value; whether the column holds any of it.
     #[inline]
-    fn read(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
+    fn read(&mut self, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<bool> {
         match self {
             Kind::Null => return Err(Refused),
             Kind::Bool(values, allowed) => {
@@ -174,12 +187,30 @@ impl Kind {
                 texts.bytes.extend_from_slice(scanner.since(start));
                 texts.close()?;
             }
-            Kind::List(list) => return list.read(scanner, depth + 1),
-            Kind::Map(map) => return map.read(scanner, depth + 1),
-            Kind::Object(object) => return object.read(scanner, depth + 1),
+            Kind::Instant(values, rules) => return timed(scanner, values, rules, times::instant),
+            Kind::Date(values, rules) => return timed(scanner, values, rules, times::date),
+            Kind::List(list) => list.read(scanner, depth + 1)?,
+            Kind::Map(map) => map.read(scanner, depth + 1)?,
+            Kind::Object(object) => object.read(scanner, depth + 1)?,
         }
-        Ok(())
+        Ok(true)
     }
+}
+
+/// Read a text as `parse` does; what that is not all of is kept elsewhere.
+fn timed<T: Default>(
+    scanner: &mut Scanner<'_>,
+    values: &mut Vec<T>,
+    rules: &Strings,
+    parse: fn(&[u8]) -> Option<(T, bool)>,
+) -> Scanned<bool> {
+    let text = scanner.string()?.text()?;
+    rules.check(&text)?;
+    let (value, whole) = parse(&text).map_or((None, false), |(value, whole)| (Some(value), whole));
+    scanner.undeclared |= !whole;
+    let there = value.is_some();
+    values.push(value.unwrap_or_default());
+    Ok(there)
 }
 
 impl List {

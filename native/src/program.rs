@@ -16,13 +16,16 @@ type Part = (bool, Vec<(u32, u32)>, usize, Option<usize>);
 pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<Column> {
     let name: String = rule(program, 0)?;
     let nullable: bool = rule(program, 1)?;
-    let gaps = gaps || nullable;
+    // Texts that are no times have no value.
+    let gaps = gaps || nullable || matches!(name.as_str(), "timestamp" | "date");
     let kind = match name.as_str() {
         "null" => Kind::Null,
         "bool" => Kind::Bool(Bits::default(), [rule(program, 2)?, rule(program, 3)?]),
         "int" => Kind::Integer(Vec::new(), integers(program)?),
         "float" => Kind::Float(Vec::new(), floats(program)?),
         "string" => Kind::String(Texts::default(), strings(program)?),
+        "timestamp" => Kind::Instant(Vec::new(), strings(program)?),
+        "date" => Kind::Date(Vec::new(), strings(program)?),
         "raw" => Kind::Raw(Texts::default(), rule(program, 2)?),
         "list" => Kind::List(List {
             ends: Offsets::default(),

@@ -11,6 +11,7 @@ use crate::decoder::each;
 use crate::json::{Inside, Names, Refused, Scanned, Scanner};
 use crate::payloads::{Column, Kind};
 use crate::program::rule;
+use crate::times;
 
 /// Characters of a path that are counted apart.
 const LONGEST: usize = 200;
@@ -24,6 +25,9 @@ pub enum Held {
     Items(Box<Held>),
     /// Of an object so much of each member.
     Values(Box<Held>),
+    /// Of a text the time, or the date.
+    Instant,
+    Date,
 }
 
 /// The column for what the columns of a payload do not hold, null where that is nothing.
@@ -38,6 +42,8 @@ impl Held {
         let kind: String = rule(program, 0)?;
         Ok(match kind.as_str() {
             "all" => Held::All,
+            "timestamp" => Held::Instant,
+            "date" => Held::Date,
             "items" => Held::Items(Box::new(Held::new(&rule(program, 1)?)?)),
             "values" => Held::Values(Box::new(Held::new(&rule(program, 1)?)?)),
             "members" => {
@@ -65,8 +71,22 @@ impl Held {
         match (self, scanner.peek()) {
             (Held::Members(_) | Held::Values(_), b'{') => self.rest_of_object(scanner, depth + 1, into),
             (Held::Items(item), b'[') => item.rest_of_items(scanner, depth + 1, into),
+            (Held::Instant | Held::Date, b'"') => self.rest_of_text(scanner, into),
             _ => scanner.skip_unique(depth).map(|()| false),
         }
+    }
+
+    fn rest_of_text(&self, scanner: &mut Scanner<'_>, into: &mut Vec<u8>) -> Scanned<bool> {
+        let first = scanner.at();
+        let text = scanner.string()?.text()?;
+        let whole = match self {
+            Held::Date => times::date(&text).map(|(_, whole)| whole),
+            _ => times::instant(&text).map(|(_, whole)| whole),
+        };
+        if whole != Some(true) {
+            into.extend_from_slice(scanner.since(first));
+        }
+        Ok(whole != Some(true))
     }
 
     fn rest_of_object(&self, scanner: &mut Scanner<'_>, depth: usize, into: &mut Vec<u8>) -> Scanned<bool> {
@@ -157,7 +177,13 @@ impl Held {
                 }
                 path.truncate(inner);
             }
-            _ => scanner.skip(0)?,
+            // What a column does not hold all of; items of lists that lack nothing are null.
+            (_, letter) => {
+                if letter != b'n' {
+                    found.push(path.chars().take(LONGEST).collect());
+                }
+                scanner.skip(0)?;
+            }
         }
         Ok(())
     }
@@ -219,17 +245,17 @@ impl Rest {
     }
 }
 
-/// Counts members that no column has, by their paths.
+/// Counts what columns do not hold, by its paths.
 #[pyclass]
-pub struct UndeclaredPaths {
+pub struct RescuedPaths {
     held: Held,
 }
 
 #[pymethods]
-impl UndeclaredPaths {
+impl RescuedPaths {
     #[new]
     fn new(program: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        Ok(UndeclaredPaths {
+        Ok(RescuedPaths {
             held: Held::new(program)?,
         })
     }

@@ -86,8 +86,8 @@ class ReportedViolation(_Part):
     example: ReportedExample
 
 
-class ReportedUndeclared(_Part):
-    """How many messages that landed had a member that their schema does not declare; an empty path is any other."""
+class ReportedRescue(_Part):
+    """In how many messages that landed there was something their columns do not hold; an empty path is any other."""
 
     definition: _Text
     path: _Text
@@ -110,7 +110,7 @@ class BatchReport(_Part):
     bytes: Bytes | None = None
     lag: Lag | None = None
     violations: Annotated[list[ReportedViolation], Meta(max_length=MOST_VIOLATIONS)] = []
-    undeclared: Annotated[list[ReportedUndeclared], Meta(max_length=MOST_VIOLATIONS)] = []
+    rescued: Annotated[list[ReportedRescue], Meta(max_length=MOST_VIOLATIONS)] = []
     finished: _Time = ""
     note: _Text = ""
     left_out: Annotated[dict[_Name, list[_Text]], Meta(max_length=MOST_MESSAGES)] = {}

@@ -31,23 +31,27 @@ def by_protobuf(root: Path) -> Counter[str]:
         text = path.read_bytes()
         schema = _definition(contract, each.type).schema_use.schema
         assert isinstance(schema, ProtobufSchema)
-        message = schema.message_type()
-        try:
-            json_format.Parse(text, message, descriptor_pool=schema.descriptors.pool)
-        except json_format.ParseError:
-            message = None
+        binary = _binary(schema, text)
         (outcome,) = contract.process(google.event(each.type, "application/json", text))
         counts["events"] += 1
-        if message is None:
+        if binary is None:
             counts["refused as the library does"] += isinstance(outcome, Rejected)
             continue
-        binary = message.SerializeToString()
         (again,) = contract.process(google.event(each.type, "application/protobuf", binary))
         counts["landed as ProtoJSON"] += isinstance(outcome, Accepted)
         counts["landed in binary, with the same data"] += (
             isinstance(again, Accepted) and isinstance(outcome, Accepted) and again.data == outcome.data
         )
     return counts
+
+
+def _binary(schema: ProtobufSchema, text: bytes) -> bytes | None:
+    """What Google's library makes of ProtoJSON, if it takes it."""
+    try:
+        message = json_format.Parse(text, schema.message_type(), descriptor_pool=schema.descriptors.pool)
+    except json_format.ParseError:
+        return None
+    return message.SerializeToString()
 
 
 def by_json_schema(root: Path) -> Counter[str]:

@@ -357,6 +357,20 @@ def test_without_a_rule_nothing_is_compared(cli: Cli, shop: Path) -> None:
     assert (ran.code, "compared with nothing" in ran.out) == (1, False)
 
 
+def test_imports_of_files(cli: Cli) -> None:
+    """Between files they are looked for below the folder of each, and those above."""
+    Path("protos/a").mkdir(parents=True)
+    for name, kind in (("old", "Money"), ("new", "string")):
+        text = f'syntax = "proto3"; import "a/money.proto"; message Order {{ {kind} m = 1; Money n = 2; }}'
+        Path(f"protos/a/{name}.proto").write_text(text)
+    ran = cli("check", "protos/a/new.proto", "--against", "protos/a/old.proto")
+    assert (ran.code, "it imports 'a/money.proto', which is missing" in ran.err) == (1, True)
+    Path("protos/a/money.proto").write_text('syntax = "proto3"; message Money { int32 units = 1; }')
+    ran = cli("check", "protos/a/new.proto", "--against", "protos/a/old.proto")
+    assert (ran.code, "type_changed" in ran.out) == (1, True), ran.err
+    assert cli("check", "protos/a/old.proto", "--against", "protos/a/old.proto").code == 0
+
+
 def test_a_missing_import(cli: Cli) -> None:
     """It stops nothing but with --strict; the file that imports it is named."""
     Path("protos/a").mkdir(parents=True)

@@ -16,12 +16,16 @@ def test_the_draft_goes_to_standard_output_and_the_report_to_the_other(cli: Cli)
     assert ran.code == 0, ran.err
     assert "shop.order.placed" in json.loads(ran.out)["messagegroups"]["shop"]["messages"]
     assert "5 messages read" in ran.err
+    assert "shop.order.placed /: inferred from 3 messages" in ran.err
 
 
 def test_one_json_object_and_a_file(cli: Cli) -> None:
     ran = cli(*GIVEN, "--json", "--out", "draft.yaml", "--accept", "0")
     assert ran.code == 0, ran.err
     assert "document" not in json.loads(ran.out)
+    assert {"definition": "shop.order.shipped", "path": "", "doubt": "inferred from 1 messages"} in json.loads(ran.out)[
+        "doubts"
+    ]
     assert Path("draft.yaml").read_text(encoding="utf-8").startswith("messagegroups:")
     assert "document" in json.loads(cli(*GIVEN, "--json").out)
 

@@ -12,11 +12,13 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.s3 import place, s3_properties
 
 from signalbook.pipeline.columns import TIMESTAMP
 from signalbook.pipeline.commit import assign_tables, commit
 from signalbook.pipeline.job.jobs import Progress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
+from signalbook.pipeline.places import Place, place_of
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
@@ -30,6 +32,8 @@ Columns: TypeAlias = dict[str, pa.DataType] | pa.Schema
 
 
 KINDS = ("iceberg", "rest", "parquet", "delta")
+STORED = ("iceberg-s3proxy", "parquet-s3mock", "delta-s3proxy")
+"""Formats of tables on S3 servers."""
 
 
 def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
@@ -49,6 +53,8 @@ class Lake:
     landed_at: datetime = NOON
     count: int = field(default=0)
     catalog: CatalogChoice | None = None
+    stored: Place | None = None
+    _journal: Journal | None = None
 
     def __post_init__(self) -> None:
         agree(self.journal, self.catalog)
@@ -56,28 +62,44 @@ class Lake:
     @classmethod
     def of(cls, kind: str, folder: Path, request: pytest.FixtureRequest) -> Lake:
         """An output folder of one of ``KINDS``; ``rest`` is Iceberg in a real REST catalog."""
+        table_format, dash, server = kind.partition("-")
+        if dash:
+            return cls(folder, cast("TableFormat", table_format), stored=place(server, folder, request))
         if kind == "rest":
             return cls(folder, "iceberg", catalog=rest_choice(request))
         return cls(folder, cast("TableFormat", kind))
 
     @property
+    def place(self) -> Place:
+        """The output folder, or one in a store."""
+        return self.stored or place_of(self.output)
+
+    @property
     def journal(self) -> Journal:
-        return Journal.open(self.output)
+        # One for all, where it is in a store: it has the lease.
+        if self.stored is None:
+            return Journal.open(self.place)
+        self._journal = self._journal or Journal.open(self.place)
+        return self._journal
 
     @property
     def tables(self) -> Tables:
-        return open_tables(self.output, self.table_format)
+        return open_tables(self.place, self.table_format)
 
     def prepared(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> JournalEntry:
         """A batch in the journal with these rows, and when they landed."""
         self.count += 1
         name = f"b{self.count:03}"
-        staged = self.journal.staging(name) / "f.parquet"
+        attempt = f"{name}-{secrets.token_hex(4)}"
+        folder = self.journal.staging(attempt)
+        staged = (folder / "f.parquet").output()
         fields = columns if isinstance(columns, pa.Schema) else columns.items()
         schema = pa.schema([*fields, ("_landed_at", TIMESTAMP)])
-        pq.write_table(pa.Table.from_pylist([{**row, "_landed_at": self.landed_at} for row in rows], schema), staged)
-        path = staged.relative_to(self.output).as_posix()
-        file = DataFile(table=table, staged=path, name=f"{name}.parquet", rows=len(rows), bytes=staged.stat().st_size)
+        pq.write_table(
+            pa.Table.from_pylist([{**row, "_landed_at": self.landed_at} for row in rows], schema), staged.sink
+        )
+        path, size = f".staging/{attempt}/f.parquet", staged.finish()
+        file = DataFile(table=table, staged=path, name=f"{name}.parquet", rows=len(rows), bytes=size)
         batch = JournalEntry(
             id=name,
             fingerprint="f",
@@ -89,7 +111,7 @@ class Lake:
             partition=self.partition,
             landed_at=self.landed_at,
         )
-        batch = assign_tables(self.tables, self.output, batch)
+        batch = assign_tables(self.tables, self.place, batch)
         self.journal.prepare(batch)
         return batch
 
@@ -106,19 +128,29 @@ class Lake:
     def rows(self, table: TableName = ORDER) -> list[dict[str, Any]]:
         """The rows a reader of the format sees, without ``_landed_at``, by their first column."""
         if self.table_format == "iceberg":
+            from pyiceberg.io.pyarrow import PyArrowFileIO
+
             from signalbook.pipeline.tables.iceberg import IcebergTables
 
-            tables = IcebergTables(self.output)
-            found = tables.catalog.load_table(tables.identifier(table)).scan().to_arrow()
+            tables = IcebergTables(self.place)
+            there = tables.catalog.load_table(tables.identifier(table))
+            if self.stored is not None:  # with pyiceberg's own way to a store
+                there.io = PyArrowFileIO(s3_properties(self.stored.storage))
+            found = there.scan().to_arrow()
             tables.catalog.close()
         elif self.table_format == "delta":
             from deltalake import DeltaTable
 
-            found = DeltaTable(str(self.output / home(table, "delta"))).to_pyarrow_table()
+            from signalbook.pipeline.tables.delta import delta_options
+
+            folder = self.place / home(table, "delta")
+            found = DeltaTable(str(folder), storage_options=delta_options(folder)).to_pyarrow_table()
             found = found.drop_columns(list({"landed_on"} & set(found.column_names)))
         else:
-            files = sorted((self.output / home(table, "parquet")).rglob("*.parquet"))
-            found = pa.concat_tables([pq.ParquetFile(file).read() for file in files], promote_options="default")
+            folder = self.place / home(table, "parquet")
+            files = sorted(file.path for file in folder.files(deep=True) if file.path.endswith(".parquet"))
+            parts = [pq.ParquetFile((folder / file).arrow_source()).read() for file in files]
+            found = pa.concat_tables(parts, promote_options="default")
         rows = [{name: value for name, value in row.items() if name != "_landed_at"} for row in found.to_pylist()]
         return sorted(rows, key=lambda row: str(next(iter(row.values()))))
 

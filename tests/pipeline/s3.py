@@ -26,3 +26,10 @@ def place(kind: str, folder: Path, request: pytest.FixtureRequest) -> Place:
         return place_of(folder)
     port = request.getfixturevalue(kind).ports["plain"]
     return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(port))
+
+
+def s3_properties(storage: Storage) -> dict[str, str]:
+    """The same in pyiceberg's words."""
+    names = {"endpoint": "endpoint", "access_key_id": "access-key-id", "region": "region"}
+    names["secret_access_key"] = "secret-access-key"
+    return {f"s3.{names[name]}": value for name, value in storage.options if name in names}

@@ -35,7 +35,9 @@ def lake(tmp_path: Path) -> Lake:
 def replayed(lake: Lake) -> JournalEntry:
     """A prepared batch that lands the letter."""
     letters = tuple(lake.journal.files()[DEAD_LETTERS])
-    batch = replace(lake.prepared([{"a": 2}], COLUMNS), removed=letters)
+    batch = lake.prepared([{"a": 2}], COLUMNS)
+    lake.journal.withdraw(batch)
+    batch = replace(batch, removed=letters)
     lake.journal.prepare(batch)
     return batch
 

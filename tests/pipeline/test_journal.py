@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
+from signalbook.pipeline.landing.tasks import settled
+from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
@@ -72,7 +75,7 @@ def test_who_waits_for_another_run_can_be_stopped(tmp_path: Path) -> None:
 
 def test_staged_files_of_dead_runs_go(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
-    (journal.staging("x") / "f").touch()
+    (journal.staging("x") / "f").write(b"")
     journal.sweep()
     assert not list(tmp_path.rglob("f"))
 
@@ -81,20 +84,6 @@ def test_an_output_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(PipelineError, match="cannot write to"):
         Journal.open(tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    "url", ["s3://bucket/lake", "s3a://b", "gs://b/c", "abfss://c@a.host/x", "hdfs://h:9/x", "dbfs:/x"]
-)
-def test_an_output_that_is_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """It was a local folder of that name."""
-    monkeypatch.chdir(tmp_path)
-    for use in (Journal.open, Journal.existing, Journal):
-        for output in (Path(url), Path(url).absolute()):
-            with pytest.raises(PipelineError, match=rf"^{url.partition('/')[0]}//.+ is no folder"):
-                use(output)
-    assert list(tmp_path.iterdir()) == []
-    assert Journal.open(tmp_path / "volume:" / "lake").output.is_dir()
 
 
 def test_a_broken_entry_is_named(tmp_path: Path) -> None:
@@ -167,4 +156,17 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
     for entry in (batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,))):
         journal.prepare(entry)
         journal.commit(entry)
-    assert journal.tables() == {FILE.table: [tmp_path / "tables" / "g" / "m" / "g"]}
+    assert journal.tables() == {FILE.table: [LocalPlace(tmp_path / "tables" / "g" / "m" / "g")]}
+
+
+def test_columns_are_as_they_were_decided_first(tmp_path: Path) -> None:
+    """Tables that are there go on as they are, unless a policy says otherwise; new ones have columns of their types."""
+    journal = Journal.open(tmp_path)
+    assert settled(Policy(), journal).columns == "typed"
+    journal.commit(prepared(journal, "b1"))  # as former programs wrote them
+    assert settled(Policy(), journal).columns == "as_sent"
+    assert settled(Policy(columns="typed"), journal).columns == "typed"
+    other = Journal.open(tmp_path / "other")
+    other.prepare(replace(batch("b1"), columns="typed"))
+    other.commit(replace(batch("b1"), columns="typed"))
+    assert settled(Policy(), other).columns == "typed"

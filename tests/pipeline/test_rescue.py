@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from signalbook.formats import is_open
+from signalbook.formats import is_lossy
 from signalbook.formats.jsonschema import FORMAT, JsonSchema
 from signalbook.pipeline import rescue
 from signalbook.pipeline.fastpath.payloads import json_decoder
@@ -79,7 +79,7 @@ def parse(schema: JSONObject) -> JsonSchema:
 
 def natively(schema: JsonSchema, *payloads: bytes) -> tuple[list[JSON], list[int]]:
     """The rescues of payloads that are taken, and the numbers of the others."""
-    arrays, refused = json_decoder(schema)(pa.array(payloads, pa.binary()))
+    arrays, refused = json_decoder(schema, schema.shape())(pa.array(payloads, pa.binary()))
     return [UNSET if text is None else parse_json(text) for text in arrays[-1].to_pylist()], refused
 
 
@@ -88,7 +88,7 @@ def natively(schema: JsonSchema, *payloads: bytes) -> tuple[list[JSON], list[int
 def test_nothing_is_lost(case: Case) -> None:
     document, value, held, expected = case
     schema = parse(document)
-    assert is_open(schema.shape())
+    assert is_lossy(schema.shape())
     assert rescue.rest(schema.shape(), value) == expected
     spaced = dump_json(value, indent=1)
     found, refused = natively(schema, b'{"none": of them}', dump_json(value), spaced)
@@ -125,7 +125,7 @@ ORDER: JSONObject = {
     ],
 )
 def test_places_are_kept(payload: bytes, expected: str | None) -> None:
-    arrays, refused = json_decoder(parse(ORDER))(pa.array([payload], pa.binary()))
+    arrays, refused = json_decoder(parse(ORDER), parse(ORDER).shape())(pa.array([payload], pa.binary()))
     assert refused == []
     assert arrays[-1].to_pylist() == [expected]
 
@@ -148,14 +148,14 @@ def test_names_that_come_twice_are_for_the_slow_path(payload: bytes) -> None:
 
 def test_closed_objects_have_nothing_to_rescue() -> None:
     closed: JSONObject = {"type": "object", "additionalProperties": False, "properties": {"a": {"type": "string"}}}
-    assert not is_open(parse(closed).shape())
+    assert not is_lossy(parse(closed).shape())
     outer = {**closed, "properties": {"list": {"type": "array", "items": closed}}}
-    assert not is_open(parse(outer).shape())
-    assert is_open(parse({**closed, "properties": {"a": ORDER}}).shape())
+    assert not is_lossy(parse(outer).shape())
+    assert is_lossy(parse({**closed, "properties": {"a": ORDER}}).shape())
 
 
 def test_paths_are_counted_once_for_each_message() -> None:
-    paths = rescue.UndeclaredPaths(parse(ORDER).shape())
+    paths = rescue.RescuedPaths(parse(ORDER).shape())
     texts = [
         None,
         '{"a/b":{"c":1}}',
@@ -168,7 +168,7 @@ def test_paths_are_counted_once_for_each_message() -> None:
 
 
 def test_paths_are_bounded() -> None:
-    paths = rescue.UndeclaredPaths(parse(ORDER).shape())
+    paths = rescue.RescuedPaths(parse(ORDER).shape())
     counts = paths.count(pa.array([dump_json({f"x{n}": n}) for n in range(1000)], pa.string()))
     assert len(counts) == MOST_PATHS + 1
     assert counts[""] == 1000 - MOST_PATHS

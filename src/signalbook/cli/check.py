@@ -336,6 +336,12 @@ class SchemaFile:
         """What is stated, or what the file says by itself; ``""`` for neither."""
         return self.stated or guess_format(self.name, self.content)
 
+    def imported(self, path: str) -> bytes | None:
+        """The file that it imports by a path: below the folder it is in, or one above."""
+        files = (folder / path for folder in Path(self.name).absolute().parents)
+        found = next((file for file in files if file.is_file()), None)
+        return None if found is None else read_file(str(found))
+
 
 def _open_asked(server: str | None, db: str | None, *, offline: bool) -> AbstractContextManager[Registry]:
     """What the options name: a server, a database (by default the setting ``db``), or a new registry in memory.
@@ -365,7 +371,7 @@ def compare(new: SchemaFile, old: SchemaFile, rule: str) -> Verdict:
     broken = [_violation(schema) for schema in (new, old)]
     if any(broken):
         return Verdict.refused(*(error for error in broken if error is not None))
-    texts = [SchemaText(document=schema.content, format=schema.format) for schema in (new, old)]
+    texts = [SchemaText(document=each.content, format=each.format, resolve=each.imported) for each in (new, old)]
     found = violations(rule, *texts)
     if not found:
         return Verdict()

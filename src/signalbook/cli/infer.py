@@ -137,6 +137,12 @@ def _show(inferred: InferredDefinitions) -> None:
     if inferred.unseen:
         screen.print(f"{sum(inferred.unseen.values()):,} held back are of types that the other half has none of:")
         _list(inferred.unseen)
+    if inferred.doubts:
+        screen.print("Not sure of:")
+        for each in inferred.doubts[:_SHOWN]:
+            say(f"  {plain(each['definition'])} {plain(each['path'] or '/')}: {plain(each['doubt'])}")
+        if len(inferred.doubts) > _SHOWN:
+            say(f"  … and {len(inferred.doubts) - _SHOWN} more: --json lists them")
 
 
 def _list(counts: Mapping[str, int]) -> None:

@@ -15,7 +15,7 @@ import typer
 from typer import Option
 
 from signalbook import __version__
-from signalbook.cli import infer, replay, tables
+from signalbook.cli import infer, outputs, replay, tables
 from signalbook.cli.console import CommandGroup, console, counts_table, notice, output, plain, table
 from signalbook.tracing import program
 from signalbook.values import JSONObject, dump_json
@@ -43,7 +43,9 @@ InputFormatOption = Annotated[
         show_default="cloudevents-jsonl, or what the URL says",
     ),
 ]
-OutputOption = Annotated[str | None, Option("--output", metavar="DIR", help="Where to land.")]
+OutputOption = Annotated[
+    str | None, Option("--output", metavar="DIR|URL", help="Where to land: a folder, or a URL such as s3://...")
+]
 TableFormatOption = Annotated[
     TableFormat | None, Option("--table-format", help="Kind of tables.", show_default="iceberg")
 ]
@@ -123,18 +125,23 @@ def _violations(found: list[JSONObject]) -> Table:
     return shown
 
 
-def _undeclared(found: list[JSONObject]) -> Table:
-    """Members that no schema declares, those of most messages."""
+def _rescued(found: list[JSONObject]) -> Table:
+    """What columns do not hold, that of most messages."""
     from rich.text import Text
 
-    shown = table("definition", "path", numbers=("messages",), title="Members that no schema declares")
+    shown = table("definition", "path", numbers=("messages",), title="In _rescue, since no column holds it")
     for each in found[:_SHOWN_VIOLATIONS]:
         shown.add_row(*map(Text, (each["definition"], each["path"] or "others", f"{each['messages']:,}")))
     return shown
 
 
 def job_settings(
-    job: Path | None, *, options: list[str] | None, policy: list[str] | None, **given: Any
+    job: Path | None,
+    *,
+    options: list[str] | None,
+    storage: list[str] | None,
+    policy: list[str] | None,
+    **given: Any,
 ) -> dict[str, Any]:
     """What options say of a job, by the names of job files. Raises for what neither they nor a file may say."""
     from signalbook.messages import flag_settings
@@ -144,16 +151,10 @@ def job_settings(
             raise typer.BadParameter(f"{option} is missing, or --job with a file that says it")
     return {
         **given,
-        "options": None if options is None else dict(map(_option, options)),
+        "options": None if options is None else outputs.pairs(options, "--option"),
+        "storage": None if storage is None else outputs.pairs(storage, "--storage"),
         "policy": None if policy is None else flag_settings(policy),
     }
-
-
-def _option(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not (name and equals):
-        raise typer.BadParameter(f"an option is NAME=VALUE, not {name!r}", param_hint="--option")
-    return name, value
 
 
 def run_stream(
@@ -168,6 +169,7 @@ def run_stream(
         ),
     ] = None,
     output: OutputOption = None,
+    storage: outputs.StorageOption = None,
     group: GroupOption = None,
     input_format: InputFormatOption = None,
     table_format: TableFormatOption = None,
@@ -208,6 +210,7 @@ def run_stream(
         inputs=input,
         input_format=input_format,
         output=output,
+        storage=storage,
         table_format=table_format,
         catalog=catalog,
         partition=partition,
@@ -272,6 +275,7 @@ app.command("status")(tables.status)
 app.command("profile")(tables.profile)
 app.command("metrics")(tables.metrics)
 app.command("compact")(tables.compact)
+app.command("backfill")(tables.backfill)
 app.command("views")(tables.views)
 
 
@@ -288,6 +292,7 @@ def run(
         ),
     ] = None,
     output: OutputOption = None,
+    storage: outputs.StorageOption = None,
     group: GroupOption = None,
     input_format: InputFormatOption = None,
     table_format: TableFormatOption = None,
@@ -327,6 +332,7 @@ def run(
         inputs=input,
         input_format=input_format,
         output=output,
+        storage=storage,
         table_format=table_format,
         catalog=catalog,
         partition=partition,
@@ -388,8 +394,8 @@ def _show(report: Report) -> None:
         screen.print(counts_table("reason", "Dead letters", reasons))
     if result["violations"]:
         screen.print(_violations(result["violations"]))
-    if "undeclared" in result:
-        screen.print(_undeclared(result["undeclared"]))
+    if "rescued" in result:
+        screen.print(_rescued(result["rescued"]))
     if duplicates := report.tally.duplicates.total():
         screen.print(f"{duplicates:,} landed with a name twice in one object: the last one counts", soft_wrap=True)
     screen.print(

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from signalbook.cli import console
 from signalbook.cli.console import counts_table, notice, plain, working
+from signalbook.cli.outputs import OutputArgument, StorageOption, place
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay
 
 RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
-OutputArgument = Annotated[Path, Argument(metavar="OUTPUT", help="The output folder.")]
 GroupOption = Annotated[
     list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; may be given again.")
 ]
@@ -62,6 +61,7 @@ def replay(
     policy: PolicyOption = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Show what would be moved, and move nothing.")] = False,
     master: MasterOption = "local[*]",
+    storage: StorageOption = None,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
     """Replay dead letters by the definitions of today.
@@ -81,7 +81,7 @@ def replay(
     )
     job = pipeline.ReplayJob(
         registry=registry,
-        output=output,
+        output=place(output, storage),
         wanted=wanted,
         groups=tuple(group or ()),
         versions=tuple(version or ()),
@@ -117,6 +117,7 @@ def backtest(
     policy: PolicyOption = None,
     allow: Annotated[int, Option("--allow", metavar="N", min=0, help="So many may newly be rejected.")] = 0,
     master: MasterOption = "local[*]",
+    storage: StorageOption = None,
     markdown: Annotated[bool, Option("--markdown", help="Print the result for a pull request.")] = False,
     as_json: Annotated[bool, Option("--json", help="Print the result as one JSON object.")] = False,
 ) -> None:
@@ -130,7 +131,7 @@ def backtest(
 
     job = pipeline.BacktestJob(
         registry=registry,
-        output=output,
+        output=place(output, storage),
         candidate=candidate,
         definitions=tuple(definition or ()),
         groups=tuple(group or ()),

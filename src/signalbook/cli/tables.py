@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from signalbook.cli import console
-from signalbook.cli.console import plain, table, working
-from signalbook.cli.replay import MasterOption
+from signalbook.cli.console import notice, plain, table, working
+from signalbook.cli.outputs import OutputArgument, OutputOption, StorageOption, place
+from signalbook.cli.replay import MasterOption, PolicyOption, RegistryOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from signalbook.pipeline import Compaction, Profile, Progress, StreamState
+    from signalbook.pipeline import Backfill, Compaction, Place, Profile, Progress, StreamState
 _MIB: Final = 1024 * 1024
-OutputOption = Annotated[Path, Option("--output", metavar="DIR", help="The output folder.")]
 JsonOption = Annotated[bool, Option("--json", help="Print one JSON object a line.")]
 PipelineOption = Annotated[
     str | None,
@@ -37,11 +36,12 @@ DefinitionOption = Annotated[
 
 
 def status(
-    output: Annotated[Path | None, Option("--output", metavar="DIR", help="The output folder.")] = None,
+    output: Annotated[str | None, Option("--output", metavar="DIR|URL", help="The output: a folder, or a URL.")] = None,
     registry: Annotated[
         str | None, Option("--registry", metavar="URL", help="What was reported to this registry instead.")
     ] = None,
     name: Annotated[str | None, Option("--pipeline", metavar="NAME", help="There, all reports of this one.")] = None,
+    storage: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the streams and the batches that were committed to an output folder: what was read, landed and
@@ -50,7 +50,7 @@ def status(
     if registry is not None and output is None:
         _history(registry, name, as_json=as_json)
     elif output is not None and registry is None and name is None:
-        _batches(output, as_json)
+        _batches(place(output, storage), as_json)
     else:
         raise typer.BadParameter("give either --output, or --registry with or without --pipeline")
 
@@ -70,7 +70,7 @@ def _history(url: str, name: str | None, *, as_json: bool) -> None:
             typer.echo("\t".join(plain(text) for text in shown if text) + f" + {report['dropped']:,} dropped")
 
 
-def _batches(output: Path, as_json: bool) -> None:
+def _batches(output: Place, as_json: bool) -> None:
     from signalbook import pipeline
 
     found = pipeline.status(output)
@@ -109,6 +109,7 @@ def profile(
         Option("--registry", metavar="URL|FILE|DIR", help="Show where these definitions differ from the tables."),
     ] = None,
     master: MasterOption = "local[*]",
+    storage: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what is in the landed tables: how often each column is empty, its least and its greatest value, how many
@@ -117,7 +118,7 @@ def profile(
     from signalbook import pipeline
 
     with working("reading") as progress:
-        profiles = pipeline.profile(output, tuple(definition or ()), master, progress, registry)
+        profiles = pipeline.profile(place(output, storage), tuple(definition or ()), master, progress, registry)
     for each in profiles:
         if as_json:
             typer.echo(dump_json(each.to_json()))
@@ -154,6 +155,7 @@ def compact(
     target_size: Annotated[
         int, Option("--target-size", metavar="MIB", min=1, help="How large files are to become at most.")
     ] = 256,
+    storage: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make few large files of the many small ones that batches leave, table by table. A batch that is landed in the
@@ -167,7 +169,7 @@ def compact(
             if progress.stage == "compacting":
                 shown(f"compacting: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
 
-        done = pipeline.compact(output, tuple(definition or ()), target_size * _MIB, show)
+        done = pipeline.compact(place(output, storage), tuple(definition or ()), target_size * _MIB, show)
     if as_json:
         for each in done:
             typer.echo(dump_json(each.to_json()))
@@ -186,12 +188,64 @@ def _show_compaction(done: Sequence[Compaction]) -> None:
     console.output().print(tables)
 
 
+def backfill(
+    output: OutputOption,
+    registry: RegistryOption,
+    definition: DefinitionOption = None,
+    policy: PolicyOption = None,
+    storage: StorageOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fill columns that definitions declare by now, of rows that landed before: from what these have in _rescue. Rows
+    that do not conform to their definition as it is now stay as they are. A batch that is landed in the same output is
+    waited for, a minute at most; killed, it is completed or forgotten by whatever works there next.
+    """
+    from signalbook import pipeline
+    from signalbook.messages import parse_flags
+
+    with working("reading definitions") as shown:
+
+        def show(progress: Progress) -> None:
+            if progress.stage == "compacting":
+                shown(f"reading: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
+
+        wanted = tuple(definition or ())
+        done = pipeline.backfill(
+            place(output, storage), registry, wanted, parse_flags(policy or ()), show, notify=notice
+        )
+    if as_json:
+        for each in done:
+            typer.echo(dump_json(each.to_json()))
+    else:
+        _show_backfill(done)
+
+
+def _show_backfill(done: Sequence[Backfill]) -> None:
+    if not done:
+        typer.echo("nothing to fill")
+        return
+    tables = table("table", numbers=("rows filled", "unfit", "files"))
+    for each in done:
+        tables.add_row(str(each.table), f"{each.filled:,}", f"{each.unfit:,}", f"{each.files:,}")
+    console.output().print(tables)
+    for each in done:
+        if each.refused:
+            typer.echo(f"{each.table} has other columns of these names: {', '.join(map(plain, each.refused))}")
+
+
 def views(
     output: OutputOption,
     definition: DefinitionOption = None,
     catalog: Annotated[
-        str, Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
-    ] = "default",
+        str,
+        Option(
+            "--catalog",
+            metavar="NAME",
+            help="What Spark calls the catalog of the Iceberg tables.",
+            show_default="the name pyiceberg has for it",
+        ),
+    ] = "",
+    storage: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the SQL of a view for each message definition, over all of its tables: a definition has several once its
@@ -199,17 +253,15 @@ def views(
     """
     from signalbook import pipeline
 
-    for view in pipeline.views(output, tuple(definition or ()), catalog):
+    for view in pipeline.views(place(output, storage), tuple(definition or ()), catalog):
         typer.echo(dump_json(view) if as_json else f"{view['sql']};\n")
 
 
-def metrics(
-    output: Annotated[Path, Argument(metavar="DIR", help="The output folder.")], pipeline: PipelineOption = None
-) -> None:
+def metrics(output: OutputArgument, pipeline: PipelineOption = None, storage: StorageOption = None) -> None:
     """Print the metrics of all batches that were committed to an output folder, in Prometheus' text format.
 
     To have them collected, let `pipeline run` or `stream` write --metrics-file, or serve them at --metrics-port.
     """
     from signalbook.pipeline import exposition
 
-    sys.stdout.buffer.write(exposition(output, pipeline or ""))
+    sys.stdout.buffer.write(exposition(place(output, storage), pipeline or ""))

@@ -1,7 +1,7 @@
 """Schema documents and payload bytes in, values and findings out: JSON Schema, Avro, Protobuf, XML Schema."""
 
 from signalbook.formats.base import Format, PayloadError, Resolve, Schema, SchemaError, find, supported
-from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, is_open
+from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, as_sent, is_lossy
 
 __all__ = [
     "Anything",
@@ -16,7 +16,8 @@ __all__ = [
     "SchemaError",
     "Shape",
     "Struct",
+    "as_sent",
     "find",
-    "is_open",
+    "is_lossy",
     "supported",
 ]

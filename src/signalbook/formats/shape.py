@@ -6,15 +6,15 @@ shape is ``Anything``, which keeps the JSON text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 # kind: the Python type that Schema.decode gives for it
 #   bool: bool; int32, int64, uint64: int; float32, float64: float (or int); string: str; bytes: bytes;
-#   timestamp: aware datetime; date: date; time: time; decimal: Decimal; uuid: str
+#   timestamp: aware datetime; date: date; time: time; decimal: Decimal; uuid: str; duration: Decimal, seconds
 Kind = Literal[
     "bool", "int32", "int64", "uint64", "float32", "float64", "string", "bytes", "timestamp", "date", "time", "decimal",
-    "uuid",
+    "uuid", "duration",
 ]  # fmt: skip
 
 
@@ -23,9 +23,12 @@ class Scalar:
     """One value of a simple kind. ``precision`` and ``scale`` are digits of a decimal, else 0.
 
     ``int64`` also stands for integers without declared bounds: a value beyond 64 bits conforms but does not fit.
+    Where values are ``sent`` as another kind (times as text), some that conform may not fit ``kind``, or lose digits;
+    ``as_sent`` has room for all of them.
     """
 
     kind: Kind
+    sent: Kind | None = None
     nullable: bool = False
     precision: int = 0
     scale: int = 0
@@ -84,16 +87,32 @@ class Struct:
 Shape = Scalar | ListOf | MapOf | Anything | Struct
 
 
-def is_open(shape: Shape) -> bool:
-    """Whether conforming values may have members, at any depth, that the shape has no place for."""
+def is_lossy(shape: Shape) -> bool:
+    """Whether there are conforming values of which the shape does not have all, at any depth."""
     match shape:
+        case Scalar():
+            return shape.sent is not None
         case Struct():
-            return shape.open or any(is_open(field.shape) for field in shape.fields)
+            return shape.open or any(is_lossy(field.shape) for field in shape.fields)
         case ListOf():
-            return is_open(shape.item)
+            return is_lossy(shape.item)
         case MapOf():
-            return is_open(shape.value)
+            return is_lossy(shape.value)
     return False
+
+
+def as_sent(shape: Shape) -> Shape:
+    """The same with scalars of the kinds that values are sent as."""
+    match shape:
+        case Scalar() if shape.sent is not None:
+            return Scalar(kind=shape.sent, nullable=shape.nullable)
+        case Struct():
+            return replace(shape, fields=tuple(replace(each, shape=as_sent(each.shape)) for each in shape.fields))
+        case ListOf():
+            return replace(shape, item=as_sent(shape.item))
+        case MapOf():
+            return replace(shape, value=as_sent(shape.value))
+    return shape
 
 
 MAX_LEAVES: Final = 10_000

@@ -41,7 +41,9 @@ class Policy:
     - ``required_schema``: a definition without a payload schema is not enough (K-42);
     - ``on_duplicate_names``: an object of a JSON payload has a name twice: the last one counts, or the payload is
       rejected (RFC 8259, 4: names SHOULD be unique; CloudEvents 1.0.2 takes any JSON as data);
-    - ``undeclared``: members of payloads that no column has are kept in a column of their own, or dropped;
+    - ``rescue``: what columns do not hold of a payload is kept in a column of its own, or dropped;
+    - ``columns``: times, dates and decimals that payloads have as text or numbers get columns of their own types, or of
+      those they are sent as; ``auto`` is as tables are already, and typed where there are none;
     - ``wire_prefix``: payloads begin with the number of the schema that wrote them, as Confluent's serializers have it
       (``payloads/content.py``);
     - ``unknown_fields``: what Protobuf's JSON has beside the fields of its message is a violation, or passed over, as
@@ -62,11 +64,17 @@ class Policy:
     strict_delivery: bool = False
     required_schema: bool = False
     wire_prefix: Literal["none", "confluent"] = "none"
+    on_duplicate_names: Literal["last", "dead_letter"] = "last"
+    rescue: Literal["keep", "drop"] = "keep"
+    columns: Literal["auto", "typed", "as_sent"] = "auto"
     unknown_fields: Literal["dead_letter", "drop"] = "dead_letter"
     on_broken_definition: Literal["leave_out", "stop"] = "leave_out"
-    on_duplicate_names: Literal["last", "dead_letter"] = "last"
-    undeclared: Literal["rescue", "drop"] = "rescue"
     overrides: tuple[Override, ...] = ()
+
+    @property
+    def typed(self) -> bool:
+        """Whether times, dates and decimals get columns of their own types."""
+        return self.columns != "as_sent"
 
     def of(self, xid: str) -> Policy:
         """The settings for the definition ``xid``, without overrides."""

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from signalbook.pipeline.commands.backfill import Backfill, backfill
     from signalbook.pipeline.commands.backtest import Backtest, backtest
     from signalbook.pipeline.commands.compact import Compaction, compact
     from signalbook.pipeline.commands.infer import InferenceJob, InferredDefinitions, infer
@@ -36,13 +37,16 @@ if TYPE_CHECKING:
         ReportOptions,
         StreamJob,
         job_options,
+        storage_of,
     )
+    from signalbook.pipeline.places import Place, Storage, place_of
     from signalbook.pipeline.reports.report import Report
     from signalbook.pipeline.reports.upload import exposition, reporting
     from signalbook.pipeline.sources.mapping import MessageColumns
     from signalbook.pipeline.tables.reading import read, views
 
 __all__ = [
+    "Backfill",
     "Backtest",
     "BacktestJob",
     "Compaction",
@@ -54,6 +58,7 @@ __all__ = [
     "JobOptions",
     "MessageColumns",
     "PipelineError",
+    "Place",
     "Profile",
     "Progress",
     "Replay",
@@ -61,15 +66,18 @@ __all__ = [
     "Report",
     "ReportOptions",
     "Status",
+    "Storage",
     "StreamJob",
     "StreamState",
     "Validated",
+    "backfill",
     "backtest",
     "compact",
     "exposition",
     "infer",
     "job_options",
     "land",
+    "place_of",
     "profile",
     "read",
     "register",
@@ -77,6 +85,7 @@ __all__ = [
     "reporting",
     "run",
     "status",
+    "storage_of",
     "stream",
     "typed",
     "validate",
@@ -86,6 +95,7 @@ __all__ = [
 # Loaded when first asked for: a worker of Spark, or a command that only reads definitions, needs few of the packages
 # that all commands together do (pyiceberg alone takes as long to load as a small batch to land).
 _NAMES: Final = {
+    "commands.backfill": ("Backfill", "backfill"),
     "commands.backtest": ("Backtest", "backtest"),
     "commands.compact": ("Compaction", "compact"),
     "commands.infer": ("InferenceJob", "InferredDefinitions", "infer"),
@@ -101,8 +111,9 @@ _NAMES: Final = {
     "frames.validation": ("Validated", "typed", "validate"),
     "job.jobs": (
         *("BacktestJob", "DeadLetterFilter", "Job", "JobOptions", "Progress", "ReplayJob", "ReportOptions"),
-        *("StreamJob", "job_options"),
+        *("StreamJob", "job_options", "storage_of"),
     ),
+    "places": ("Place", "Storage", "place_of"),
     "reports.report": ("Report",),
     "reports.upload": ("exposition", "reporting"),
     "sources.mapping": ("MessageColumns",),

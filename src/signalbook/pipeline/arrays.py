@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V5
-from signalbook.pipeline import columns
+from signalbook.pipeline import columns, exact
 from signalbook.values import dump_json, format_timestamp, parse_timestamp
 
 Values = Sequence[Any]
@@ -220,12 +220,29 @@ def _offsets(values: Values, mask: pa.Array | None) -> pa.Array:
 
 
 def _scalar(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
+    if shape.sent is not None:
+        if type == columns.arrow_type(shape):
+            return _held(shape, type, form)
+        shape = Scalar(kind=shape.sent)
     if form is ValueForm.TYPED and shape.kind == "timestamp":
         return lambda values, _: timestamps(pa.array(values, pa.string()))
     convert = _as_text if pa.types.is_string(type) else _CONVERSIONS.get(shape.kind)
     if convert is None:
         return lambda values, _: pa.array(values, type)
     return _converted(type, convert)
+
+
+def _held(shape: Scalar, type: pa.DataType, form: ValueForm) -> Build:
+    """What a column holds of values, null where that is nothing: the rest is kept elsewhere (``rescue.py``)."""
+
+    def build(values: Values, _: bool) -> pa.Array:
+        found = [(None, True) if value is None else exact.held(shape, value) for value in values]
+        # Of numbers the native module does not know which are kept, so that none may be that was taken by it.
+        if form is ValueForm.TYPED and shape.sent != "string" and not all(whole for _, whole in found):
+            raise ValueError("a value has more digits than its column")
+        return pa.array([value for value, _ in found], type)
+
+    return build
 
 
 def _converted(type: pa.DataType, convert: Callable[[Any], Any]) -> Build:

@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from signalbook.formats import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.pipeline import exact
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
@@ -123,6 +124,7 @@ _SCALARS: Final[dict[str, pa.DataType]] = {
     "date": pa.date32(),
     "time": pa.time64("us"),
     "uuid": pa.string(),
+    "duration": pa.decimal128(*exact.DURATION),
 }
 _MAX_PRECISION: Final = 38
 

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from signalbook.pipeline.errors import PipelineError, disk_failure
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.tasks import Attempt
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables
 from signalbook.pipeline.tables.catalogs import agree
 from signalbook.pipeline.tables.evolution import Incompatible
@@ -37,7 +37,7 @@ from signalbook.tracing import span
 from signalbook.values import now
 
 
-def assign_tables(tables: Tables, output: Path, batch: JournalEntry) -> JournalEntry:
+def assign_tables(tables: Tables, output: Where, batch: JournalEntry) -> JournalEntry:
     """``batch`` with each staged file assigned to a table that accepts its columns, and to a folder there.
 
     Raises ``PipelineError`` if someone else changed a table.
@@ -45,7 +45,7 @@ def assign_tables(tables: Tables, output: Path, batch: JournalEntry) -> JournalE
     files: list[DataFile] = []
     # So that each table is looked at once, and not for each of thousands of files.
     for table, group in groupby(sorted(batch.files, key=_table), key=_table):
-        files += _assigned(tables, output, batch, table, list(group))
+        files += _assigned(tables, place_of(output), batch, table, list(group))
     return replace(batch, files=tuple(files))
 
 
@@ -54,10 +54,10 @@ def _table(file: DataFile) -> TableName:
 
 
 def _assigned(
-    tables: Tables, output: Path, batch: JournalEntry, table: TableName, files: Sequence[DataFile]
+    tables: Tables, output: Place, batch: JournalEntry, table: TableName, files: Sequence[DataFile]
 ) -> list[DataFile]:
     # the columns depend on the definition alone, so they are those of all files
-    chosen = _accepting_table(tables, table, pq.read_schema(output / files[0].staged))
+    chosen = _accepting_table(tables, table, pq.read_schema((output / files[0].staged).arrow_source()))
     folder = tables.folder(chosen, batch)
     return [replace(file, table=chosen, name=folder + file.name) for file in files]
 
@@ -220,7 +220,7 @@ def _withdrawn(journal: Journal, batch: JournalEntry, *, hopeless: bool) -> Iter
 
 
 @contextmanager
-def disk_errors(output: Path) -> Iterator[None]:
+def disk_errors(output: Where) -> Iterator[None]:
     """Raise ``PipelineError`` for a disk that fails, with the folder in it."""
     try:
         yield

@@ -8,21 +8,20 @@ atomically, so that a reader sees one state or the other. ``commit.py`` has the 
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 import threading
 import time
-from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
+from signalbook.pipeline.locks import Lock, lock_of
+from signalbook.pipeline.places import Place, Stored, Where, place_of
 from signalbook.pipeline.reports.report import Report, Tally, decode
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, escape, home
 
@@ -31,32 +30,21 @@ PREPARED: Final = "batches/prepared"
 STAGING: Final = ".staging"
 _LOCK: Final = ".lock"
 _ENTRY: Final = ".json"
-_PAUSE: Final = 0.1
-_SCHEMES: Final = frozenset(
-    {
-        "abfs",
-        "abfss",
-        "adl",
-        "az",
-        "cos",
-        "dbfs",
-        "file",
-        "ftp",
-        "gcs",
-        "gs",
-        "hdfs",
-        "http",
-        "https",
-        "oss",
-        "s3",
-        "s3a",
-    }
-    | {"s3a", "s3n", "wasb", "wasbs", "webhdfs"}
-)
+# In a folder of staged files on a store: what became of the attempt they are of, and when that may be forgotten.
+_CLAIM: Final = "claim"
+_PREPARED: Final = b"prepared"
+_SWEPT: Final = b"swept"
+_FORGOTTEN: Final = 24 * 3600 * 10**9
+# Entries that are read at once where each is a request.
+_TOGETHER: Final = 16
 
 TableFormat = Literal["iceberg", "parquet", "delta"]
 # How tables that do not exist yet are to be divided.
 Partition = Literal["day", "none"]
+
+
+# What times, dates and decimals have columns of, where they come as text or numbers.
+ColumnKinds = Literal["typed", "as_sent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +67,8 @@ class JournalEntry:
     dead letters that are the input of a replay, ``changed`` those of them that stay for another reason; ``stream`` is
     the name of the stream it is a part of, and ``offsets`` where it ends in that, in Spark's words. ``left_out`` are
     definitions that could not be used, with the reasons. A ``compaction`` has no input: its files hold the rows of
-    those it removes.
+    those it removes, in a backfill with other values (``changes``). ``columns`` are those of times, dates and decimals,
+    as the policy of that name has it; older entries know no others than ``as_sent``.
     """
 
     id: str
@@ -96,8 +85,10 @@ class JournalEntry:
     replayed: int = 0
     changed: int = 0
     compaction: bool = False
+    changes: bool = False
     stream: str = ""
     offsets: str = ""
+    columns: ColumnKinds = "as_sent"
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def check(self) -> None:
@@ -121,67 +112,70 @@ class JournalEntry:
         )
 
 
-def check_local(output: Path) -> None:
-    """Raise ``PipelineError`` if ``output`` was made of a URL: ``s3://bucket/lake`` would be a folder named ``s3:``."""
-    for place, part in enumerate(output.parts):
-        if part.endswith(":") and part[:-1].lower() in _SCHEMES:
-            url = f"{part}//{'/'.join(output.parts[place + 1 :])}"
-            raise PipelineError(f"{url} is no folder: an output is one of a file system, such as a mounted bucket")
-
-
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """The journal in the output folder ``output``. Raises ``PipelineError`` for a URL."""
+    """The journal in the output ``output``, a folder or a place in a store."""
 
-    output: Path
+    output: Place
+    _lock: Lock = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_local(self.output)
+        object.__setattr__(self, "_lock", lock_of(self.output / _LOCK))
 
     @classmethod
-    def open(cls, output: Path) -> Journal:
+    def open(cls, output: Where) -> Journal:
         """The journal of ``output``, which is made if need be. Raises ``PipelineError`` if it cannot be written."""
-        check_local(output)
+        journal = cls(place_of(output))
         try:
-            for folder in (output / PREPARED, output / BATCHES, output / TABLES):
-                folder.mkdir(parents=True, exist_ok=True)
+            for folder in (PREPARED, BATCHES, TABLES):
+                (journal.output / folder).make()
             # Made now, so that a folder that cannot be written to is refused before anything is read.
-            (output / _LOCK).open("ab").close()
+            if journal.output.folder is not None:
+                (journal.output.folder / _LOCK).open("ab").close()
         except OSError as error:
-            raise disk_failure(error, output) from error
-        return cls(output)
+            raise disk_failure(error, journal.output) from error
+        return journal
 
     @contextmanager
     def alone(self, patience: float = 0.0, stop: threading.Event | None = None) -> Iterator[None]:
-        """Keep other runs out of this output folder.
+        """Keep other runs out of this output.
 
         Raises ``PipelineError`` if one is still at work after ``patience`` seconds, and ``Stopped`` if ``stop`` is set
-        before.
+        before. Where the output is in a store, one that may be dead is waited for.
         """
         deadline = time.monotonic() + patience
         stop = stop or threading.Event()
-        with (self.output / _LOCK).open("ab") as lock:
-            while not locked(lock):
-                if time.monotonic() >= deadline:
+        lock = self._lock
+        with store_errors(self.output):
+            while not lock.take():
+                if time.monotonic() >= deadline and not lock.waits():
+                    who = f" ({lock.holder})" if lock.holder else ""
                     raise PipelineError(
-                        f"another run is writing to {self.output}; wait for it or choose another output"
+                        f"another run is writing to {self.output}{who}; wait for it or choose another output"
                     )
-                if stop.wait(_PAUSE):
+                if stop.wait(lock.pause):
                     raise Stopped(f"stopped while another run is writing to {self.output}")
+        try:
             yield
+        finally:
+            lock.release()
 
     def find(self, batch: str) -> JournalEntry | None:
         """The entry of a committed batch, if there is one."""
-        path = self._path(BATCHES, batch)
-        return _read(path) if path.exists() else None
+        return _find(self._path(BATCHES, batch))
 
     @classmethod
-    def existing(cls, output: Path) -> Journal:
-        """The journal of a folder that runs have written to. Raises ``PipelineError`` if there is none."""
-        check_local(output)
-        if not (output / BATCHES).is_dir():
-            raise PipelineError(f"{output} is no output folder of the pipeline: no batch was ever written there")
-        return cls(output)
+    def existing(cls, output: Where) -> Journal:
+        """The journal of an output that runs have written to. Raises ``PipelineError`` if there is none."""
+        journal = cls(place_of(output))
+        with store_errors(journal.output):
+            # A store has no empty folders: what was begun there has a lease.
+            known = BATCHES if journal.output.folder is not None else _LOCK
+            if not (journal.output / known).exists() and next(journal.names(), None) is None:
+                raise PipelineError(
+                    f"{journal.output} is no output folder of the pipeline: no batch was ever written there"
+                )
+        return journal
 
     def committed(self) -> Iterator[JournalEntry]:
         """Entries of all committed batches, by their ids, without compactions; one is read after the other."""
@@ -194,14 +188,17 @@ class Journal:
         found: dict[TableName, list[DataFile]] = {}
         for entry in entries:
             for file in entry.files:
-                place = self.output / home(file.table, entry.table_format) / file.name
-                # Removed by a compaction or replay of ours, or taken away by somebody else: either way readers have it
-                # no more.
-                if (file.table, file.name) not in removed and place.exists():
+                if (file.table, file.name) not in removed:
                     found.setdefault(file.table, []).append(file)
-        return dict(sorted(found.items()))
+        # Removed by a compaction or replay of ours, or taken away by somebody else: either way readers have it no more.
+        there = {table: self._there(table, entries[0].table_format) for table in found}
+        standing = {table: [file for file in files if file.name in there[table]] for table, files in found.items()}
+        return {table: files for table, files in sorted(standing.items()) if files}
 
-    def tables(self) -> dict[TableName, list[Path]]:
+    def _there(self, table: TableName, table_format: TableFormat) -> set[str]:
+        return {each.path for each in (self.output / home(table, table_format)).files(deep=True)}
+
+    def tables(self) -> dict[TableName, list[Place]]:
         """The files of each table, as far as they are still where the batches left them."""
         table_format = self.table_format() or "parquet"
         return {
@@ -211,93 +208,154 @@ class Journal:
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
-        with os.scandir(self.output / BATCHES) as entries:  # which may be many, and are the same in this
-            first = next((entry.path for entry in entries if entry.name.endswith(_ENTRY)), None)
-        return None if first is None else _read(Path(first)).table_format
+        first = self._any()
+        return None if first is None else first.table_format
+
+    def columns(self) -> ColumnKinds | None:
+        """What columns there are of times, dates and decimals; None while there are no tables."""
+        first = self._any()
+        return None if first is None else first.columns
+
+    def _any(self) -> JournalEntry | None:
+        # Which may be many, and are the same in what is asked.
+        first = next((found.path for found in self._listed(BATCHES)), None)
+        return None if first is None else _read(self.output / BATCHES / first)
 
     def news(self, known: Container[str]) -> list[str]:
         """The names of committed entries that are not ``known``, in the order they were committed in."""
-        with os.scandir(self.output / BATCHES) as entries:  # which are asked for after each of many batches
-            names = (entry.name for entry in entries if entry.name.endswith(_ENTRY))
-            fresh = [self.output / BATCHES / name for name in names if name.removesuffix(_ENTRY) not in known]
+        fresh = [found for found in self._listed(BATCHES) if found.path.removesuffix(_ENTRY) not in known]
         # By time and not by name: batches are named by their callers, and reports go out in the order of commits.
-        return [path.stem for path in sorted(fresh, key=lambda path: (path.stat().st_mtime_ns, path.name))]
+        fresh.sort(key=lambda found: (found.modified, found.path))
+        return [found.path.removesuffix(_ENTRY) for found in fresh]
 
     def entry(self, name: str) -> JournalEntry:
         """A committed entry by one of the names out of ``news``."""
-        return _read(self.output / BATCHES / f"{name}.json")
+        return _read(self.output / BATCHES / f"{name}{_ENTRY}")
+
+    def names(self) -> Iterator[str]:
+        """The names of committed entries, in no order."""
+        return (found.path.removesuffix(_ENTRY) for found in self._listed(BATCHES))
 
     def unfinished(self) -> list[JournalEntry]:
         """Entries of batches that are prepared; some may be committed, all but this entry."""
-        return [_read(path) for path in sorted((self.output / PREPARED).glob("*.json"))]
+        names = {found.path for found in self._listed(PREPARED)}
+        found = list(self._read_all(PREPARED, sorted(names)))
+        # The one that died before us may be so fresh that a listing does not have it.
+        if self._lock.note and f"{escape(self._lock.note)}{_ENTRY}" not in names:
+            late = _find(self._path(PREPARED, self._lock.note))
+            return [*found, *([] if late is None else [late])]
+        return found
 
     def prepare(self, batch: JournalEntry) -> None:
-        """Enter a batch whose files are all staged."""
-        replace_file(self._path(PREPARED, batch.id), msgspec.json.encode(batch))
+        """Enter a batch whose files are all staged.
+
+        Raises ``PipelineError`` if another run of the same batch was faster, or swept the files: which only happens in
+        a store, to one that was held up for so long that others took it for dead.
+        """
+        self._lock.check(batch.id)
+        entry = self._path(PREPARED, batch.id)
+        # Each of these can be made once: of two that believe to be alone only one goes on. That of the attempt is
+        # first, for with the entry there the files have to stay.
+        mine = all(self._claimed(attempt, _PREPARED) for attempt in _attempts(batch))
+        if not (mine and entry.create(msgspec.json.encode(batch))):
+            raise PipelineError(f"another run of batch {batch.id!r} was faster; nothing of this one was committed")
+        if (done := self.find(batch.id)) is not None and done.files != batch.files:
+            entry.delete()
+            raise PipelineError(f"batch {batch.id!r} was committed by another run; nothing of this one was committed")
 
     def commit(self, batch: JournalEntry) -> None:
         """Enter a batch as committed, once all of its tables are."""
         # in this order: killed in between, the batch is committed and merely committed again; never is it in neither
-        replace_file(self._path(BATCHES, batch.id), msgspec.json.encode(batch))
-        self._path(PREPARED, batch.id).unlink()
+        entry = self._path(BATCHES, batch.id)
+        if not entry.create(msgspec.json.encode(batch)) and _read(entry).files != batch.files:
+            raise PipelineError(f"batch {batch.id!r} was committed by another run, with other files")
+        self.withdraw(batch)
 
     def withdraw(self, batch: JournalEntry) -> None:
-        """Take back a prepared batch that cannot be committed any more."""
-        self._path(PREPARED, batch.id).unlink()
+        """Take back a prepared batch that is committed, or cannot be any more."""
+        self._path(PREPARED, batch.id).delete()
+        if self.output.folder is None:
+            for attempt in _attempts(batch):
+                (self.output / attempt).clear()
 
-    def staging(self, attempt: str) -> Path:
+    def staging(self, attempt: str) -> Place:
         """An empty folder for the files of one attempt."""
         folder = self.output / STAGING / attempt
-        folder.mkdir(parents=True)
+        folder.make()
         return folder
 
     def sweep(self) -> None:
         """Remove what dead runs staged. Only with no entry unfinished."""
         # A worker of a dead run may still be writing there. What it leaves behind is in no entry, and swept the next
         # time.
-        shutil.rmtree(self.output / STAGING, ignore_errors=True)
+        staging = self.output / STAGING
+        if staging.folder is not None:
+            staging.clear()
+            return
+        with suppress(OSError):
+            for attempt in staging.folders():
+                self._sweep_attempt(staging / attempt)
+
+    def _sweep_attempt(self, folder: Place) -> None:
+        """In a store: unless its driver lives after all and has prepared it."""
+        path = f"{STAGING}/{folder.name}"
+        prepared = any(file.staged.startswith(f"{path}/") for entry in self.unfinished() for file in entry.files)
+        swept = not prepared and self._claimed(path, _SWEPT)
+        now = time.time_ns()
+        for found in folder.files(deep=True):
+            # The claim stays for a while, so that who was held up finds it.
+            if now - found.modified > _FORGOTTEN or (swept and found.path != _CLAIM):
+                (folder / found.path).delete()
+
+    def _claimed(self, attempt: str, state: bytes) -> bool:
+        """Whether an attempt is now in this state, and in no other; a folder's lock sees to that by itself."""
+        place = self.output / attempt / _CLAIM
+        return place.folder is not None or place.create(state)
 
     def _entries(self) -> Iterator[JournalEntry]:
-        return (_read(path) for path in sorted((self.output / BATCHES).glob(f"*{_ENTRY}")))
+        return iter(self._read_all(BATCHES, sorted(found.path for found in self._listed(BATCHES))))
 
-    def _path(self, state: str, batch: str) -> Path:
-        return self.output / state / f"{escape(batch)}.json"
+    def _listed(self, state: str) -> Iterator[Stored]:
+        with store_errors(self.output):
+            # What is below batches that are prepared are few: deep listings come in pieces, and most want the first.
+            deep = self.output.folder is None
+            for found in (self.output / state).files(deep=deep):
+                if found.path.endswith(_ENTRY) and "/" not in found.path:
+                    yield found
+
+    def _read_all(self, state: str, names: Sequence[str]) -> Iterable[JournalEntry]:
+        places = [self.output / state / name for name in names]
+        if self.output.folder is not None:
+            return (_read(place) for place in places)
+        with ThreadPoolExecutor(_TOGETHER) as pool:
+            return list(pool.map(_read, places))
+
+    def _path(self, state: str, batch: str) -> Place:
+        return self.output / state / f"{escape(batch)}{_ENTRY}"
 
 
-def locked(lock: BinaryIO | int) -> bool:
-    """Whether an open file could be locked, which nobody else can then until it is closed or this process ends."""
+@contextmanager
+def store_errors(output: Place) -> Iterator[None]:
+    """Raise ``PipelineError`` for a store that cannot be used; files have an error of their own."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        yield
+    except OSError as error:
+        if output.folder is not None:
+            raise
+        raise PipelineError(f"cannot use {output}: {error.strerror}") from error
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames in ``folder`` last through a crash of the machine."""
-    handle = os.open(folder, os.O_RDONLY)
+def _attempts(batch: JournalEntry) -> set[str]:
+    """The folders that the files of a batch are staged in."""
+    return {file.staged.rpartition("/")[0] for file in batch.files}
+
+
+def _find(place: Place) -> JournalEntry | None:
+    return _read(place) if place.exists() else None
+
+
+def _read(place: Place) -> JournalEntry:
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Give a file this content, lasting through a crash of the machine; readers see the old or the new one."""
-    fresh = path.with_suffix(".new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        # ``news`` goes by this time; the clock of a file system may tick more slowly than batches are committed
-        os.utime(file.fileno(), ns=(time.time_ns(), time.time_ns()))
-        os.fsync(file.fileno())
-    # the content is on disk before the name is, and the name before anyone relies on it
-    fresh.replace(path)
-    sync_folder(path.parent)
-
-
-def _read(path: Path) -> JournalEntry:
-    try:
-        return decode(path.read_bytes(), JournalEntry)
+        return decode(place.read(), JournalEntry)
     except (OSError, msgspec.DecodeError) as error:
-        raise PipelineError(f"cannot read the batch journal {path}: {error}") from error
+        raise PipelineError(f"cannot read the batch journal {place}: {error}") from error

@@ -1,8 +1,9 @@
-"""Members of payloads that no column has: kept as JSON in ``columns.RESCUE``, in the places where they were.
+"""What columns do not hold of payloads: kept as JSON in ``columns.RESCUE``, in the places where it was.
 
 Of ``{"id": 1, "stops": [{}, {"at": "here", "gate": 7}]}`` by a schema that declares ``id``, ``stops`` and ``at`` the
 rescue is ``{"stops": [null, {"gate": 7}]}``. Items of lists keep their positions; those that lack nothing are null, and
-left out behind the last that does. Columns of JSON text hold all of their value.
+left out behind the last that does. Columns of JSON text hold all of their value. Values that their column cannot hold
+exactly (``exact.py``) are there as they were sent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any, Final
 import pyarrow as pa
 from msgspec import UNSET
 
-from signalbook.formats import ListOf, MapOf, Shape, Struct
+from signalbook.formats import ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.pipeline import exact
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.reports.report import MOST_PATHS
 from signalbook.values import JSON, dump_json
@@ -22,6 +24,8 @@ from signalbook.values import JSON, dump_json
 # As native/src/rescue.rs reads it.
 Plan = tuple[Any, ...]
 ALL: Final[Plan] = ("all",)
+# Kinds of texts that native/src/times.rs reads.
+_TEXTS: Final = frozenset({"timestamp", "date"})
 
 
 def plan(shape: Shape) -> Plan:
@@ -35,6 +39,8 @@ def plan(shape: Shape) -> Plan:
         case MapOf():
             inner = plan(shape.value)
             return ALL if inner == ALL else ("values", inner)
+        case Scalar(sent="string") if shape.kind in _TEXTS:
+            return (shape.kind,)
     return ALL
 
 
@@ -53,6 +59,8 @@ def rest(shape: Shape, value: JSON) -> JSON:
             while items and items[-1] is UNSET:
                 items.pop()
             return [None if each is UNSET else each for each in items] or UNSET
+        case Scalar(sent=str()) if value is not None and not exact.held(shape, value)[1]:
+            return value
     return UNSET
 
 
@@ -68,14 +76,14 @@ def whole(value: JSON, rest: JSON) -> JSON:
         return value | {name: whole(value[name], each) if name in value else each for name, each in rest.items()}
     if isinstance(value, list) and isinstance(rest, list):
         return [whole(each, more) for each, more in zip(value, rest, strict=False)] + value[len(rest) :]
-    return value
+    return value if rest is None or rest is UNSET else rest
 
 
-class UndeclaredPaths:
+class RescuedPaths:
     """Counts what ``columns.RESCUE`` has, for a shape."""
 
     def __init__(self, shape: Shape) -> None:
-        self._paths = native.module().UndeclaredPaths(plan(shape))
+        self._paths = native.module().RescuedPaths(plan(shape))
 
     def count(self, texts: pa.StringArray) -> Counter[str]:
         """In how many rows there is something at each path, a JSON Pointer with ``*`` for items and keys of maps."""

@@ -28,7 +28,7 @@ def shape_of(document: JSON) -> Shape:
         ({"type": "array", "items": "int"}, ListOf(item=Scalar(kind="int32"))),
         ({"type": "map", "values": ["null", "int"]}, MapOf(value=Scalar(kind="int32", nullable=True))),
         ({"type": "long", "logicalType": "timestamp-micros"}, Scalar(kind="timestamp")),
-        ({"type": "long", "logicalType": "timestamp-nanos"}, Scalar(kind="int64")),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, Scalar(kind="timestamp", sent="int64")),
         ({"type": "long", "logicalType": "local-timestamp-millis"}, Scalar(kind="int64")),
         ({"type": "string", "logicalType": "uuid"}, Scalar(kind="uuid")),
         (

@@ -18,7 +18,14 @@ RECURSIVE = {"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type
     [
         ({"type": "string"}, TEXT),
         ({"type": ["string", "null"]}, Scalar(kind="string", nullable=True)),
-        ({"type": "string", "format": "date-time"}, TEXT),  # a timestamp would lose offset and nanoseconds
+        ({"type": "string", "format": "date-time"}, Scalar(kind="timestamp", sent="string")),
+        ({"type": "string", "format": "date"}, Scalar(kind="date", sent="string")),
+        ({"type": "string", "format": "time"}, TEXT),
+        ({"format": "date", "enum": ["2026-01-02"]}, TEXT),
+        ({"allOf": [{"type": "string"}, {"format": "date"}]}, Scalar(kind="date", sent="string")),
+        ({"type": "number", "multipleOf": 0.01}, Scalar(kind="decimal", sent="float64", precision=38, scale=2)),
+        ({"type": "number", "multipleOf": 1e-20}, Scalar(kind="float64")),
+        ({"type": "number", "multipleOf": 2}, Scalar(kind="float64")),
         ({"enum": ["a", "b"]}, TEXT),
         ({"enum": ["a", None]}, Scalar(kind="string", nullable=True)),
         ({"enum": ["a", 1]}, Anything()),

@@ -91,7 +91,9 @@ def plain(value: Any, shape: Shape) -> Any:
         return [plain(item, shape.item) for item in value]
     if isinstance(shape, MapOf):
         return {name: plain(item, shape.value) for name, item in value.items()}
-    assert type(value).__name__ == {"string": "str", "float64": "float", "bool": "bool"}.get(shape.kind, "int")
+    assert type(value).__name__ == {"string": "str", "float64": "float", "bool": "bool"}.get(
+        shape.sent or shape.kind, "int"
+    )
     return value
 
 

@@ -191,7 +191,7 @@ def test_columns() -> None:
     columns = {field.name: field.shape for field in shape.fields}
     assert columns["maybe"] == Scalar(kind="bool", nullable=True)
     assert columns["right"] == Scalar(kind="uint64", nullable=True)
-    assert columns["at"] == Scalar(kind="string", nullable=True)
+    assert columns["at"] == Scalar(kind="timestamp", sent="string", nullable=True)
     assert columns["wrapped"] == Scalar(kind="int32", nullable=True)
     assert columns["free"] == columns["self"] == Anything(nullable=True)
     assert isinstance(columns["inners"], ListOf)

@@ -19,11 +19,13 @@ import pytest
 from deltalake import DeltaTable
 from tests.brokers.program import Broker
 from tests.pipeline.lake import rest_choice
+from tests.pipeline.s3 import place
 
 from signalbook.errors import SignalbookError
 from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress, run
 from signalbook.pipeline.journal import Journal, TableFormat
+from signalbook.pipeline.places import StorePlace
 from signalbook.pipeline.tables.catalogs import FILE as CHOICE
 from signalbook.pipeline.tables.delta import LOG
 from signalbook.pipeline.tables.iceberg import IcebergTables
@@ -198,7 +200,7 @@ def test_a_catalog_killed_at_a_stage(
     try:
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
             run(wanted, show)
-        assert len(Journal(wanted.output).unfinished()) == (stage != "processing")
+        assert len(Journal.existing(wanted.output).unfinished()) == (stage != "processing")
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
             run(wanted)
     finally:
@@ -280,6 +282,23 @@ def test_packed_files_folders_and_globs(job: Callable[..., Job], tmp_path: Path,
     (folder / "_ignored.jsonl").write_bytes(parcels.lines(parcels.event(3)))
     assert run(job(inputs=(str(folder),))).landed == 2
     assert run(job(inputs=(str(folder / "*.jsonl"), job().inputs[0]), batch_id="b2")).landed == 29
+
+
+def test_inputs_in_a_store(
+    job: Callable[..., Job], tmp_path: Path, parcels: Any, request: pytest.FixtureRequest
+) -> None:
+    """By tasks that have nothing but the URL and the settings of the job."""
+    home = place("s3proxy", tmp_path, request)
+    (home / "day=1/a.jsonl.gz").write(gzip.compress(parcels.lines(*map(parcels.event, range(20)))))
+    (home / "day=2/b.jsonl").write(parcels.lines(*map(parcels.event, range(20, 30))))
+    (home / "day=2/_SUCCESS").write(b"")
+    assert isinstance(home, StorePlace)
+    said: list[str] = []
+    report = run(job(inputs=(f"{home}/**/*.gz", f"{home}/day=2"), storage=home.storage), notify=said.append)
+    assert (report.landed, report.tally.read) == (30, 30)
+    assert ["1 file is skipped (1 hidden)" in words for words in said] == [True]
+    sources = {row["_source"] for row in rows(job().output, "parcels/parcel.accepted")}
+    assert sources == {f"{home}/day=1/a.jsonl.gz", f"{home}/day=2/b.jsonl"}
 
 
 def test_batches_of_events(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:

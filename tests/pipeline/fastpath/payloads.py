@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct
+from signalbook.formats import Anything, ListOf, MapOf, PayloadError, Schema, Shape, Struct, as_sent
 from signalbook.formats.jsonschema import JsonSchema
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
@@ -18,11 +18,18 @@ Row = dict[str, Any]
 
 def check(schema: Schema, payloads: list[bytes]) -> dict[int, Row]:
     """Decode natively, amid others; the rows of those that are taken, by number."""
-    decode = decoder(schema)
+    for typed in (True, False):
+        rows = _check(schema, payloads, typed=typed)
+    return rows
+
+
+def _check(schema: Schema, payloads: list[bytes], *, typed: bool) -> dict[int, Row]:
+    decode = decoder(schema, typed=typed)
+    shape = schema.shape() if typed else as_sent(schema.shape())
     assert decode is not None
     array = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
     found, refused = decode(array)
-    kinds = columns.payload(schema.shape())
+    kinds = columns.payload(shape)
     taken = [number for number in range(len(payloads)) if number not in refused]
     if not taken:
         return {}
@@ -31,7 +38,7 @@ def check(schema: Schema, payloads: list[bytes]) -> dict[int, Row]:
     assert [each.type for each in rests] == [pa.string()] * isinstance(schema, JsonSchema)
     for each in rests:
         each.validate(full=True)
-        expected = rescue.rests(schema.shape(), [parse_json(payloads[number]) for number in taken]).to_pylist()
+        expected = rescue.rests(shape, [parse_json(payloads[number]) for number in taken]).to_pylist()
         assert [text and parse_json(text) for text in each.to_pylist()] == [
             text and parse_json(text) for text in expected
         ]
@@ -39,20 +46,20 @@ def check(schema: Schema, payloads: list[bytes]) -> dict[int, Row]:
     table.validate(full=True)
     rows = dict(zip(taken, table.to_pylist(), strict=True))
     for number, row in rows.items():
-        expected = slow(schema, payloads[number])
+        expected = slow(schema, payloads[number], shape)
         assert expected is not None, payloads[number]
         # as text: nan is not itself, and -0.0 is 0.0
-        assert str(plain(row, schema.shape())) == str(plain(expected, schema.shape()))
+        assert str(plain(row, shape)) == str(plain(expected, shape))
     return rows
 
 
-def slow(schema: Schema, payload: bytes) -> Row | None:
+def slow(schema: Schema, payload: bytes, shape: Shape) -> Row | None:
     """The row of one payload, if it conforms and its values fit their columns."""
     try:
-        arrays = payload_builder(schema.shape(), ValueForm.DECODED)([schema.decode(payload)])
+        arrays = payload_builder(shape, ValueForm.DECODED)([schema.decode(payload)])
     except (PayloadError, *MISFITS):
         return None
-    rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.payload(schema.shape())).to_pylist()
+    rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.payload(shape)).to_pylist()
     return rows[0]
 
 

@@ -42,7 +42,7 @@ def parse(document: Any) -> JsonSchema:
 
 def taken(schema: JsonSchema, payloads: list[bytes]) -> list[int]:
     """The numbers of payloads that are taken natively, none of which the validator refuses."""
-    decode = json_decoder(schema)
+    decode = json_decoder(schema, schema.shape())
     _, refused = decode(pa.array(payloads, pa.binary()))
     numbers = sorted({*range(len(payloads))} - {*refused})
     assert [schema.validate(parse_json(payloads[number])) for number in numbers] == [[]] * len(numbers)
@@ -222,14 +222,15 @@ def test_what_no_plan_can_say_is_checked_afterwards(
     """As little of a payload as possible, or all of it."""
     told = Mock()
     monkeypatch.setattr(native, "module", lambda: told)
-    json_decoder(parse(document))
+    json_decoder(parse(document), parse(document).shape())
     described, _ = told.JsonDecoder.call_args.args
     assert (described[0], *(inner[0] for _, _, inner in (described[3] if described[0] == "object" else ()))) == plan
 
 
 def test_names_that_json_escapes_have_no_plan() -> None:
+    schema = parse({"type": "object", "properties": {'a"b': {"type": "string"}}})
     with pytest.raises(NoPlan):
-        json_decoder(parse({"type": "object", "properties": {'a"b': {"type": "string"}}}))
+        json_decoder(schema, schema.shape())
 
 
 def test_payloads_that_are_checked_as_a_whole() -> None:

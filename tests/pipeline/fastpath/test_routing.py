@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import chdir
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -56,7 +58,7 @@ POLICIES = (
     ("on_ambiguous=all", f"{GROUP}/messages/parcel.noted:required_schema=true"),
     (f"{GROUP}/messages/lost.a:on_ambiguous=best", "strict_delivery=true"),
     ("wire_prefix=confluent", f"{GROUP}/messages/parcel.accepted:wire_prefix=none"),
-    ("undeclared=drop", f"{GROUP}/messages/parcel.accepted:on_duplicate_names=dead_letter"),
+    ("rescue=drop", f"{GROUP}/messages/parcel.accepted:on_duplicate_names=dead_letter"),
 )
 
 
@@ -247,10 +249,36 @@ def test_members_without_a_column_are_kept_and_counted(contracts: list[Contract]
     check(contracts[0], text)
     kept = '{"size":{"depth":{"cm": 2.5}},"gift":true}'
     assert [row["_rescue"] for row in tables["parcels.parcel.accepted"]] == [None, kept, kept]
-    assert tally.undeclared == {f"{GROUP}/messages/parcel.accepted": {"/gift": 2, "/size/depth": 2}}
+    assert tally.rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 2, "/size/depth": 2}}
     dropped = outcome(contracts[-1], JSONL, text)
     assert "_rescue" not in dropped[1]["parcels.parcel.accepted"][0]
-    assert dropped[0].undeclared == {}
+    assert dropped[0].rescued == {}
+
+
+def test_values_that_do_not_fit_their_columns_are_kept(parcels: Any) -> None:
+    document = parcels.catalogue()
+    schema = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"]
+    schema["properties"] |= {
+        "price": {"type": "number", "multipleOf": 0.01},
+        "day": {"format": "date", "type": "string"},
+    }
+    contract = Snapshot.of_documents([("parcels", document)]).compile(parse_flags(()))
+    sound = {"id": "P", "weight": 1, "price": 1.25, "day": "2026-01-02", "at": "2026-01-02T03:04:05.5+01:00"}
+    odd = [{"price": 1e40}, {"day": "someday"}, {"at": "2026-01-02T03:04:05.1234567Z"}]
+    text = parcels.lines(*(parcels.event(n, data=sound | more) for n, more in enumerate([{}, *odd, {}])))
+    tally = check(contract, text)
+    assert (tally.landed.total(), tally.dead_lettered) == (5, 0)
+    rows = outcome(contract, JSONL, text)[1]["parcels.parcel.accepted"]
+    assert [row["_rescue"] and json.loads(row["_rescue"]) for row in rows] == [None, *odd, None]
+    assert [row["price"] for row in rows] == [Decimal("1.25"), None, *[Decimal("1.25")] * 3]
+    assert [row["day"] is None for row in rows] == [False, False, True, False, False]
+    plain = Snapshot.of_documents([("parcels", document)]).compile(parse_flags(["columns=as_sent"]))
+    check(plain, text)
+    rows = outcome(plain, JSONL, text)[1]["parcels.parcel.accepted"]
+    assert [(row["price"], row["day"], row["_rescue"]) for row in rows[1:3]] == [
+        (1e40, "2026-01-02", None),
+        (1.25, "someday", None),
+    ]
 
 
 def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
@@ -266,7 +294,7 @@ def test_what_closed_schemas_tag_is_kept_too(parcels: Any) -> None:
     assert tally.dead_lettered == 1
     assert "_rescue" not in tables["parcels.parcel.accepted"][0]
     tagging = snapshot.compile(parse_flags(["on_schema_violation=tag"]))
-    assert check(tagging, text).undeclared == {f"{GROUP}/messages/parcel.accepted": {"/gift": 1}}
+    assert check(tagging, text).rescued == {f"{GROUP}/messages/parcel.accepted": {"/gift": 1}}
     rows = outcome(tagging, JSONL, text)[1]["parcels.parcel.accepted"]
     assert [row["_rescue"] for row in rows] == [None, '{"gift":true}']
 

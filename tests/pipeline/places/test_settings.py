@@ -34,13 +34,13 @@ def test_a_job_says_most() -> None:
     config, client = storage.obstore("s3")
     assert config["access_key_id"] == "AK"
     assert (config["virtual_hosted_style_request"], config["skip_signature"]) == ("true", "false")
-    assert client == {}
+    assert client is None
 
 
 def test_settings_of_other_stores_are_left_out() -> None:
     storage = Storage.of({**KEYS, "service_account": "key.json", "account_name": "a", "sas_token": "t"})
-    assert storage.obstore("gs") == ({"service_account": "key.json"}, {})
-    assert storage.obstore("az") == ({"account_name": "a", "sas_key": "t"}, {})
+    assert storage.obstore("gs") == ({"service_account": "key.json"}, None)
+    assert storage.obstore("az") == ({"account_name": "a", "sas_key": "t"}, None)
 
 
 def test_profiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,11 @@ def test_http_has_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Storage.of({**KEYS, "endpoint": "http://store.example"})
     with pytest.raises(PipelineError, match=r"http://store\.example is not encrypted"):
         plain.obstore("s3")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://other.example")
+    with pytest.raises(PipelineError, match=r"http://other\.example is not encrypted"):
+        Storage.of(KEYS).obstore("s3")
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert Storage.of(KEYS).obstore("s3") == (KEYS, None)
     assert plain.obstore("s3")[0]["endpoint"] == "http://store.example"
     allowed = Storage.of({**KEYS, "endpoint": "http://store.example", "allow_http": "true"})
     assert allowed.obstore("s3")[1] == {"allow_http": True}

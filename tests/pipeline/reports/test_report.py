@@ -147,19 +147,19 @@ def test_counts_of_former_programs_can_be_read() -> None:
 def test_undeclared_members_are_reported_by_path() -> None:
     tally = tallied([land(XIDS[0], 4, None), rescue(XIDS[0], {"/a": 1, "/b": 3}), rescue(XIDS[1], {"/a": 3})])
     told = Report(batch="b", fingerprint="f", tally=tally, seconds=1.0).to_json()
-    assert told["undeclared"] == [
+    assert told["rescued"] == [
         {"definition": XIDS[0], "path": "/b", "messages": 3},
         {"definition": XIDS[1], "path": "/a", "messages": 3},
         {"definition": XIDS[0], "path": "/a", "messages": 1},
     ]
     assert told["by_message"][XIDS[0]]["duplicate_names"] == 1
     bare = Report(batch="b", fingerprint="f", tally=tallied([land(XIDS[0], 4, None)]), seconds=1.0).to_json()
-    assert "undeclared" not in bare
+    assert "rescued" not in bare
     assert "duplicate_names" not in bare["by_message"][XIDS[0]]
 
 
 def test_paths_of_undeclared_members_are_bounded() -> None:
     tally = tallied([rescue(XIDS[0], {f"/{n}": 1 for n in range(start, start + 300)}) for start in (0, 150)])
-    paths = tally.undeclared[XIDS[0]]
+    paths = tally.rescued[XIDS[0]]
     assert (len(paths), paths.total()) == (MOST_PATHS + 1, 600)
     assert paths[OTHERS] == 600 - sum(count for path, count in paths.items() if path != OTHERS) > 300

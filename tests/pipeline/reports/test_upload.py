@@ -120,8 +120,7 @@ def test_what_was_sent_may_be_sent_again(journal: Journal, url: str) -> None:
         posts = ReportUpload(journal, url, "again", lambda _: None)
         posts.send()
         posts.close()
-        for path in (journal.output / "reports").iterdir():
-            path.unlink()
+        (journal.output / "reports").clear()
     assert batches(url, "again") == ["a", "b"]
 
 
@@ -212,7 +211,7 @@ def test_a_long_past_is_not_reported(journal: Journal, scripted: Callable[..., S
     commit(journal, "first")
     entry = journal.output / "batches" / "first.json"
     for number in range(8):
-        (journal.output / "batches" / f"n{number:05d}.json").write_bytes(entry.read_bytes())
+        (journal.output / "batches" / f"n{number:05d}.json").write(entry.read())
     server = scripted(201)
     posts = ReportUpload(journal, server.url, "p", lambda _: None, most=3)
     posts.send()

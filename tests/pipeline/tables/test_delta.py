@@ -108,6 +108,7 @@ def two_tables(lake: Lake) -> JournalEntry:
     from dataclasses import replace
 
     batch = replace(lake.prepared([{"a": 2, "b": "x"}], {"a": INT, "b": TEXT}), removed=letters)
+    lake.journal.withdraw(batch)
     lake.journal.prepare(batch)
     return batch
 
@@ -122,7 +123,7 @@ def die(progress):
     if [progress.stage, str(progress.done)] == sys.argv[2:]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-complete_unfinished(Journal(Path(sys.argv[1])), die)
+complete_unfinished(Journal.existing(Path(sys.argv[1])), die)
 """
 
 
@@ -139,7 +140,7 @@ def test_a_death_before_the_log_has_the_files(lake: Lake) -> None:
     """Files are where they belong by then, and the table may have its new columns."""
     batch = two_tables(lake)
     files = [file for file in batch.files if file.table == ORDER]
-    move_in(lake.output, lake.output / "tables/shop/order", files)
+    move_in(lake.place, lake.place / "tables/shop/order", files)
     table(lake).alter.add_columns([Field.from_arrow(pa.field("b", TEXT))])
     assert settled(lake) == [1, 2]
 

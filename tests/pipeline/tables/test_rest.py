@@ -64,6 +64,7 @@ def widened(lake: Lake) -> JournalEntry:
 def replaced(lake: Lake) -> JournalEntry:
     lake.put([{"a": 0}], COLUMNS)
     batch = replace(lake.prepared([{"a": 0}, {"a": 1}], COLUMNS), removed=tuple(lake.journal.files()[ORDER]))
+    lake.journal.withdraw(batch)
     lake.journal.prepare(batch)
     return batch
 

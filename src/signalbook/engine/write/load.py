@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
+from signalbook.engine.write.imports import Scope, import_root, importable
 from signalbook.engine.write.lineage import ORDERED, rank
 from signalbook.engine.write.workingcopies import (
     Compared,
@@ -28,15 +29,12 @@ from signalbook.engine.write.workingcopies import (
     References,
     ResourceCopy,
     Result,
-    Scope,
     Steps,
     VersionCopy,
     WorkingCopy,
     WorkingTree,
     default_version,
     elsewhere,
-    import_root,
-    importable,
 )
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import is_transitive
@@ -156,7 +154,7 @@ class WriteLoader:
             )
         contents = (row.document for row in found.values()) if need.contents else ()
         for scope in need.importable:
-            self._context.stored.importable[scope] = list(self._importable(scope))
+            self._context.stored.imports.load(scope, self._importable(scope))
         if wanted := need.documents | documents.absent(contents):
             stored = self._reader.documents(wanted)
             # By name, so that one which the store has lost is an error here: a decision would go on asking for it.

@@ -6,13 +6,12 @@ from typing import Final
 
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
 from signalbook.engine.write.defaultversion import Choice, flagged, kept_choice, settle_default, write_meta
+from signalbook.engine.write.formatvalidation import check_formats, check_imports
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
 from signalbook.engine.write.merge import GroupConstraints, check_epoch, check_id, write_version
 from signalbook.engine.write.validation import (
     changed_schemas,
     check_compatibility,
-    check_formats,
-    check_imports,
     check_matching,
     check_replaced,
     check_roots,

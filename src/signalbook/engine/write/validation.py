@@ -1,23 +1,22 @@
-"""Checks over all Versions of one Resource: ``format``, ``matchversions``, ``compatibility``, roots.
+"""Checks over all Versions of one Resource: ``matchversions``, ``compatibility``, roots.
 
-core/spec.md "format", "formatvalidated", "compatibility", "compatibilityvalidated" (R252-R258); core/model.md
-"validateformat", "matchversions", "singleversionroot". What may follow what is up to each format; the ancestors say who
-follows whom.
+core/spec.md "compatibility", "compatibilityvalidated" (R256-R258); core/model.md "matchversions", "singleversionroot".
+What may follow what is up to each format; the ancestors say who follows whom.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Final
 
-from signalbook import work
 from signalbook.engine.config import capabilities
+from signalbook.engine.write.formatvalidation import check_formats, check_imports, set_outcome, validated
 from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.merge import VALIDATION
+from signalbook.engine.write.references import followed, load_documents, mentioned
 from signalbook.engine.write.workingcopies import (
     MAX_LOADED,
     Context,
@@ -26,24 +25,17 @@ from signalbook.engine.write.workingcopies import (
     Steps,
     VersionCopy,
     batches,
-    schema_text,
 )
 from signalbook.errors import RegistryError
-from signalbook.formats import SchemaError
-from signalbook.formats import base as formats
-from signalbook.formats.base import Format, Resolve
 from signalbook.formats.compatibility import (
-    SchemaText,
     comparing,
     finding,
     is_transitive,
     violations,
 )
-from signalbook.formats.imports import Importing
 from signalbook.model import ResourceType
 from signalbook.storage.base import Row
-from signalbook.values import JSON, Finding, JSONObject
-from signalbook.xid import Xid
+from signalbook.values import Finding
 
 VersionsById = Mapping[str, VersionCopy]
 
@@ -53,12 +45,7 @@ MAX_PAIRS: Final = 10_000
 _MAX_KNOWN: Final = 10_000
 _LOADED_AT_ONCE: Final = 20
 """Versions whose documents are loaded together: few enough for memory, however long their documents are."""
-_SEARCHED: Final = 1 << 14
-"""Bytes of the longest document that is looked through for references: in larger ones they show while they are read."""
-_STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
 _REPLACED: Final = "the document replaces another one and was not compared with it"
-_SLASHES: Final = 3
-"""At least so many are in an xid of a Resource."""
 # Pairs of documents, by digest and format, that were found compatible: what does not change need not be asked twice.
 _compatible_pairs: Final[dict[tuple[str | None, ...], None]] = {}
 
@@ -113,7 +100,7 @@ def compare_versions(
     for some in batches(pending(resource, rule, changed), _LOADED_AT_ONCE):
         context.documents.forget()
         compared = [pair for pair in some if pair[0].attributes.get("format")]
-        yield from _load_documents(_documents(compared, rule), context)
+        yield from load_documents(_documents(compared, rule), context)
         for version, ancestors in compared:
             yield from _compare_with_ancestors(version, ancestors, rule, context, comparisons)
     return comparisons
@@ -133,16 +120,10 @@ def load_compared_documents(resources: Iterable[tuple[ResourceCopy, ResourceType
             names += _documents(islice(_replaced(resource, rule, context), _LOADED_AT_ONCE), rule)
     names = names[:MAX_LOADED]
     context.documents.forget()
-    yield from _load_documents(names, context)
-    xids = _mentioned(names, context)
+    yield from load_documents(names, context)
+    xids = mentioned(names, context)
     if xids:
         yield Lookup(entities=xids, contents=True)
-
-
-def _load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
-    absent = context.documents.absent(names)
-    if absent:
-        yield Lookup(documents=frozenset(absent))
 
 
 def _documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: str) -> Iterator[str | None]:
@@ -150,24 +131,6 @@ def _documents(compared: Iterable[tuple[VersionCopy, list[VersionCopy]]], rule: 
     for version, ancestors in compared:
         nearest = [a for a in ancestors[:_LOADED_AT_ONCE] if _pair(version, a, rule) not in _compatible_pairs]
         yield from (each.document for each in (version, *nearest)) if nearest else ()
-
-
-def _mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
-    """What these documents have in strings of their own that is the xid or URL of a Resource or Version, if not known.
-
-    A guess, of what is worth loading: what a schema refers to is up to its format.
-    """
-    found: dict[Xid, None] = {}
-    known, written = context.stored.entities, context.stored.written
-    for name in names:
-        content = context.documents.read(name)
-        if len(content) > _SEARCHED:
-            continue
-        for text in _STRING.findall(content) if content.count(b"/") >= _SLASHES else ():
-            xid = context.stored.named(text.decode("utf-8", "replace")) if text.count(b"/") >= _SLASHES else None
-            if xid is not None and xid not in known and xid.resource not in written and len(found) < MAX_LOADED:
-                found[xid] = None
-    return frozenset(found)
 
 
 def pending(
@@ -262,7 +225,7 @@ def _compare_with_ancestors(
 ) -> Steps[None]:
     reason = _obstacle(version, rule, context)
     for some in batches(ancestors if reason is None else (), _LOADED_AT_ONCE):
-        yield from _load_documents(_documents([(version, some)], rule), context)
+        yield from load_documents(_documents([(version, some)], rule), context)
         for ancestor in some:
             obstacle = _obstacle(ancestor, rule, context)
             if obstacle is None:
@@ -298,7 +261,7 @@ def _compare(
         return f"more than {MAX_PAIRS} comparisons in one request"
     comparisons.compared += 1
     texts = [(each.document, str(each.attributes["format"])) for each in (version, ancestor)]
-    outcome = yield from _followed(pair, texts, version.xid, partial(violations, rule), context)
+    outcome = yield from followed(pair, texts, version.xid, partial(violations, rule), context)
     if outcome is None:
         return None
     if outcome.error is not None:
@@ -317,81 +280,6 @@ def _compare(
     return None
 
 
-Found = TypeVar("Found")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Outcome(Generic[Found]):
-    """What came of judging documents, and of which ``referred`` documents this is true.
-
-    ``error`` is why nothing came of it.
-    """
-
-    found: list[Found]
-    error: SchemaError | LookupError | None
-    referred: Mapping[str, bytes | None]
-
-
-def _followed(
-    key: Hashable,
-    texts: list[tuple[str | None, str]],
-    xid: Xid,
-    judge: Callable[..., list[Found]],
-    context: Context,
-) -> Steps[_Outcome[Found] | None]:
-    """What ``judge`` finds in documents with their formats, and in those they refer to; None if that is for later.
-
-    They refer as the schema ``xid`` does. What a schema refers to shows while it is read, one reference at a time: what
-    it and those it refers to mention is loaded with the first of them. With each turn there is more, and what the last
-    turn says is what counts.
-    """
-    before = set(context.documents.loaded)
-    resolve = partial(context.resolve, xid)
-    outcome: _Outcome[Found] | None = None
-    while True:
-        # Even if it was worked out outside of the turn: what is referred to may have changed since then.
-        referred = {uri: resolve(uri) for uri in outcome.referred} if outcome is not None else {}
-        contents = [(context.documents.read(document), name) for document, name in texts]
-        missing = context.missing(contents=True)
-        if missing is not None:
-            read = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
-            yield replace(missing, entities=missing.entities | _mentioned(read, context))
-            continue
-        if outcome is not None and outcome.referred == referred:
-            return outcome
-        if outcome is not None:
-            work.forget(key)
-        outcome = work.worked_out(
-            key,
-            partial(_judged, judge, contents, resolve),
-            later=partial(_judged, judge, contents, referred.get),
-            size=sum(len(content) for content, _ in contents),
-        )
-        if outcome is None:
-            return None
-
-
-def _judged(judge: Callable[..., list[Found]], contents: list[tuple[bytes, str]], resolve: Resolve) -> _Outcome[Found]:
-    referred: dict[str, bytes | None] = {}
-
-    def noted(uri: str) -> bytes | None:
-        content = referred[uri] = resolve(uri)
-        work.spend(len(content or b""))
-        return content
-
-    texts = [SchemaText(document=_text(content, name), format=name, resolve=noted) for content, name in contents]
-    try:
-        return _Outcome(found=judge(*texts), error=None, referred=referred)
-    except (SchemaError, LookupError) as error:
-        return _Outcome(found=[], error=error, referred=referred)
-
-
-def _text(content: bytes, format: str) -> bytes:
-    """``schema_text``, at the price of reading it."""
-    work.spend(len(content))
-    return schema_text(content, format)
-
-
 def _pair(version: VersionCopy, ancestor: VersionCopy, rule: str) -> tuple[str | None, ...]:
     """By digest and not by Version: the same two documents need not be compared again, whoever has them."""
     names = [(each.document, str(each.attributes.get("format"))) for each in (version, ancestor)]
@@ -405,51 +293,7 @@ def _remember(pair: tuple[str | None, ...]) -> None:
     _compatible_pairs[pair] = None
 
 
-_NOT_LOOKED_FOR: Final = "the documents that it imports have not been looked for"
-_FORMAT: Final = VALIDATION[:2]
 _COMPATIBILITY: Final = VALIDATION[2:]
-
-
-def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> Steps[None]:
-    """Validate documents against their ``format`` (R252-R255): those of Versions that this request wrote.
-
-    Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
-    ``format_unknown`` or ``format_external``.
-    """
-    for some in batches(versions, _LOADED_AT_ONCE):
-        context.documents.forget()
-        stored = (version for version in some if version.document not in context.documents.new)
-        yield from _load_documents((v.document for v in stored if _is_read(v, type, context)), context)
-        for version in some:
-            with context.problems:
-                _set(version, _FORMAT, _outcome(version, type, context))
-
-
-def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
-    """Validate those documents that import others, as ``check_formats`` left them: these may come with this request.
-
-    One whose imports are missing is not validated, or with ``strictvalidation`` a ``format_violation``.
-    """
-    for version in resource.versions.values():
-        if version.attributes.get(_FORMAT[1]) == _NOT_LOOKED_FOR:
-            with context.problems:
-                _set(version, _FORMAT, (yield from _outcome_with_imports(version, type, context)))
-
-
-def _outcome_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> Steps[JSONObject]:
-    name = str(version.attributes["format"])
-    reader = _reader(name, context)
-    assert isinstance(reader, Importing), "check_formats found it to be one"
-    key, texts = (version.document, name, "imports"), [(version.document, name)]
-    outcome = yield from _followed(key, texts, version.xid, reader.check_whole, context)
-    if outcome is None:
-        return _validated("formatvalidated", _NOT_LOOKED_FOR)
-    if outcome.error is None:
-        return _judgement(version, type, outcome.found, context)
-    faults = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
-    if type.strictvalidation:
-        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
-    return _validated("formatvalidated", "; ".join(fault.message for fault in faults) or str(outcome.error))
 
 
 def recheck(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
@@ -485,7 +329,7 @@ def check_compatibility(
     rule = _rule_in_force(resource, type, context)
     if not rule:
         for version in resource.versions.values():
-            _set(version, _COMPATIBILITY, {})
+            set_outcome(version, _COMPATIBILITY, {})
         return
     comparisons = yield from compare_versions(resource, rule, changed, context)
     if comparisons.broken:
@@ -493,15 +337,15 @@ def check_compatibility(
         raise comparisons.error(resource, rule, f"Versions that do not fit: {listed}")
     for version in resource.versions.values():
         if not version.attributes.get("format"):
-            _set(version, _COMPATIBILITY, {})
+            set_outcome(version, _COMPATIBILITY, {})
         elif version.id in comparisons.reasons:
             reason = comparisons.reasons[version.id]
             if reason is not None and type.strictvalidation:
                 raise _unknown(resource, version, rule, reason)
-            _set(version, _COMPATIBILITY, _validated("compatibilityvalidated", reason))
+            set_outcome(version, _COMPATIBILITY, validated("compatibilityvalidated", reason))
         elif version.before is not None:  # nothing it was found by has changed
             known = version.before.attributes
-            _set(version, _COMPATIBILITY, {name: known[name] for name in _COMPATIBILITY if name in known})
+            set_outcome(version, _COMPATIBILITY, {name: known[name] for name in _COMPATIBILITY if name in known})
 
 
 def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
@@ -519,7 +363,7 @@ def check_replaced(resource: ResourceCopy, type: ResourceType, context: Context)
     comparisons = Comparisons()
     for some in batches(_replaced(resource, rule, context), _LOADED_AT_ONCE):
         context.documents.forget()
-        yield from _load_documents(_documents(some, rule), context)
+        yield from load_documents(_documents(some, rule), context)
         for version, (earlier,) in some:
             reason = _obstacle(version, rule, context)
             if reason is None:
@@ -557,7 +401,7 @@ def _note_nothing_compared(resource: ResourceCopy, type: ResourceType, context: 
 
 def doubts(row: Row) -> Iterator[Finding]:
     """What was asked for and not found out about a stored Version (R253, R256)."""
-    for name in (_FORMAT[0], _COMPATIBILITY[0]):
+    for name in (VALIDATION[0], _COMPATIBILITY[0]):
         if row.attributes.get(name) is False:
             reason = str(row.attributes.get(f"{name}reason"))
             yield Finding(path=f"{row.xid}#{name}", rule="not_validated", message=reason, severity="warning")
@@ -569,106 +413,6 @@ def check_roots(resource: ResourceCopy, type: ResourceType) -> None:
         raise RegistryError("multiple_roots", subject=str(resource.xid), plural=type.plural)
 
 
-def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
-    name = version.attributes.get("format")
-    if not type.validateformat or not name:
-        return {}
-    known = _unchanged(version, type)
-    if known is not None:
-        return known
-    if version.attributes.get(f"{type.singular}url") is not None:
-        if type.strictvalidation:
-            raise RegistryError("format_external", subject=str(version.xid))
-        return _validated("formatvalidated", "the document is stored outside of the registry")
-    reader = _reader(name, context)
-    if reader is None:
-        if type.strictvalidation:
-            raise RegistryError("format_unknown", subject=str(version.xid), format=name)
-        return _validated("formatvalidated", f'the format "{name}" is not supported')
-    content = context.documents.read(version.document)
-    if isinstance(reader, Importing) and reader.imports(_text(content, name)):
-        return _validated("formatvalidated", _NOT_LOOKED_FOR)
-    found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content)) or []
-    return _judgement(version, type, found, context)
-
-
-def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], context: Context) -> JSONObject:
-    """What follows from the findings in a document. Raises ``format_violation``."""
-    name = version.attributes["format"]
-    errors = [fault for fault in found if fault.severity == "error"]
-    if errors:
-        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
-    place = f"{version.xid}#{type.singular}"
-    left = max(MAX_DIFFERENCES - len(context.findings), 0)
-    context.findings.extend(replace(doubt, path=place + doubt.path) for doubt in found[:left])
-    return _validated("formatvalidated", None)
-
-
-def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:
-    return reader.check(_text(content, name), name)
-
-
-def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
-    """Whether ``_outcome`` looks at the document."""
-    name = version.attributes.get("format")
-    if not type.validateformat or not name or _unchanged(version, type) is not None:
-        return False
-    return version.attributes.get(f"{type.singular}url") is None and _reader(name, context) is not None
-
-
-def _reader(name: str, context: Context) -> Format | None:
-    """What reads documents of this format, if the capabilities offer it."""
-    return formats.find(name) if _offered(name, context) else None
-
-
-def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
-    """The stored outcome, when nothing it depends on is different now."""
-    before = version.before
-    if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
-        return None
-    if any(before.attributes.get(n) != version.attributes.get(n) for n in ("format", f"{type.singular}url")):
-        return None
-    if not before.attributes["formatvalidated"]:
-        return None  # the format may be offered by now
-    return {name: before.attributes[name] for name in _FORMAT if name in before.attributes}
-
-
-def _offered(name: str, context: Context) -> bool:
-    """Whether the capability ``formats`` lists ``name`` or a wildcard that covers it (R120).
-
-    A name without a version stands for whichever its documents are of: one that is listed will do.
-    """
-    wanted = name.casefold()
-    family = wanted.partition("/")[0]
-    listed = _folded(tuple(context.capabilities["formats"]))
-    if listed & {wanted, "*", f"{family}/*", family} or _canonical(name) in listed:
-        return True
-    return wanted == family and any(value.partition("/")[0] == formats.family(family) for value in listed)
-
-
-@lru_cache(maxsize=8)
-def _folded(names: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(name.casefold() for name in names)
-
-
-def _canonical(name: str) -> JSON:
-    reader = formats.find(name)
-    canonical = reader.canonical(name) if reader else None
-    return canonical.casefold() if canonical else None
-
-
 def _unknown(resource: ResourceCopy, version: VersionCopy, rule: str, reason: str) -> RegistryError:
     name = version.attributes["format"]
     return RegistryError("compatibility_unknown", subject=str(resource.xid), detail=reason, compat=rule, format=name)
-
-
-def _validated(name: str, reason: str | None) -> JSONObject:
-    """The outcome of a check: it held, or could not be made for this reason."""
-    return {name: True} if reason is None else {name: False, f"{name}reason": reason}
-
-
-def _set(version: VersionCopy, names: tuple[str, ...], outcome: JSONObject) -> None:
-    """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
-    if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
-        others = {name: value for name, value in version.attributes.items() if name not in names}
-        version.attributes = others | outcome

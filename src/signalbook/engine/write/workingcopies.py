@@ -17,14 +17,15 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 from signalbook.access.decisions import UNRESTRICTED, Access
 from signalbook.cncf.ids import uri_digest
 from signalbook.engine.write.commands import Flags
+from signalbook.engine.write.imports import ImportableSchemas, Scope, import_root, importable, in_scope
 from signalbook.errors import RegistryError
 from signalbook.formats.base import family
-from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid, is_built_in
+from signalbook.formats.imports import Importable, by_xid
 from signalbook.largejson import parse_untrusted_json
 from signalbook.model import Model
 from signalbook.storage.base import Row
 from signalbook.values import Finding, JSONError, JSONObject, digest
-from signalbook.xid import ROOT, Kind, Xid, named
+from signalbook.xid import Kind, Xid, named
 
 
 @dataclass(slots=True, kw_only=True)
@@ -415,15 +416,11 @@ def schema_text(content: bytes, format: str = "") -> bytes:
     return value.encode("utf-8")
 
 
-Scope: TypeAlias = tuple[Xid, tuple[str, ...]]
-"""Resources below an entity, by the types on the way: those of a Group, or of all Groups of a type."""
-
-
 class Stored:
     """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
 
-    ``written`` are the Resources of that tree, ``owners`` its Groups. ``importable`` are stored schemas that others may
-    import by a path. ``entities`` has None for what is not there; ``others`` are by Group its
+    ``written`` are the Resources of that tree, ``owners`` its Groups. ``imports`` finds what Protobuf schemas import.
+    ``entities`` has None for what is not there; ``others`` are by Group its
     Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references ``references``,
     ``messages`` the messages in Groups, ``members`` the last page of a Group. ``base_url`` is the URL of the registry's
     root as clients know it: what begins with it is here.
@@ -433,7 +430,7 @@ class Stored:
         self.base_url = base_url
         self.written: dict[Xid, ResourceCopy] = {}
         self.owners: dict[Xid, OwnerCopy] = {}
-        self.importable: dict[Scope, list[Importable]] = {}
+        self.imports = ImportableSchemas(self._as_written)
         self.entities: dict[Xid, Row | None] = {}
         self.others: dict[Xid, list[ResourceCopy]] = {}
         self.groups: dict[Xid, OwnerCopy] = {}
@@ -442,9 +439,7 @@ class Stored:
         self.messages: dict[Xid, list[Xid]] = {}
         self.members: list[Row] = []
         self.missing: set[Xid] = set()
-        self.unknown: set[Scope] = set()
         self._named: dict[str, Xid | None] = {}
-        self._files: dict[Scope, SchemaFiles] = {}
 
     def named(self, uri: str) -> Xid | None:
         """The Resource or Version that ``uri`` names."""
@@ -475,38 +470,15 @@ class Stored:
         row = self.entity(resource.xid / "versions" / wanted)
         return None if row is None else VersionCopy.of(row)
 
-    def files(self, scope: Scope) -> SchemaFiles | None:
-        """The schemas in ``scope`` that may be imported, as this write leaves them; None if they were not loaded."""
-        if scope not in self.importable:
-            self.unknown.add(scope)
-            return None
-        if scope not in self._files:
-            stored = (each for each in self.importable[scope] if Xid.parse(each.xid) not in self.written)
-            self._files[scope] = SchemaFiles(self._rooted(each) for each in (*stored, *self._written_in(scope)))
-        return self._files[scope]
-
-    def _written_in(self, scope: Scope) -> Iterator[Importable]:
-        parent, types = scope
+    def _as_written(self, scope: Scope, stored: Iterable[Importable]) -> Iterator[Importable]:
+        """The schemas in a scope that may be imported, as the write leaves them."""
+        found = [each for each in stored if Xid.parse(each.xid) not in self.written]
         for xid in self.written:
-            if xid.parts[: len(parent.parts)] == parent.parts and xid.parts[len(parent.parts) :: 2] == types:
-                shown = self.version(xid)
-                if shown is not None:
-                    yield from importable(xid, shown.attributes)
-
-    def _rooted(self, schema: Importable) -> Importable:
-        owner = self.owners.get(Xid.parse(schema.group))
-        return schema if owner is None else Importable(schema.xid, schema.name, import_root(owner.attributes))
-
-
-def importable(xid: Xid, attributes: JSONObject, root: str = "") -> Iterator[Importable]:
-    """A Resource that has these attributes of its default Version, if others may import it."""
-    if family(str(attributes.get("format", ""))) == "protobuf":
-        yield Importable(str(xid), str(attributes.get("name", "")), root)
-
-
-def import_root(group: JSONObject) -> str:
-    """The import root that a Group with these attributes states."""
-    return str((group.get("labels") or {}).get(ROOT_LABEL, ""))
+            shown = self.version(xid) if in_scope(xid, scope) else None
+            found += () if shown is None else importable(xid, shown.attributes)
+        for each in found:
+            owner = self.owners.get(Xid.parse(each.group))
+            yield each if owner is None else Importable(each.xid, each.name, import_root(owner.attributes))
 
 
 def default_version(resource: Row) -> Xid:
@@ -623,7 +595,7 @@ class Context:
                 content = self._document(xid)
                 if content is not None or xid in self.stored.missing:
                     return content
-        return self._document(self._imported(referring, uri))
+        return self._document(self.stored.imports.find(uri, referring))
 
     def _document(self, xid: Xid | None) -> bytes | None:
         if xid is None:
@@ -631,28 +603,18 @@ class Context:
         shown = self.stored.version(xid) if xid.resource in self.stored.written else self.stored.shown(xid)
         return None if shown is None or shown.document is None else schema_text(self.documents.read(shown.document))
 
-    def _imported(self, referring: Xid, path: str) -> Xid | None:
-        """What a Protobuf schema imports by a path. Other Groups are only asked for what its own does not have."""
-        group = referring.resource.owner
-        files = self.stored.files((group, (referring.resource_type,)))
-        found = None if files is None else files.find(path, str(group))
-        if files is not None and found is None and not is_built_in(path):
-            files = self.stored.files((ROOT, (referring.group_type, referring.resource_type)))
-            found = None if files is None else files.find(path, str(group))
-        return None if found is None else Xid.parse(found)
-
     def missing(self, *, contents: bool = False) -> Lookup | None:
         """What was asked for since this was last called and was not loaded: what came of it is void, ask again."""
         stored, documents = self.stored, self.documents
-        if not (stored.missing or stored.unknown or documents.missing):
+        if not (stored.missing or stored.imports.missing or documents.missing):
             return None
         lookup = Lookup(
             entities=frozenset(stored.missing),
             documents=frozenset(documents.missing),
-            importable=frozenset(stored.unknown),
+            importable=frozenset(stored.imports.missing),
             contents=contents,
         )
-        for each in (stored.missing, stored.unknown, documents.missing):
+        for each in (stored.missing, stored.imports.missing, documents.missing):
             each.clear()
         return lookup
 

@@ -102,6 +102,8 @@ def _scalar(kind: str, node: JSONObject, nullable: bool) -> Shape:
     if logical == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = int(node.get("precision", 0)), int(node.get("scale", 0))
         return Scalar(kind="decimal", nullable=nullable, precision=precision, scale=scale)
+    if (kind, logical) == ("long", "timestamp-nanos"):
+        return Scalar(kind="timestamp", sent="int64", nullable=nullable)
     return Scalar(kind=_LOGICAL.get((kind, logical), _PLAIN[kind]), nullable=nullable)
 
 

@@ -8,12 +8,15 @@ from typing import Final
 
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.normal import ANY, NormalForm, Numbers, Objects
-from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
+from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON
 
 _INT64: Final = 2**63
 # What decimal columns hold at most.
 _DIGITS: Final = 38
+# A float has no more digits behind the point that mean anything.
+_MAX_SCALE: Final = 16
+_TIMES: Final[dict[str, Kind]] = {"date-time": "timestamp", "date": "date"}
 _ANYTHING: Final = Anything(nullable=True)
 
 
@@ -37,8 +40,9 @@ def _shape(document: JsonSchemaDocument, node: NormalForm) -> Shape:
     if node.numbers:
         return _number(node.numbers, nullable=node.null)
     if node.strings:
-        # A date-time stays text: `format` is an annotation, and a timestamp would lose offsets and nanoseconds.
-        return Scalar(kind="string", nullable=node.null)
+        # ``format`` is an annotation: whatever text is there conforms.
+        kind = _TIMES.get(node.strings.format) if node.strings.values is None else None
+        return Scalar(kind=kind or "string", sent="string" if kind else None, nullable=node.null)
     if node.arrays:
         return ListOf(item=shape_of(document, node.arrays.item), nullable=node.null)
     return _object(document, node) if node.objects else _ANYTHING
@@ -83,6 +87,8 @@ def _attributes(names: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _number(numbers: Numbers, *, nullable: bool) -> Scalar:
+    if not numbers.integer and 0 < numbers.scale <= _MAX_SCALE:
+        return Scalar(kind="decimal", sent="float64", nullable=nullable, precision=_DIGITS, scale=numbers.scale)
     if not numbers.integer:
         return Scalar(kind="float64", nullable=nullable)
     low, high = _limits(numbers)

@@ -81,7 +81,7 @@ class _Types:
             assert node.objects.extra is not None
             made = GenericAlias(dict, (str, self.loose(node.objects.extra)))
         else:
-            made = _SCALARS[shape.kind] if node.kinds else type(None)
+            made = _SENT.get(shape.sent) or _SCALARS[shape.kind] if node.kinds else type(None)
         return made | None if shape.nullable else made
 
     # With every constraint: accepts what the schema accepts, or less.
@@ -207,7 +207,13 @@ def unconstrained(node: NormalForm) -> bool:
     """Whether any JSON value will do."""
     if not node.null or node.booleans != BOTH or not node.here_exact or not (node.arrays and node.objects):
         return False
-    return node.numbers == Numbers() and node.strings == Strings() and _is_open(node.arrays) and _is_open(node.objects)
+    return (
+        node.numbers == Numbers()
+        and node.strings is not None
+        and node.strings.free
+        and _is_open(node.arrays)
+        and _is_open(node.objects)
+    )
 
 
 def _is_open(part: Arrays | Objects) -> bool:
@@ -231,6 +237,8 @@ _SCALARS: Final[dict[str, Any]] = {
     "float64": float,
     "string": str,
 }
+# Of decimals integers of any size are exact, which as floats they would not be.
+_SENT: Final[dict[str | None, Any]] = {"string": str, "float64": int | float}
 
 
 def counted(part: Objects) -> bool:

@@ -19,7 +19,10 @@ T = TypeVar("T", str, int)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """Numbers between bounds; ``values`` closes the set (integers only). ``step`` is an integer ``multipleOf``."""
+    """Numbers between bounds; ``values`` closes the set (integers only). ``step`` is an integer ``multipleOf``.
+
+    Of another ``multipleOf``, such as 0.01, ``scale`` is how many digits it has behind the point.
+    """
 
     integer: bool = False
     low: int | float | None = None
@@ -27,19 +30,26 @@ class Numbers:
     high: int | float | None = None
     high_open: bool = False
     step: int | None = None
+    scale: int = 0
     values: frozenset[int] | None = None
     exact: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strings:
-    """Strings with lengths in code points; ``values`` closes the set."""
+    """Strings with lengths in code points; ``values`` closes the set. ``format`` is an annotation."""
 
     low: int = 0
     high: int | None = None
     patterns: tuple[str, ...] = ()
     values: frozenset[str] | None = None
+    format: str = ""
     exact: bool = True
+
+    @property
+    def free(self) -> bool:
+        """Whether any string will do."""
+        return self == Strings(format=self.format)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +205,7 @@ def _numbers(a: Numbers | None, b: Numbers | None) -> Numbers | None:
         high=high,
         high_open=high_open,
         step=math.lcm(a.step or 1, b.step or 1) if a.step or b.step else None,
+        scale=max(a.scale, b.scale),
         values=_both(a.values, b.values),
         exact=a.exact and b.exact,
     )
@@ -236,7 +247,7 @@ def _strings(a: Strings | None, b: Strings | None) -> Strings | None:
     exact = a.exact and b.exact and not (patterns and values is not None)
     if values is not None:
         return Strings(values=values, exact=exact) if values else None
-    return Strings(low=low, high=high, patterns=patterns, exact=exact)
+    return Strings(low=low, high=high, patterns=patterns, format=a.format or b.format, exact=exact)
 
 
 def _arrays(a: Arrays | None, b: Arrays | None) -> Arrays | None:
@@ -311,4 +322,4 @@ def _either_strings(a: Strings | None, b: Strings | None, once: bool) -> Strings
         return b if a is None else a
     if a.values is not None and b.values is not None:
         return Strings(values=a.values | b.values, exact=a.exact and b.exact and not (once and a.values & b.values))
-    return Strings(exact=not once and a == b == Strings())
+    return Strings(format=a.format if a.format == b.format else "", exact=not once and a.free and b.free)

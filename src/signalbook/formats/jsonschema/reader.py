@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Final
 
 from signalbook.formats.jsonschema.document import (
@@ -184,6 +185,7 @@ class _Reader:
             high=high,
             high_open=high_open,
             step=int(step) if step is not None and whole else None,
+            scale=0 if step is None or whole else -int(Decimal(str(step)).as_tuple().exponent),
             exact=whole,
         )
 
@@ -230,6 +232,7 @@ def _strings(schema: JSONObject, *, exact: bool) -> Strings:
         low=int(schema.get("minLength", 0)),
         high=_whole(schema.get("maxLength")),
         patterns=(schema["pattern"],) if "pattern" in schema else (),
+        format=form if isinstance(form := schema.get("format"), str) else "",
         exact=exact,
     )
 

@@ -21,7 +21,7 @@ from signalbook.formats.base import (
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonstructure import comparison
 from signalbook.formats.jsonstructure.document import document_findings
-from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, Structure, required, resolved
+from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, TIMES, Structure, required, resolved
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest
@@ -169,6 +169,8 @@ class _Holder:
 
 
 _MAX_LEVELS: Final = 32
+# What decimal columns hold at most.
+_DIGITS: Final = 38
 _Above = tuple[JSONObject, ...]
 
 
@@ -197,6 +199,11 @@ def _shape(structure: Structure, schema: JSONObject, above: _Above, nullable: bo
         return ListOf(item=shape_of(structure, schema["items"], above), nullable=nullable)
     if kind == "map":
         return MapOf(value=shape_of(structure, schema["values"], above), nullable=nullable)
+    if kind in TIMES:
+        return Scalar(kind=TIMES[kind], sent="string", nullable=nullable)
+    if kind == "decimal" and 0 < schema.get("precision", 0) <= _DIGITS:
+        digits = {"precision": schema["precision"], "scale": schema.get("scale", 0)}
+        return Scalar(kind="decimal", sent="string", nullable=nullable, **digits)
     if kind in PRIMITIVES:
         return Scalar(kind=KINDS.get(kind, "string"), nullable=nullable or kind == "null")
     return Anything(nullable=nullable)

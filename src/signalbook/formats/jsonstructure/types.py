@@ -182,6 +182,8 @@ KINDS: Final[dict[str, Kind]] = {
 }
 
 
+# Of types that are text in JSON and are columns of their own.
+TIMES: Final[dict[str, Kind]] = {"datetime": "timestamp", "date": "date"}
 COMPOUND: Final = frozenset({"object", "array", "set", "map", "tuple", "choice", "any"})
 TYPES: Final = frozenset(PRIMITIVES) | COMPOUND
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)

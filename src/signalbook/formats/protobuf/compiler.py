@@ -26,8 +26,8 @@ MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 _TIMEOUT: Final = 30.0
 _LOOKED: Final = (
-    "no schema of its own group is that file, it is none of Google's common protos, and in all other groups together "
-    "there is not exactly one; register it with that path for its name, or say of its group in which folder it is "
+    "it is none of Google's common protos, and neither the own group has a schema that is this file, nor all other "
+    "groups together exactly one; register it with the path for its name, or say of its group in which folder it is "
     f"(label {ROOT_LABEL})"
 )
 # What has no end goes to the end at once: looking for it from each beginning would take hours.

@@ -24,8 +24,9 @@ _KINDS: Final[dict[int, Kind]] = {
     _F.TYPE_UINT32: "int64", _F.TYPE_FIXED32: "int64", _F.TYPE_UINT64: "uint64", _F.TYPE_FIXED64: "uint64",
 }  # fmt: skip
 _GOOGLE: Final = "google.protobuf."
-# Kept as the text of the JSON mapping: a timestamp column would lose the nanoseconds.
+# Their values are the text of the JSON mapping, which has nanoseconds.
 _AS_TEXT: Final = frozenset(_GOOGLE + name for name in ("Timestamp", "Duration", "FieldMask"))
+_TIMES: Final[dict[str, Kind]] = {_GOOGLE + "Timestamp": "timestamp", _GOOGLE + "Duration": "duration"}
 _AS_JSON: Final = frozenset(_GOOGLE + name for name in ("Any", "Struct", "Value", "ListValue"))
 _WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _WRAPPERS: Final = frozenset(f"{_GOOGLE}{name}Value" for name in _WRAPPED)
@@ -125,7 +126,8 @@ class _Shapes:
             return Scalar(kind=_KINDS[field.type])
         name = descriptor.full_name
         if name in _AS_TEXT:
-            return Scalar(kind="string")
+            kind = _TIMES.get(name)
+            return Scalar(kind=kind or "string", sent="string" if kind else None)
         if name in _AS_JSON:
             return Anything()
         if name in _WRAPPERS:

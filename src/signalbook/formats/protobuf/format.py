@@ -64,7 +64,7 @@ class Descriptors:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProtobufSchema:
-    """One message type of a document; ``drops_unknown``: members of JSON that are no fields are passed over."""
+    """One message type of a document; with ``drops_unknown``, members of JSON that are no fields are passed over."""
 
     format: str
     descriptors: Descriptors

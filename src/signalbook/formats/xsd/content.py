@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Protocol
 from xml.etree.ElementTree import Element, tostring
@@ -26,7 +26,7 @@ from signalbook.values import JSON
 
 XsdType = Any
 _MAX_DIGITS: Final = 38
-# Built-in types with a column of their own. All others are text: dates may lack a zone or have years of five digits.
+# Built-in types with a column of their own. All others are text.
 _KINDS: Final[dict[str, Kind]] = {
     names.XSD_BOOLEAN: "bool",
     names.XSD_FLOAT: "float32",
@@ -38,7 +38,11 @@ _KINDS: Final[dict[str, Kind]] = {
     names.XSD_BASE64_BINARY: "bytes",
     names.XSD_HEX_BINARY: "bytes",
     names.XSD_DECIMAL: "decimal",
+    names.XSD_DATETIME: "timestamp",
+    names.XSD_DATE: "date",
 }
+# Their values stay text: they may lack a zone, or have years of five digits.
+_TIMES: Final = frozenset({"timestamp", "date"})
 _READ: Final[dict[str, Callable[[str], JSON]]] = {
     "bool": lambda text: text in ("true", "1"),
     "int32": int,
@@ -75,6 +79,7 @@ class Simple:
     type: XsdType
     precision: int = 0
     scale: int = 0
+    sent: Kind | None = None
 
     def shape(self, *, nullable: bool = False) -> Scalar | ListOf:
         """The column."""
@@ -83,7 +88,8 @@ class Simple:
         return self._scalar(nullable=nullable)
 
     def _scalar(self, *, nullable: bool) -> Scalar:
-        return Scalar(kind=self.kind, nullable=nullable, precision=self.precision, scale=self.scale)
+        digits = {"precision": self.precision, "scale": self.scale}
+        return Scalar(kind=self.kind, sent=self.sent, nullable=nullable, **digits)
 
     def read(self, text: str) -> JSON:
         """The value of text that the schema accepted."""
@@ -111,13 +117,13 @@ def simple(xsd: XsdType) -> Simple:
     items = _items(xsd)
     if items is not None:
         inner = simple(items) if _items(items) is None else _text(items)
-        return Simple(
-            kind=inner.kind, coding=inner.coding, is_list=True, type=xsd, precision=inner.precision, scale=inner.scale
-        )
+        return replace(inner, is_list=True, type=xsd)
     known = _known(xsd)
     kind: Kind = _KINDS.get(known, "string")
     if kind == "decimal":
         return _decimal(xsd)
+    if kind in _TIMES:
+        return replace(_text(xsd), kind=kind, sent="string")
     coding = {names.XSD_BASE64_BINARY: "base64", names.XSD_HEX_BINARY: "hex"}.get(known, kind)
     return Simple(kind=kind, coding=coding, is_list=False, type=xsd)
 
@@ -348,11 +354,9 @@ def _same_type(element: Element, name: str, path: Path) -> None:
 
 
 def _nullable(shape: Shape) -> Shape:
-    if isinstance(shape, Scalar):
-        return Scalar(kind=shape.kind, nullable=True, precision=shape.precision, scale=shape.scale)
-    if isinstance(shape, ListOf):
-        return ListOf(item=shape.item, nullable=True)
-    return Struct(fields=shape.fields, nullable=True) if isinstance(shape, Struct) else Anything(nullable=True)
+    if isinstance(shape, (Scalar, ListOf, Struct)):
+        return replace(shape, nullable=True)
+    return Anything(nullable=True)
 
 
 _MAX_NESTING: Final = 32

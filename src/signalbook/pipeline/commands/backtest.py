@@ -37,6 +37,7 @@ from signalbook.pipeline.landing.deadletters import (
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, task_results
+from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home, table_name
@@ -210,7 +211,7 @@ class BacktestPlan:
 
     today: bytes
     candidate: bytes
-    tasks: tuple[tuple[tuple[str, str], ...], ...]
+    tasks: tuple[tuple[tuple[str, Place], ...], ...]
     policy: Policy
     definitions: tuple[str, ...]
     by: str
@@ -223,8 +224,8 @@ def compare(plan: BacktestPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[p
 
     def work(number: int) -> bytes:
         comparing = _Comparing(plan, today, tomorrow)
-        for xid, path in plan.tasks[number]:
-            comparing.landed(xid, path) if xid else comparing.dead_letters(path)
+        for xid, place in plan.tasks[number]:
+            comparing.landed(xid, place) if xid else comparing.dead_letters(place)
         return msgspec.json.encode(comparing.found)
 
     return task_results(batches, work)
@@ -244,13 +245,13 @@ class _Comparing:
         self._today = today
         self._tomorrow = tomorrow
 
-    def landed(self, xid: str, path: str) -> None:
+    def landed(self, xid: str, place: Place) -> None:
         """Judge the rows of a table by its definition, as it is and as it may be."""
         here, there = (contract.definitions.get(xid) for contract in (self._today, self._tomorrow))
         schemas = (use.schema_use.schema for use in (here, there) if use is not None)
         known = next((schema for schema in schemas if schema is not None), None)
         rebuild = _unread if known is None else payloads_of(known)
-        for first, rows in read_rows(path, "the table file"):
+        for first, rows in read_rows(place, "the table file"):
             read = _sent if _is_opaque(rows.schema) else rebuild
             for row in rows.filter(pa.array(self._sampled(first, len(rows)))).to_pylist():
                 attributes, payload = attributes_of(row), read(row)
@@ -262,10 +263,10 @@ class _Comparing:
                 else:
                     self._count(bool(now), bool(then), partial(_example, xid, self._plan.by, row, then))
 
-    def dead_letters(self, path: str) -> None:
+    def dead_letters(self, place: Place) -> None:
         """Judge dead letters by both contracts, as a run would."""
         source = DeadLetterSource()
-        for first, rows in read_dead_letters(path):
+        for first, rows in read_dead_letters(place):
             mask = matching_rows(DeadLetterFilter(), rows) & self._sampled(first, len(rows))
             for batch in message_batches(first, rows, mask):
                 for index in range(len(batch)):
@@ -425,7 +426,7 @@ class _DeadLetterRow:
         return found if isinstance(found, dict) else {}
 
 
-Files = list[tuple[str, str]]
+Files = list[tuple[str, Place]]
 
 
 def backtest(
@@ -438,7 +439,7 @@ def backtest(
     """
     if not 0 < job.sample <= 1:
         raise PipelineError(f"a sample is a share of all messages, above 0 and at most 1, not {job.sample:g}")
-    journal = Journal.existing(job.output.absolute())
+    journal = Journal.existing(job.place)
     progress("reading definitions")
     documents = read_documents(job.registry)
     today = Snapshot.of_registry(job.registry, documents, job.groups)
@@ -460,7 +461,7 @@ def backtest(
     progress("starting Spark")
     with open_session(job.master) as session:
         progress(f"comparing {len(files)} files of {len(chosen)} definitions that differ")
-        return _compared(session, job, today, tomorrow, files)
+        return _compared(session, job, journal.output, today, tomorrow, files)
 
 
 def _files(journal: Journal, definitions: Sequence[str]) -> Files:
@@ -468,18 +469,20 @@ def _files(journal: Journal, definitions: Sequence[str]) -> Files:
 
     Large ones come first.
     """
-    found: list[tuple[int, str, str]] = []
+    found: list[tuple[int, str, Place]] = []
     names = {table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
     table_format = journal.table_format() or "parquet"
     for table, files in journal.files().items():
         xid = names.get(table.first)
         if xid is not None:
             folder = journal.output / home(table, table_format)
-            found += [(file.bytes, xid, str(folder / file.name)) for file in standing(journal, table, files)]
-    return [(xid, path) for _, xid, path in sorted(found, reverse=True)]
+            found += [(file.bytes, xid, folder / file.name) for file in standing(journal, table, files)]
+    return [(xid, place) for _, xid, place in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 
-def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow: Snapshot, files: Files) -> Backtest:
+def _compared(
+    session: SparkSession, job: BacktestJob, output: Place, today: Snapshot, tomorrow: Snapshot, files: Files
+) -> Backtest:
     count = min(session.sparkContext.defaultParallelism, len(files))
     plan = BacktestPlan(
         today=today.to_json(),
@@ -491,6 +494,6 @@ def _compared(session: SparkSession, job: BacktestJob, today: Snapshot, tomorrow
         sample=job.sample,
     )
     found = Backtest()
-    for result in collect_results(numbered_tasks(session, count, partial(compare, plan)), job.output):
+    for result in collect_results(numbered_tasks(session, count, partial(compare, plan)), output):
         found.add(read_result(result))
     return found

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -24,8 +23,9 @@ from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
 from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
+from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
-from signalbook.pipeline.tables.evolution import merge, promote
+from signalbook.pipeline.tables.evolution import aligned, merge, promote
 from signalbook.pipeline.tables.naming import TableName, definition_of, home
 from signalbook.pipeline.tables.reading import open_tables, standing
 from signalbook.values import JSONObject
@@ -57,7 +57,7 @@ TARGET: Final = 256 * 1024 * 1024
 
 
 def compact(
-    output: Path,
+    output: Where,
     definitions: Sequence[str] = (),
     target_bytes: int = TARGET,
     progress: ShowProgress = lambda _: None,
@@ -67,8 +67,8 @@ def compact(
     Returns what was done to each table that had something to do. Raises ``PipelineError``; every table is as it was or
     compacted then, and the next run or compaction completes the one under way.
     """
-    journal = Journal.existing(output.absolute())
-    with journal.alone(PATIENCE), disk_errors(output):
+    journal = Journal.existing(output)
+    with journal.alone(PATIENCE), disk_errors(journal.output):
         complete_unfinished(journal, progress)
         table_format = journal.table_format()
         if table_format is None:
@@ -148,6 +148,7 @@ class _Work:
             removed=removed,
             seconds=0.0,
             compaction=True,
+            columns=self.journal.columns() or "typed",
         )
         prepare_and_commit(self.journal, open_tables(self.journal.output, self.table_format), entry, self.show)
         return Compaction(
@@ -159,11 +160,11 @@ class _Work:
             rows=sum(file.rows for file in made),
         )
 
-    def _merged(self, group: Sequence[DataFile], place: Path) -> DataFile:
+    def _merged(self, group: Sequence[DataFile], place: Place) -> DataFile:
         first = group[0]
         folder, slash, _ = first.name.rpartition("/")
         home_of = self.journal.output / home(first.table, self.table_format)
-        rows = self._write([home_of / file.name for file in group], place)
+        rows, size = self._write([home_of / file.name for file in group], place)
         # other programs may write to the tables beside us; to replace files of theirs would undo that
         if rows != sum(file.rows for file in group):
             raise PipelineError(
@@ -171,32 +172,33 @@ class _Work:
                 f"{sum(file.rows for file in group)}: someone else changed them; nothing was compacted"
             )
         staged = f"{STAGING}/{place.parent.name}/{place.name}"
-        return replace(first, staged=staged, name=f"{folder}{slash}{place.name}", rows=rows, bytes=place.stat().st_size)
+        return replace(first, staged=staged, name=f"{folder}{slash}{place.name}", rows=rows, bytes=size)
 
-    def _write(self, paths: Sequence[Path], place: Path) -> int:
-        """The rows of all files in one, a row group at a time."""
+    def _write(self, places: Sequence[Place], place: Place) -> tuple[int, int]:
+        """All files in one, a row group at a time; its rows and bytes."""
+        output = place.output()
         try:
-            schemas = [pq.read_schema(path) for path in paths]
+            schemas = [pq.read_schema(each.arrow_source()) for each in places]
             # Older files may lack columns, or have narrower types: the new file has what the table has now.
             schema = reduce(lambda there, coming: merge(there, coming, promote), schemas).remove_metadata()
             count, held = 0, list[pa.Table]()
-            with open_file(place, schema) as writer:
-                for rows in self._row_groups(paths):
+            with open_file(output, schema) as writer:
+                for rows in self._row_groups(places):
                     held.append(aligned(rows, schema))
                     count += len(rows)
                     if sum(table.nbytes for table in held) >= ROW_GROUP_BYTES:
                         _flush(writer, held)
                 _flush(writer, held)
         except pa.ArrowInvalid as error:
-            raise PipelineError(f"a file beside {paths[0]} cannot be read: {error}; nothing was compacted") from error
-        return count
+            raise PipelineError(f"a file beside {places[0]} cannot be read: {error}; nothing was compacted") from error
+        return count, output.finish()
 
-    def _row_groups(self, paths: Sequence[Path]) -> Iterator[pa.Table]:
-        for path in paths:
-            with pq.ParquetFile(path) as file:
+    def _row_groups(self, places: Sequence[Place]) -> Iterator[pa.Table]:
+        for place in places:
+            with pq.ParquetFile(place.arrow_source()) as file:
                 for number in range(file.num_row_groups):
                     yield file.read_row_group(number)
-            self.done += path.stat().st_size
+            self.done += place.size()
             self.show(Progress(stage="compacting", done=self.done, total=self.total))
 
 
@@ -205,12 +207,3 @@ def _flush(writer: pq.ParquetWriter, held: list[pa.Table]) -> None:
         rows = pa.concat_tables(held)
         writer.write_table(rows, row_group_size=max(len(rows), 1))
         held.clear()
-
-
-def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the columns of ``schema``, which holds every value of theirs."""
-    arrays = [
-        rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    return pa.table(arrays, schema=schema)

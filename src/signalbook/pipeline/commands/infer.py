@@ -198,7 +198,8 @@ class InferredDefinitions:
     ``unreadable`` were no messages and ``unknown`` of no kind that could be recognized. Half of the others were held
     back: ``unseen`` counts, by name, those of kinds that the first half had none of; the others were ``tried`` on the
     definitions of the first half. Those accepted ``accepted`` of them and refused the rest for ``reasons``, each with
-    definition, rule and path. The document is inferred from all messages by the same ``rules``.
+    definition, rule and path. The document is inferred from all messages by the same ``rules``; ``doubts`` are about
+    what little was seen of, each with ``definition``, ``path`` and ``doubt``.
     """
 
     document: JSONObject
@@ -211,6 +212,7 @@ class InferredDefinitions:
     reasons: dict[str, int]
     unseen: dict[str, int]
     rules: str
+    doubts: list[JSONObject]
 
     @property
     def acceptance(self) -> float:
@@ -231,6 +233,7 @@ class InferredDefinitions:
             "acceptance": round(self.acceptance, 6),
             "reasons": dict(self.reasons),
             "rules": self.rules,
+            "doubts": list(self.doubts),
         }
 
 
@@ -336,4 +339,5 @@ def _from_both(job: InferenceJob, halves: Halves, trial: Trial, rules: Rules, he
         reasons=trial.reasons,
         unseen=trial.unseen,
         rules=rules.words,
+        doubts=definitions.doubts(every),
     )

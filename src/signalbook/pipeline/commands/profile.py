@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from signalbook.pipeline.columns import BOOKKEEPING, CONTEXT, ENVELOPE, RESCUE, 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot, read_documents
+from signalbook.pipeline.places import Where
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.pipeline.tables.reading import LandedTables
 from signalbook.values import JSONObject
@@ -89,7 +89,7 @@ _LONGEST: Final = 200
 
 
 def profile(
-    output: Path,
+    output: Where,
     definitions: Sequence[str] = (),
     master: str = "local[*]",
     progress: Callable[[str], None] = lambda _: None,
@@ -105,7 +105,8 @@ def profile(
     declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, progress)
     progress("starting Spark")
     with open_session(master) as session:
-        found = [_table(xid, table, landed.frame(session, table), progress) for xid, table in chosen.items()]
+        frames = {xid: landed.frame(session, table).drop(columns.DAY) for xid, table in chosen.items()}
+        found = [_table(xid, chosen[xid], frame, progress) for xid, frame in frames.items()]
     return [replace(each, declared=declared[each.definition]) for each in found]
 
 

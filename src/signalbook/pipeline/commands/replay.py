@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Final, Self
 
 import msgspec
@@ -48,6 +47,7 @@ from signalbook.pipeline.landing.tasks import (
     numbered_tasks,
     task_results,
 )
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources.base import Split
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
@@ -59,10 +59,10 @@ WANTED: Final = "wanted.json"
 _KEPT: Final = ("batch", "sidelined_at")
 
 
-def rewrite(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def rewrite(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over dead letters: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
-    wanted = msgspec.json.decode((Path(folder) / WANTED).read_bytes(), type=DeadLetterFilter)
+    wanted = msgspec.json.decode((task.staging / WANTED).read(), type=DeadLetterFilter)
     return task_results(batches, lambda number: encoded_manifest(partial(_replay_task, task, wanted, number)))
 
 
@@ -74,7 +74,7 @@ def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
         progress = task.progress(number, processing.tally)
         replaced = []
         for split in task.plan.tasks[number]:
-            replaced += [split.path] if work.file(split.path) else []
+            replaced += [split.path] if work.file(place_of(split.path, task.staging.storage)) else []
             progress.advance(split.size)
         return Manifest(
             files=staged.finish(),
@@ -104,16 +104,16 @@ class _Rewriting:
         self._rejected = rejected
         self._dead_letters = DeadLetterRows(task.bookkeeping)
 
-    def file(self, path: str) -> bool:
+    def file(self, place: Place) -> bool:
         """Process the dead letters of a file again. Whether it is to be replaced: what remains of it was staged anew.
 
         Dead letters whose verdict is another stay with the new one, all others as they are.
         """
-        gone = [self._judged(first, rows) for first, rows in read_dead_letters(path)]
+        gone = [self._judged(first, rows) for first, rows in read_dead_letters(place)]
         if not any(mask.any() for mask in gone):
             return False
         # read a second time instead of kept: a file may be larger than memory, and most files lose nothing
-        for (_, rows), mask in zip(read_dead_letters(path), gone, strict=True):
+        for (_, rows), mask in zip(read_dead_letters(place), gone, strict=True):
             self._land(rows.filter(pa.array(~mask)))
         return True
 
@@ -204,8 +204,8 @@ def replay(
     definitions raises. A replay that was killed is completed by whatever works on the folder next, or was never begun.
     """
     check(job.policy)
-    journal = Journal.existing(job.output.absolute())
-    with journal.alone(PATIENCE), disk_errors(job.output):
+    journal = Journal.existing(job.place)
+    with journal.alone(PATIENCE), disk_errors(journal.output):
         complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
         snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
@@ -253,7 +253,7 @@ class DeadLetterIntake(Intake):
     files: dict[str, DataFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Sequence[DataFile], folder: Path, wanted: DeadLetterFilter, parallelism: int) -> Self:
+    def of(cls, files: Sequence[DataFile], folder: Place, wanted: DeadLetterFilter, parallelism: int) -> Self:
         """The files below ``folder``, dealt out to about ``parallelism`` tasks."""
         known = {str(folder / file.name): file for file in files}
         splits = [Split(path=path, start=0, end=file.bytes) for path, file in known.items()]
@@ -261,10 +261,10 @@ class DeadLetterIntake(Intake):
         tasks = tuple(tuple(splits[number::parallelism]) for number in range(min(parallelism, len(splits))))
         return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, wanted=wanted, files=known)
 
-    def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
+    def manifests(self, session: SparkSession, folder: Place) -> DataFrame:
         """The manifest of each task."""
-        (folder / WANTED).write_bytes(msgspec.json.encode(self.wanted))
-        return numbered_tasks(session, len(self.tasks), partial(rewrite, str(folder)))
+        (folder / WANTED).write(msgspec.json.encode(self.wanted))
+        return numbered_tasks(session, len(self.tasks), partial(rewrite, folder))
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:
         """The batch with the files it replaces."""

@@ -50,6 +50,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     next one with the same output and batch id.
     """
     check(job.policy)
+    output = job.place  # an output that cannot be is said before inputs are looked for
     origin, open_intake = _input(job, notify)
     batch_id = job.batch_id or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
@@ -63,7 +64,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
         with open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
             yield Begun(session, open_intake(session), snapshot)
 
-    return land_once(replace(job, batch_id=batch_id), origin, begun, progress)
+    return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,8 @@ def land_once(
 
     Waits ``patience`` seconds for others who work in the output folder. Raises as ``run`` does.
     """
-    journal = Journal.open(job.output.absolute())
-    with journal.alone(patience), disk_errors(job.output):
+    journal = Journal.open(job.place)
+    with journal.alone(patience), disk_errors(journal.output):
         completed = complete_unfinished(journal, progress)
         check_tables(journal, job)
         done = completed.get(job.batch_id) or journal.find(job.batch_id)
@@ -133,12 +134,12 @@ def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
-    found = find_files(job.inputs, source)
+    found = find_files(job.inputs, source, job.storage)
     for words in found.notices:
         notify(words)
     # the format of files, and the name and size of each
     origin = fingerprint([job.input_format, [[Path(path).name, size] for path, size in found.files]])
-    return origin, partial(_dealt, source, found.files, origin)
+    return origin, partial(_dealt, job, source, found.files, origin)
 
 
 def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession) -> Intake:
@@ -146,6 +147,8 @@ def _brought(job: Job, source: RecordSource, origin: str, session: SparkSession)
     return Intake(source=source.name, origin=origin, records=records.coalesce(session.sparkContext.defaultParallelism))
 
 
-def _dealt(source: FileSource, files: Sequence[tuple[str, int]], origin: str, session: SparkSession) -> Intake:
+def _dealt(
+    job: Job, source: FileSource, files: Sequence[tuple[str, int]], origin: str, session: SparkSession
+) -> Intake:
     tasks = plan_tasks(source, files, session.sparkContext.defaultParallelism)
-    return Intake(source=source.name, origin=origin, tasks=tasks)
+    return Intake(source=source.name, origin=origin, tasks=tasks, storage=job.storage)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.places import Where
 from signalbook.pipeline.reports.report import Report, Tally
 from signalbook.pipeline.sources import spool
 from signalbook.pipeline.tables.naming import escape
-from signalbook.values import JSONObject, format_timestamp
+from signalbook.values import JSONObject, digest, format_timestamp
 
 STREAMS: Final = "streams"
 
@@ -54,7 +56,7 @@ class Status:
     streams: list[StreamState]
 
 
-def status(output: Path) -> Status:
+def status(output: Where) -> Status:
     """The batches that were committed to an output folder, and the streams. Raises ``PipelineError``."""
     journal = Journal.existing(output)
     reports, found = list[Report](), dict[str, StreamState]()
@@ -73,8 +75,23 @@ def _beginning(journal: Journal, name: str) -> StreamState:
 
 
 def home(journal: Journal, name: str) -> Path:
-    """Where a stream keeps what it has to know of itself."""
-    return journal.output / STREAMS / escape(name)
+    """Where a stream keeps what it has to know of itself: in the output folder, or this machine's, of one in a store.
+
+    Spark and brokers' messages want a file system. What is lost with the latter is made anew from the journal, but for
+    messages that a broker was told are safe there.
+    """
+    folder = journal.output.folder
+    if folder is None:
+        folder = _state() / digest(str(journal.output).encode())[:16]
+    return folder / STREAMS / escape(name)
+
+
+def _state() -> Path:
+    """The folder of this machine for what programs keep."""
+    given = os.environ.get("SIGNALBOOK_STATE")
+    if given:
+        return Path(given).absolute()
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser().absolute() / "signalbook"
 
 
 def is_full(journal: Journal, name: str) -> bool:

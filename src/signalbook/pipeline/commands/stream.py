@@ -8,12 +8,11 @@ written anew from it (``resume``).
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,8 +32,10 @@ from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
-from signalbook.pipeline.journal import BATCHES, Journal, locked
+from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.landing.tasks import Intake, explain_failure
+from signalbook.pipeline.locks import Lock, lock_of
+from signalbook.pipeline.places import place_of
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import RecordSource
@@ -107,9 +108,8 @@ def resume(checkpoint: Path, journal: Journal, job: StreamJob) -> str:
 
 def _landed(journal: Journal, name: str) -> int:
     """The number of the last micro-batch that the journal has, -1 without."""
-    batch = re.compile(rf"{re.escape(escape(name))}-(\d+)\.json")
-    with os.scandir(journal.output / BATCHES) as entries:
-        return max((int(found[1]) for entry in entries if (found := batch.fullmatch(entry.name))), default=-1)
+    batch = re.compile(rf"{re.escape(escape(name))}-(\d+)")
+    return max((int(found[1]) for entry in journal.names() if (found := batch.fullmatch(entry))), default=-1)
 
 
 def _ends(journal: Journal, job: StreamJob, number: int) -> str:
@@ -158,9 +158,9 @@ def stream(
     """
     check(job.job.policy)
     source = base.record_source(job.job.input_format)
-    journal = Journal.open(job.job.output.absolute())
+    journal = Journal.open(job.job.place)
     home = status.home(journal, job.name)
-    with suppress(Stopped), disk_errors(journal.output), _alone(home, job.name):
+    with suppress(Stopped), disk_errors(journal.output), _alone(journal, home, job.name):
         # the folder is locked now and for each batch, not for the whole stream: others may replay or compact in between
         with journal.alone(_PATIENCE, stop):
             complete_unfinished(journal, show)
@@ -324,13 +324,22 @@ def _end(query: StreamingQuery) -> None:
 
 
 @contextmanager
-def _alone(home: Path, name: str) -> Iterator[None]:
-    """Keep a second run of the same stream out."""
+def _alone(journal: Journal, home: Path, name: str) -> Iterator[None]:
+    """Keep a second run of the same stream out, of this machine and, where the output is in a store, of others."""
     home.mkdir(parents=True, exist_ok=True)
-    with (home / _LOCK).open("ab") as lock:
-        if not locked(lock):
-            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name")
+    with ExitStack() as taken:
+        _take(lock_of(place_of(home / _LOCK)), name, taken)
+        if journal.output.folder is None:
+            _take(lock_of(journal.output / status.STREAMS / escape(name) / _LOCK), name, taken)
         yield
+
+
+def _take(lock: Lock, name: str, taken: ExitStack) -> None:
+    while not lock.take():
+        if not lock.waits():
+            raise PipelineError(f"the stream {name!r} is being run by another process: give this one a name")
+        time.sleep(lock.pause)
+    taken.callback(lock.release)
 
 
 @contextmanager

@@ -120,7 +120,9 @@ class StructuredMode:
     def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> Decode | None:  # noqa: ARG002
         """Of JSON alone, which data is."""
         use = definition.schema_use
-        return payloads.decoder(use.schema, "application/json") if use.schema is not None and use.of_values else None
+        if use.schema is None or not use.of_values:
+            return None
+        return payloads.decoder(use.schema, "application/json", typed=definition.policy.typed)
 
     def _decoder(self) -> Any:
         return native.module().Envelopes(ATTRIBUTES, _NEEDED, self._extensions)
@@ -165,7 +167,9 @@ class BinaryMode:
     def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> Decode | None:
         """Of payloads of the event's content type."""
         schema = definition.schema_use.schema
-        found = None if schema is None else payloads.decoder(schema, kind[1] or definition.payload_type)
+        if schema is None:
+            return None
+        found = payloads.decoder(schema, kind[1] or definition.payload_type, typed=definition.policy.typed)
         if found is None or definition.policy.wire_prefix == "none":
             return found
         return payloads.prefixed(definition, found)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from signalbook.formats import Anything, MapOf, Scalar, Schema, Struct, is_open
+from signalbook.formats import Anything, MapOf, Scalar, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import is_json
@@ -38,33 +38,38 @@ from signalbook.values import JSONObject
 # As native/src/avro.rs and native/src/protobuf.rs read it.
 Plan = tuple[Any, ...]
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
-# They are made once for a schema, which many tasks of a process share, and go with it.
-_decoders: Final[WeakKeyDictionary[_Planned, Decode | None]] = WeakKeyDictionary()
+# They are made once for a schema and columns that are typed or not; many tasks of a process share them, and they go
+# with the schema.
+_decoders: Final[WeakKeyDictionary[_Planned, dict[bool, Decode | None]]] = WeakKeyDictionary()
 
 
-def decoder(schema: Schema, content_type: str = "") -> Decode | None:
-    """What decodes payloads in an encoding, if the native module does; an empty one is that of the schema's format."""
+def decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> Decode | None:
+    """What decodes payloads in an encoding, if the native module does; an empty one is that of the schema's format.
+
+    The columns are those of the schema's shape if ``typed``, else those of that ``as_sent``.
+    """
     if isinstance(schema, JsonSchema):
-        return _made(schema) if not content_type or is_json(content_type) else None
+        return _made(schema, typed) if not content_type or is_json(content_type) else None
     if isinstance(schema, (AvroSchema, ProtobufSchema)):
-        return _made(schema) if schema.is_binary(content_type) else None
+        return _made(schema, typed) if schema.is_binary(content_type) else None
     return None
 
 
-def _made(schema: _Planned) -> Decode | None:
+def _made(schema: _Planned, typed: bool) -> Decode | None:
     # That there is no plan is remembered as well: to find that out again for each batch takes as long as making one.
-    if schema not in _decoders:
+    made = _decoders.setdefault(schema, {})
+    if typed not in made:
         try:
-            _decoders[schema] = _plan(schema)
+            made[typed] = _plan(schema, schema.shape() if typed else as_sent(schema.shape()))
         except NoPlan:
-            _decoders[schema] = None
-    return _decoders[schema]
+            made[typed] = None
+    return made[typed]
 
 
-def _plan(schema: _Planned) -> Decode:
+def _plan(schema: _Planned, shape: Shape) -> Decode:
     if isinstance(schema, JsonSchema):
-        return json_decoder(schema)
-    return avro_decoder(schema) if isinstance(schema, AvroSchema) else protobuf_decoder(schema)
+        return json_decoder(schema, shape)
+    return avro_decoder(schema, shape) if isinstance(schema, AvroSchema) else protobuf_decoder(schema, shape)
 
 
 def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
@@ -167,9 +172,9 @@ Program = tuple[Any, ...]
 _Column = tuple[Program, Make]
 
 
-def json_decoder(schema: JsonSchema) -> Decode:
-    """From payloads to the arrays of ``columns.payload(schema.shape())`` and ``columns.RESCUE``. Raises ``NoPlan``."""
-    shape, fields = schema.shape(), columns.payload(schema.shape())
+def json_decoder(schema: JsonSchema, shape: Shape) -> Decode:
+    """From payloads to the arrays of ``columns.payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
+    fields = columns.payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
     kind = pa.struct(fields) if members else fields[0].type
     program, make = _member(schema.document, schema.node, kind)
@@ -196,7 +201,7 @@ def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> 
     if node.arrays:
         program, item = _node(document, node.arrays.item, kind.value_type)
         return ("list", null, *_sizes(node.arrays), program), lists(kind, item)
-    name, *rules = _scalar(node, shape)
+    name, *rules = _scalar(node, shape, kind)
     return (name, null, *rules), plain(kind)
 
 
@@ -223,7 +228,7 @@ def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -
     if check is None:
         raise NoPlan
     shape = shape_of(document, node)
-    return ("raw", False, is_open(shape)), guarded(
+    return ("raw", False, is_lossy(shape)), guarded(
         check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
     )
 
@@ -235,11 +240,11 @@ def _name(name: str) -> str:
     return name
 
 
-def _scalar(node: NormalForm, shape: Any) -> Program:
+def _scalar(node: NormalForm, shape: Any, kind: pa.DataType) -> Program:
     if node.numbers and isinstance(shape, Scalar):
         return _number(node.numbers, shape)
     if node.strings:
-        return _string(node.strings)
+        return _NAMES.get(kind, "string"), *_string(node.strings)
     return ("bool", False in node.booleans, True in node.booleans) if node.booleans else ("null",)
 
 
@@ -281,7 +286,11 @@ def _string(strings: Strings) -> Program:
         pattern = program(translated)
     values = None if strings.values is None else list(strings.values)
     high = None if strings.high is None else _limit(strings.high)
-    return "string", _limit(strings.low), high, values, pattern
+    return _limit(strings.low), high, values, pattern
+
+
+# What native/src/program.rs calls columns of texts that are no texts.
+_NAMES: Final = {columns.TIMESTAMP: "timestamp", pa.date32(): "date"}
 
 
 _PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -298,8 +307,8 @@ _TIMES: Final = {
 }
 
 
-def avro_decoder(schema: AvroSchema) -> Decode:
-    """From payloads to the arrays of ``columns.payload(schema.shape())``.
+def avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
+    """From payloads to the arrays of ``columns.payload(shape)``.
 
     Schemas with maps, unions of several types, recursion, or other logical types have none. Raises ``NoPlan``.
     """
@@ -308,7 +317,7 @@ def avro_decoder(schema: AvroSchema) -> Decode:
     # a schema that reads what another wrote resolves names and defaults, which is left to the slow path
     if schema.writer is not None or not isinstance(node, dict) or node["type"] != "record" or not node["fields"]:
         raise NoPlan
-    kind = pa.struct(columns.payload(schema.shape()))
+    kind = pa.struct(columns.payload(shape))
     read = native.module().AvroDecoder(_record(node, types, kind)).read
     return native.decoder(read, native.plain(kind), members=True)
 
@@ -370,12 +379,11 @@ _SCALARS: Final = {
 _MOST_CHOICES: Final = 64
 
 
-def protobuf_decoder(schema: ProtobufSchema) -> Decode:
-    """From payloads to the arrays of ``columns.payload(schema.shape())``.
+def protobuf_decoder(schema: ProtobufSchema, shape: Shape) -> Decode:
+    """From payloads to the arrays of ``columns.payload(shape)``.
 
     Types with maps, groups, recursion or well-known types have none. Raises ``NoPlan``.
     """
-    shape = schema.shape()
     if not isinstance(shape, Struct) or not shape.fields:
         raise NoPlan
     kind = pa.struct(columns.payload(shape))

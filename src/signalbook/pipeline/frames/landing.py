@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -18,9 +17,10 @@ from signalbook.pipeline.commit import PATIENCE
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.messages import SOURCE
-from signalbook.pipeline.job.jobs import Job, ShowProgress, stream_batch
+from signalbook.pipeline.job.jobs import Job, ShowProgress, storage_of, stream_batch
 from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.landing.tasks import RESULT, Intake, Task
+from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.sources.mapping import MessageColumns, message_records
@@ -33,7 +33,7 @@ _QUERY: Final = "sql.streaming.queryId"
 
 def land(
     frame: DataFrame,
-    output: str | Path,
+    output: Where,
     contract: Contract,
     *,
     batch_id: int | str,
@@ -42,6 +42,7 @@ def land(
     table_format: TableFormat = "iceberg",
     catalog: str | Mapping[str, str] = "",
     partition: Partition = "day",
+    storage: Mapping[str, str] = {},
     max_message_bytes: int = MAX_MESSAGE,
     progress: ShowProgress = lambda _: None,
 ) -> Report:
@@ -57,7 +58,8 @@ def land(
     job = Job(
         registry="",
         inputs=(),
-        output=Path(output),
+        output=output,
+        storage=storage_of(storage),
         table_format=table_format,
         catalog=parse_catalog(catalog if not isinstance(catalog, str) else named_catalog(catalog) if catalog else {}),
         partition=partition,
@@ -80,12 +82,12 @@ def land(
 class _FrameIntake(Intake):
     """Rows of a user's DataFrame."""
 
-    def manifests(self, session: SparkSession, folder: Path) -> DataFrame:  # noqa: ARG002
+    def manifests(self, session: SparkSession, folder: Place) -> DataFrame:  # noqa: ARG002
         assert self.records is not None
-        return self.records.mapInArrow(partial(process_rows, str(folder)), RESULT)
+        return self.records.mapInArrow(partial(process_rows, folder), RESULT)
 
 
-def process_rows(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def process_rows(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow``: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     return Task.of(folder).process_records(SOURCE, batches)
 

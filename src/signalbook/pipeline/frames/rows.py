@@ -14,7 +14,7 @@ from msgspec import UNSET
 from signalbook.messages import CompiledDefinition
 from signalbook.pipeline import columns
 from signalbook.pipeline.fastpath.native import Decode, Decoded
-from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder, in_json, payloads_of
+from signalbook.pipeline.landing.rows import OPAQUE, AcceptedRow, Bookkeeping, RowBuilder, in_json, payloads_of
 from signalbook.values import JSON, dump_json
 
 LANDED: Final = columns.written(columns.held(columns.landed(None)))
@@ -29,9 +29,10 @@ class TextRowBuilder(RowBuilder):
 
     def __init__(self, definition: CompiledDefinition, bookkeeping: Bookkeeping) -> None:
         super().__init__(definition, bookkeeping)
-        # For payloads that are text it is as if nobody knew more of them.
-        self._schema = None if self._schema is None or in_json(self._schema) else self._schema
-        self._columns, self._width, self._rescues = columns.held(columns.landed(None)), len(columns.OPAQUE), False
+        self._layout = OPAQUE
+        if self._schema is not None and in_json(self._schema):
+            # For payloads that are text it is as if nobody knew more of them.
+            self._schema = None
 
     def decoding(self, decode: Decode) -> Decode:
         """Reads payloads by ``decode``, which says whether they conform, into the columns for text."""
@@ -57,14 +58,12 @@ class TextRowBuilder(RowBuilder):
 
     def _texts(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """The columns of payloads as those for text: JSON."""
-        members = [*self._members, columns.RESCUE] if len(payloads) > len(self._members) else self._members
-        found = pa.RecordBatch.from_arrays(payloads, schema=pa.schema(members)).to_pylist()
+        found = pa.RecordBatch.from_arrays(payloads, schema=self._members(len(payloads))).to_pylist()
         return [pa.array([dump_json(self._whole(row)).decode() for row in found]), pa.nulls(len(found), pa.binary())]
 
-    @cached_property
-    def _members(self) -> pa.Schema:
-        assert self._schema is not None
-        return columns.payload(self._schema.shape())
+    def _members(self, count: int) -> pa.Schema:
+        """The columns of payloads, the last of them what the others do not hold."""
+        return pa.schema([*columns.payload(self._shape), *columns.RESCUE][:count])
 
     @cached_property
     def _whole(self) -> Callable[[Mapping[str, Any]], JSON]:

@@ -18,12 +18,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from signalbook.pipeline import columns
+from signalbook.pipeline.columns import written
 from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.frames.rows import LANDED, TextRowBuilder
 from signalbook.pipeline.job.snapshot import uncollected
 from signalbook.pipeline.landing.processing import Processing
-from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder
+from signalbook.pipeline.landing.rows import Bookkeeping, RowBuilder, layout
 from signalbook.pipeline.sources.base import MAX_MESSAGE, record_batches, within_limit
 from signalbook.pipeline.sources.mapping import MessageColumns, message_records
 from signalbook.pipeline.tables.evolution import readable
@@ -76,9 +77,9 @@ def typed(frame: DataFrame, contract: Contract, xid: str, columns: MessageColumn
     Times of day are left out, since Spark has no type for them. Raises ``PipelineError``.
     """
     definition = contract.compiled().definitions[contract.definition(xid)]
-    table = RowBuilder(definition, Bookkeeping(fingerprint=contract.fingerprint))
     records = message_records(frame, columns)
-    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(readable(table.columns)))
+    schema = readable(written(layout(definition).columns))
+    return records.mapInArrow(partial(typed_batches, contract, xid), _spark_schema(schema))
 
 
 def _half(outcomes: DataFrame, name: str) -> DataFrame:

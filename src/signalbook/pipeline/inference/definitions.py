@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain, count
+from itertools import chain, count, islice
 from typing import Final
 
-from signalbook.formats.base import is_json
-from signalbook.pipeline.inference import schemas
+from signalbook.formats.base import is_json, pointer
+from signalbook.pipeline.inference import maps, schemas
 from signalbook.pipeline.inference.observations import EVENT, KindSummary, Observations, is_transport
 from signalbook.pipeline.inference.schemas import ObjectFamilies, Rules
 from signalbook.pipeline.inference.summaries import AddressSummary
@@ -50,6 +50,25 @@ def document(observations: Observations, group: str, rules: Rules, header: str =
 def counts(observations: Observations) -> dict[str, int]:
     """How many messages each definition is inferred from, by its id."""
     return {name: observed.count for name, observed in _named(observations)}
+
+
+MOST_DOUBTS: Final = 100
+"""Doubts that are told."""
+# Fewer messages say little of the next one.
+_FEW: Final = 10
+
+
+def doubts(observations: Observations) -> list[JSONObject]:
+    """What was inferred from little: ``definition``, ``path`` in its payload, and what the ``doubt`` is about."""
+    return list(islice(_doubts(observations), MOST_DOUBTS))
+
+
+def _doubts(observations: Observations) -> Iterator[JSONObject]:
+    for name, observed in _named(observations):
+        if observed.count < _FEW:
+            yield {"definition": name, "path": "", "doubt": f"inferred from {observed.count} messages"}
+        for path, doubt in maps.doubts(observed.data):
+            yield {"definition": name, "path": pointer(path), "doubt": doubt}
 
 
 def _named(observations: Observations) -> Iterator[tuple[str, KindSummary]]:

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from signalbook.pipeline.inference.maps import every, is_map
 from signalbook.pipeline.inference.summaries import MemoryBudget, TextSummary, ValueSummary
 from signalbook.values import JSON, JSONObject, dump_json
 
@@ -160,9 +161,6 @@ FORMAT: Final = "JsonSchema/draft/2020-12"
 _LONGEST_WORD: Final = 40
 _MOST_WORDS: Final = 32
 _NO_WORD: Final = re.compile(r"://|\d{5}|(?:\d\D*){8}")
-# An object is a map if it has many names of which each of them has few.
-_MAP_NAMES: Final = 20
-_MAP_SHARE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,8 +238,8 @@ class _SchemaBuilder:
     def _object(self, seen: ValueSummary, kinds: list[JSON]) -> JSONObject:
         whole = seen.whole()
         if is_map(whole):
-            every = _every(whole)
-            return {"additionalProperties": self.place(every, every)}
+            values = every(whole)
+            return {"additionalProperties": self.place(values, values)}
         family = self.kin.known(whole)
         fractions = any(member.numbers for member in whole.members.values())
         members = {
@@ -279,14 +277,6 @@ def _known(family: Family | None, name: str, member: ValueSummary) -> ValueSumma
     return member if family is None else family.members.get(name, member)
 
 
-def _every(whole: ValueSummary) -> ValueSummary:
-    """All members of a map as one."""
-    every, room = ValueSummary(), MemoryBudget()
-    for member in (*whole.members.values(), *([whole.others] if whole.others else [])):
-        every.merge(member, room)
-    return every
-
-
 def _kinds(seen: ValueSummary, rules: Rules, *, fractions: bool) -> list[JSON]:
     few = seen.count < rules.few
     numbers = seen.numbers or (seen.integers and few and fractions)
@@ -307,13 +297,3 @@ def _are_words(values: dict[str, int]) -> bool:
     return len(values) <= _MOST_WORDS and all(
         len(text) <= _LONGEST_WORD and not _NO_WORD.search(text) for text in values
     )
-
-
-def is_map(seen: ValueSummary) -> bool:
-    """Whether the names of its members are values themselves, rather than names."""
-    if seen.others is not None:
-        return True
-    names = len(seen.members)
-    if names < _MAP_NAMES:
-        return False
-    return sum(member.count for member in seen.members.values()) < _MAP_SHARE * names * seen.objects

@@ -17,6 +17,7 @@ from signalbook.messages import Policy
 from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Partition, TableFormat
+from signalbook.pipeline.places import Place, Storage, Where, is_url, place_of
 from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_catalog, parse_catalog
 
@@ -30,7 +31,20 @@ def check_policy(policy: Policy) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class OutputOptions:
+    """Where tables are: ``output`` is a path or a URL, ``storage`` says how stores are reached."""
+
+    output: Where
+    storage: Storage = field(default_factory=Storage)
+
+    @property
+    def place(self) -> Place:
+        """The output. Raises ``PipelineError`` for a URL that is not supported."""
+        return place_of(self.output, self.storage)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(OutputOptions):
     """The options of ``signalbook pipeline run``.
 
     ``registry`` is the URL of a registry, a registry document or a folder of them; ``groups`` are xids of message
@@ -45,7 +59,6 @@ class Job:
 
     registry: str
     inputs: tuple[str, ...]
-    output: Path
     input_format: str = "cloudevents-jsonl"
     groups: tuple[str, ...] = ()
     table_format: TableFormat = "iceberg"
@@ -96,7 +109,7 @@ class DeadLetterFilter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayJob:
+class ReplayJob(OutputOptions):
     """The options of ``signalbook pipeline replay``.
 
     ``registry``, ``groups`` and ``policy`` are as for a run; ``versions`` are xids of Versions of messages and schemas
@@ -104,7 +117,6 @@ class ReplayJob:
     """
 
     registry: str
-    output: Path
     wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     groups: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
@@ -114,7 +126,7 @@ class ReplayJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BacktestJob:
+class BacktestJob(OutputOptions):
     """The options of ``signalbook pipeline backtest``.
 
     ``candidate`` is a file or the xid of a Version, ``definitions`` are the xids it is compared for, none meaning all
@@ -122,7 +134,6 @@ class BacktestJob:
     """
 
     registry: str
-    output: Path
     candidate: str
     definitions: tuple[str, ...] = ()
     groups: tuple[str, ...] = ()
@@ -194,6 +205,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     inputs: tuple[str, ...] = ()
     input_format: str = ""
     output: str = ""
+    storage: dict[str, str | int | bool] = {}
     table_format: TableFormat = "iceberg"
     catalog: dict[str, str | int | float | bool] = {}
     partition: Partition = "day"
@@ -221,7 +233,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             groups=tuple(self.groups),
             inputs=tuple(self.inputs),
             input_format=self.input_format or FORMATS.get(self.inputs[0].partition("://")[0], "cloudevents-jsonl"),
-            output=Path(self.output.removeprefix("file://")),
+            output=self.output if is_url(self.output) else Path(self.output.removeprefix("file://")),
+            storage=storage_of(self.storage),
             table_format=self.table_format,
             catalog=parse_catalog(self.catalog),
             partition=self.partition,
@@ -246,6 +259,11 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
 
+def storage_of(section: Mapping[str, str | int | bool]) -> Storage:
+    """What the section ``storage`` says, its variables replaced. Raises ``PipelineError``."""
+    return Storage.of({name: filled(f"storage.{name}", value) for name, value in section.items()})
+
+
 def read(path: Path) -> JobOptions:
     """What the job file ``path`` says, YAML or JSON by its name or else TOML. Raises ``PipelineError``."""
     try:
@@ -261,7 +279,8 @@ def read(path: Path) -> JobOptions:
 
 
 def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:
-    """What ``file`` says, if there is one, but for what is ``given`` otherwise and not None; of ``options`` each alone.
+    """What ``file`` says, if there is one, but for what is ``given`` otherwise and not None; of ``options`` and
+    ``storage`` each alone.
 
     ``stream`` are those of ``StreamOptions``; a ``catalog`` may be a name or a URL.
     """
@@ -270,5 +289,6 @@ def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> J
     more = {name: value for name, value in given.items() if value is not None}
     if isinstance(more.get("catalog"), str):
         more["catalog"] = named_catalog(more["catalog"])
-    more["options"] = {**found.options, **more.get("options", {})}
+    for name in ("options", "storage"):
+        more[name] = {**getattr(found, name), **more.get(name, {})}
     return msgspec.structs.replace(found, stream=msgspec.structs.replace(found.stream, **timing), **more)

@@ -20,6 +20,7 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.landing.rows import Bookkeeping, address, violation_row
 from signalbook.pipeline.landing.staging import read_rows
+from signalbook.pipeline.places import Where
 from signalbook.pipeline.sources.base import LIGHTEST, MessageBatch, MessageLocation, Offsets, UnreadableMessage
 from signalbook.values import Finding
 
@@ -86,12 +87,12 @@ class DeadLetterSource:
             raise UnreadableMessage(str(error)) from None
 
 
-def read_dead_letters(path: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_dead_letters(place: Where) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a file of dead letters with the number of the first, as ``columns.DEAD_LETTER`` has them.
 
     Raises ``PipelineError`` for a file that is none.
     """
-    return ((first, _conformed(rows)) for first, rows in read_rows(path, "the dead letters in"))
+    return ((first, _conformed(rows)) for first, rows in read_rows(place, "the dead letters in"))
 
 
 def _conformed(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -151,7 +151,7 @@ class Processing:
     def _land(self, target: RowBuilder, rows: pa.RecordBatch) -> None:
         self._staged.add(target.name, rows)
         self.tally.land(target.xid, len(rows), _span(rows))
-        self.tally.rescue(target.xid, target.undeclared(rows))
+        self.tally.rescue(target.xid, target.rescued(rows))
 
     def _slowly(self, batch: MessageBatch, indices: Sequence[int]) -> None:
         """Judge messages one by one."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 from msgspec import UNSET, structs
 
-from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, is_open
+from signalbook.formats import Anything, ListOf, MapOf, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.base import JsonValues
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, CompiledDefinition, Message, attribute_text
 from signalbook.messages.cloudevents import CORE, SPECVERSION, Attribute
 from signalbook.messages.message import DUPLICATE
-from signalbook.pipeline import arrays, columns, rescue
-from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder, text_map, timestamps
+from signalbook.pipeline import arrays, columns, exact, rescue
+from signalbook.pipeline.arrays import MISFITS, ValueForm, opaque_arrays, payload_builder, text_map, timestamps
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import payloads
 from signalbook.pipeline.fastpath.native import Decode
@@ -78,17 +78,13 @@ class RowBuilder:
         self.name = table_name(xid)
         self.xid = xid
         self._schema = definition.schema_use.schema
-        self._rescues = rescues(definition)
-        self._columns, self._width = _held(self._schema, self._rescues)
+        self._typed = definition.policy.typed
+        self._layout = layout(definition)
+        self._shape = self._layout.shape
         values = (xid, definition.version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
         ]
-
-    @property
-    def columns(self) -> pa.Schema:
-        """The columns of the table."""
-        return columns.written(self._columns)
 
     def row(self, accepted: Accepted, original: bytes, location: MessageLocation, *, shared: bool) -> AcceptedRow:
         """What is kept of an accepted message until it is landed. ``original`` are its bytes as they were read."""
@@ -136,33 +132,36 @@ class RowBuilder:
         """
         return self._batch([*envelope, *self._with_rest(payloads), *transport], pa.nulls(len(envelope[0]), _TAG))
 
-    def undeclared(self, rows: pa.RecordBatch) -> Counter[str]:
-        """In how many rows there is something at a path that no column is for."""
-        return self._paths.count(rows.column(_RESCUE)) if self._rescues else Counter()
+    def rescued(self, rows: pa.RecordBatch) -> Counter[str]:
+        """In how many rows there is something at a path that no column holds."""
+        return self._paths.count(rows.column(_RESCUE)) if self._layout.rescues else Counter()
 
     @cached_property
-    def _paths(self) -> rescue.UndeclaredPaths:
-        assert self._schema is not None
-        return rescue.UndeclaredPaths(self._schema.shape())
+    def _paths(self) -> rescue.RescuedPaths:
+        assert self._shape is not None
+        return rescue.RescuedPaths(self._shape)
 
     def _with_rest(self, payloads: list[pa.Array]) -> list[pa.Array]:
         """Columns of payloads, with that for what they do not hold, if the table has it."""
-        if not self._rescues:
-            return payloads[: self._width]
-        return payloads if len(payloads) > self._width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]
+        if not self._layout.rescues:
+            return payloads[: self._layout.width]
+        return payloads if len(payloads) > self._layout.width else [*payloads, pa.nulls(len(payloads[0]), pa.string())]
 
     def _batch(self, arrays: list[pa.Array], tags: pa.Array) -> pa.RecordBatch:
         count = len(arrays[0])
         zeros = pa.array(np.zeros(count, np.int8))
         constants = [pa.DictionaryArray.from_arrays(zeros, value) for value in self._bookkeeping]
-        return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._columns)
+        return pa.RecordBatch.from_arrays([*arrays, *constants, tags], schema=self._layout.columns)
 
     def _payloads(self, rows: Sequence[AcceptedRow]) -> list[pa.Array]:
         if self._schema is None:
             return opaque_arrays([row.payload for row in rows])
         if self._decode is None or any(row.payload is None for row in rows):
             return self._build([self._data(row) for row in rows])
-        arrays, others = self._decode(pa.array([row.payload for row in rows], pa.binary()))
+        try:
+            arrays, others = self._decode(pa.array([row.payload for row in rows], pa.binary()))
+        except MISFITS:  # which may be a value that is kept beside its column
+            return self._build([self._data(row) for row in rows])
         if not others:
             return arrays
         # They do conform, but the decoder takes only what it is sure of: a member given twice it is not.
@@ -180,41 +179,62 @@ class RowBuilder:
 
     @cached_property
     def _decode(self) -> Decode | None:
-        return payloads.decoder(self._schema) if isinstance(self._schema, JsonSchema) else None
+        if not isinstance(self._schema, JsonSchema):
+            return None
+        return payloads.decoder(self._schema, typed=self._typed)
 
     @cached_property
     def _build(self) -> Callable[[Sequence[Any]], list[pa.Array]]:
         """From decoded payloads to their columns, where they have a schema."""
-        assert self._schema is not None
-        shape = self._schema.shape()
+        shape = self._shape
+        assert shape is not None
         build = payload_builder(shape, ValueForm.DECODED)
         return lambda values: [*build(values), rescue.rests(shape, values)]
 
 
-def rescues(definition: CompiledDefinition) -> bool:
-    """Whether the table of a definition has ``columns.RESCUE``: payloads that land may have members of no column."""
-    schema, policy = definition.schema_use.schema, definition.policy
-    if schema is None or policy.undeclared == "drop":
-        return False
-    # Payloads that land against their schema may have such members even where it is closed.
-    tagged = policy.on_schema_violation == "tag" and isinstance(schema, JsonValues)
-    return is_open(schema.shape()) or (tagged and rescue.plan(schema.shape()) != rescue.ALL)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The columns of a definition's table: of all of it, as they are held in memory, and how many are the payload's.
+
+    ``shape`` is that of its payloads, ``None`` where it names no schema. With ``rescues`` the table has
+    ``columns.RESCUE``: its columns may not hold all of a payload.
+    """
+
+    shape: Shape | None
+    rescues: bool
+    width: int
+    columns: pa.Schema
+
+    @classmethod
+    def of(cls, shape: Shape | None, *, rescues: bool) -> Layout:
+        """Of payloads of a shape."""
+        held = columns.held(columns.landed(shape, rescue=rescues))
+        return cls(shape=shape, rescues=rescues, width=len(columns.payload(shape)), columns=held)
 
 
+OPAQUE: Final = Layout.of(None, rescues=False)
 # Made once for a schema, which many tasks of a process share, and gone with it: of hundreds of columns they take longer
 # than the rows of a small batch.
-_columns: Final[WeakKeyDictionary[Schema, dict[bool, tuple[pa.Schema, int]]]] = WeakKeyDictionary()
+_layouts: Final[WeakKeyDictionary[Schema, dict[tuple[bool, ...], Layout]]] = WeakKeyDictionary()
 
 
-def _held(schema: Schema | None, rescues: bool) -> tuple[pa.Schema, int]:
-    """The columns of rows in memory whose payloads have ``schema``, and how many of them are those of payloads."""
+def layout(definition: CompiledDefinition) -> Layout:
+    """That of the table of a definition, by its policy."""
+    schema, policy = definition.schema_use.schema, definition.policy
     if schema is None:
-        return columns.held(columns.landed(None)), len(columns.OPAQUE)
-    made = _columns.setdefault(schema, {})
-    if rescues not in made:
-        shape = schema.shape()
-        made[rescues] = columns.held(columns.landed(shape, rescue=rescues)), len(columns.payload(shape))
-    return made[rescues]
+        return OPAQUE
+    known = _layouts.setdefault(schema, {})
+    key = policy.typed, policy.rescue == "keep", policy.on_schema_violation == "tag"
+    if key not in known:
+        known[key] = _laid_out(schema, *key)
+    return known[key]
+
+
+def _laid_out(schema: Schema, typed: bool, keep: bool, tag: bool) -> Layout:
+    shape = schema.shape() if typed else as_sent(schema.shape())
+    # Payloads that land against their schema may have members of no column even where it is closed.
+    lossy = is_lossy(shape) or (tag and isinstance(schema, JsonValues) and rescue.plan(shape) != rescue.ALL)
+    return Layout.of(shape, rescues=keep and lossy)
 
 
 def _envelope(attributes: Sequence[Mapping[str, Attribute]]) -> list[pa.Array]:
@@ -337,6 +357,8 @@ def _present(shape: Shape, in_json: bool) -> tuple[type, _Rebuild]:
             return dict, _members(shape, [field.name for field in columns.arrow_type(shape)], in_json)
         case Struct():
             return object, lambda _: {}
+    if shape.sent is not None:
+        return object, partial(exact.sent, shape)
     if shape.kind == "uint64":
         return Decimal, int
     return object, _json_text if in_json else _same

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile
+from signalbook.pipeline.places import Output, Where, place_of
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
@@ -33,6 +33,8 @@ _FRAGMENTS: Final = 16
 _OPEN_FILES: Final = 200
 # Files that are written at the same time once all rows are there.
 _WRITERS: Final = min(4, os.cpu_count() or 1)
+# As many where each waits for a store.
+_UPLOADS: Final = 16
 # Where Arrow looks for the schema that a file was written with.
 _SCHEMA: Final = b"ARROW:schema"
 # Rows that are read at a time.
@@ -47,33 +49,35 @@ _CODECS: Final[dict[bool, dict[str, Any]]] = {
 }
 
 
-def open_file(path: Path, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
+def open_file(output: Output, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
     """A data file as all tables have them, open for row groups; ``thin`` if its columns have little to compress.
+
+    It is to be closed before the output is finished.
 
     For its readers no column is a dictionary by type.
     """
     writer = pq.ParquetWriter(
-        path, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin]
+        output.sink, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin]
     )
     writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
     return writer
 
 
-def read_rows(path: str, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+def read_rows(place: Where, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a data file in portions, each with the number of its first row.
 
     Raises ``PipelineError``, which calls the file ``what``, for one that cannot be read.
     """
     first = 0
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(place_of(place).arrow_source()) as file:
             # no portion spans row groups: those are bounded in bytes, so that portions of huge messages are, too
             for group in range(file.num_row_groups):
                 for rows in file.iter_batches(_PORTION, row_groups=[group]):
                     yield first, rows
                     first += len(rows)
     except (OSError, pa.ArrowException) as error:
-        raise PipelineError(f"cannot read {what} {path}: {error}") from error
+        raise PipelineError(f"cannot read {what} {place}: {error}") from error
 
 
 def _leaves(type: pa.DataType) -> int:
@@ -89,7 +93,8 @@ class _Table:
     # to weigh a batch takes longer than to make it, so most are taken to weigh what those before did
     row_bytes: float = 0.0
     rows: int = 0
-    path: Path | None = None
+    file: str = ""
+    output: Output | None = None
     writer: pq.ParquetWriter | None = None
 
 
@@ -99,8 +104,8 @@ class StagedFiles:
     ``prefix`` begins the names of all files; it must be the task's own.
     """
 
-    def __init__(self, folder: Path, *, staged: str, prefix: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: Where, *, staged: str, prefix: str) -> None:
+        self._folder = place_of(folder)
         self._staged = staged
         self._prefix = prefix
         self._tables: dict[TableName, _Table] = {}
@@ -132,16 +137,17 @@ class StagedFiles:
             self._complete(table)
         # A small batch of many tables is little more than its files. Arrow writes them outside of the interpreter's
         # lock, so that a processor without a task of its own takes some.
-        with ThreadPoolExecutor(_WRITERS) as pool:
+        with ThreadPoolExecutor(_WRITERS if self._folder.folder is not None else _UPLOADS) as pool:
             list(pool.map(self._complete, [table for table in self._tables.values() if table.held]))
         return tuple(self._files)
 
     def abandon(self) -> None:
         """Close all files as they are; nobody will use them."""
         for table in self._open.values():
-            if table.writer is not None:
+            if table.writer is not None and table.output is not None:
                 with suppress(OSError):
                     table.writer.close()
+                table.output.abandon()
 
     def _complete(self, table: _Table) -> None:
         """Write what a table holds and close its file."""
@@ -177,20 +183,20 @@ class StagedFiles:
             if len(self._open) >= _OPEN_FILES:
                 # the oldest: its table gets another file if more rows come
                 self._close(next(iter(self._open.values())))
-            table.path = self._folder / f"{self._prefix}-{next(self._numbers):05d}.parquet"
+            table.file = f"{self._prefix}-{next(self._numbers):05d}.parquet"
+            table.output = (self._folder / table.file).output()
             thin = bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
-            table.writer = open_file(table.path, rows.schema, thin=thin)
+            table.writer = open_file(table.output, rows.schema, thin=thin)
             self._open[table.name] = table
         return table.writer
 
     def _close(self, table: _Table) -> None:
-        if table.writer is None or table.path is None:
+        if table.writer is None or table.output is None:
             return
         table.writer.close()
         del self._open[table.name]
-        name = table.path.name
-        size = table.path.stat().st_size
+        size, name = table.output.finish(), table.file
         self._files.append(
             DataFile(table=table.name, staged=f"{self._staged}/{name}", name=name, rows=table.rows, bytes=size)
         )
-        table.writer, table.path, table.rows = None, None, 0
+        table.writer, table.output, table.rows = None, None, 0

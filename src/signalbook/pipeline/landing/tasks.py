@@ -7,17 +7,15 @@ compiles those definitions once that occur.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -35,6 +33,7 @@ from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
+from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.reports.report import Tally, decode
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import MAX_MESSAGE, MessageBatch, Source, Split, within_limit
@@ -48,6 +47,9 @@ RESULT: Final = "result binary"
 # Seconds between two notes of a task's progress, and between two looks of the driver at all of them.
 _EVERY: Final = 0.5
 _LOOK: Final = 0.3
+# The same where each is a request to a store.
+_EVERY_REQUEST: Final = 10.0
+_LOOK_REQUEST: Final = 5.0
 _NAME: Final = 100
 _OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
 # What follows is about the query, and not about its failure.
@@ -95,21 +97,23 @@ class TaskProgress:
     dead_lettered: int
 
 
-def process_files(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def process_files(
+    folder: Where, batches: Iterator[pa.RecordBatch], storage: Storage | None = None
+) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
     source = base.file_source(task.plan.source)
 
     def work(number: int) -> bytes:
-        splits = (replace(split, limit=task.plan.max_message_bytes) for split in task.plan.tasks[number])
-        stop = task.plan.stop_at_damage
+        limit, stop = task.plan.max_message_bytes, task.plan.stop_at_damage
+        splits = (replace(split, limit=limit, storage=storage or Storage()) for split in task.plan.tasks[number])
         messages = (batch for split in splits for batch in base.read_split(source, split, stop=stop))
         return encoded_manifest(partial(task.process, number, source, messages))
 
     return task_results(batches, work)
 
 
-def process_records(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def process_records(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
     yield from task.process_records(base.find_source(task.plan.source), batches)
@@ -139,14 +143,14 @@ def read_manifest(text: bytes) -> Manifest:
 class Task:
     """What the tasks of a run have in common."""
 
-    staging: Path
+    staging: Place
     plan: TaskPlan
 
     @classmethod
-    def of(cls, folder: str) -> Task:
+    def of(cls, folder: Where) -> Task:
         """Those whose plan lies in a staging folder."""
-        staging = Path(folder)
-        return cls(staging, msgspec.json.decode((staging / PLAN).read_bytes(), type=TaskPlan))
+        staging = place_of(folder)
+        return cls(staging, msgspec.json.decode((staging / PLAN).read(), type=TaskPlan))
 
     def process(self, number: int, source: Source, messages: Iterable[MessageBatch]) -> Manifest:
         """What becomes of ``messages``, the input of task ``number``."""
@@ -195,10 +199,10 @@ class Task:
 
     def _snapshot(self) -> Snapshot:
         try:
-            return Snapshot.from_json((self.staging / SNAPSHOT).read_bytes())
+            return Snapshot.from_json((self.staging / SNAPSHOT).read())
         except OSError as error:
             raise PipelineError(
-                f"a worker cannot read {self.staging}: the output has to be a folder all workers share"
+                f"a worker cannot read {self.staging}: the output has to be a folder all workers share, or in a store"
             ) from error
 
     def progress(self, number: int, tally: Tally) -> ProgressWriter:
@@ -209,11 +213,12 @@ class Task:
 class ProgressWriter:
     """Writes down how far a task is, now and then, for the driver to show."""
 
-    def __init__(self, path: Path, tally: Tally) -> None:
-        self._path = path
+    def __init__(self, place: Place, tally: Tally) -> None:
+        self._place = place
+        self._every = _EVERY if place.folder is not None else _EVERY_REQUEST
         self._tally = tally
         self._bytes = 0
-        self._next = time.monotonic() + _EVERY
+        self._next = time.monotonic() + self._every
 
     def advance(self, count: int) -> None:
         """So many bytes more are done."""
@@ -224,11 +229,8 @@ class ProgressWriter:
         progress = TaskProgress(
             bytes=self._bytes, read=tally.read, landed=tally.landed.total(), dead_lettered=tally.dead_lettered
         )
-        fresh = self._path.with_suffix(f".{os.getpid()}")
-        # written beside it and renamed: the driver reads while we write
-        fresh.write_bytes(msgspec.json.encode(progress))
-        fresh.replace(self._path)
-        self._next = time.monotonic() + _EVERY
+        self._place.write(msgspec.json.encode(progress))
+        self._next = time.monotonic() + self._every
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,24 +238,26 @@ class Intake:
     """What a batch reads by the source called ``source``.
 
     Either the splits of files for each task, or ``records``, which Spark brings from elsewhere: rows of
-    ``RECORD_COLUMNS``, each of its partitions a task. ``origin`` distinguishes this input from another.
+    ``RECORD_COLUMNS``, each of its partitions a task. ``origin`` distinguishes this input from another;
+    ``storage`` is how files in stores are reached.
     """
 
     source: str
     origin: str
     tasks: tuple[tuple[Split, ...], ...] = ()
     records: DataFrame | None = None
+    storage: Storage = field(default_factory=Storage)
 
     @property
     def size(self) -> int:
         """Bytes to read, 0 where nobody knows before they are read."""
         return sum(split.size for task in self.tasks for split in task)
 
-    def manifests(self, session: SparkSession, folder: Path) -> DataFrame:
+    def manifests(self, session: SparkSession, folder: Place) -> DataFrame:
         """The manifest of each task that finds the plan in ``folder``, once Spark is asked for them."""
         if self.records is not None:
-            return self.records.mapInArrow(partial(process_records, str(folder)), RESULT)
-        return numbered_tasks(session, len(self.tasks), partial(process_files, str(folder)))
+            return self.records.mapInArrow(partial(process_records, folder), RESULT)
+        return numbered_tasks(session, len(self.tasks), partial(process_files, folder, storage=self.storage))
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
         """The batch with what these manifests say beyond files and counts: of messages that are read, nothing.
@@ -266,6 +270,11 @@ class Intake:
             example = unread[0].example
             raise PipelineError(f"cannot read {example.source}: {example.message}")
         return batch
+
+
+def settled(policy: Policy, journal: Journal) -> Policy:
+    """``policy`` with columns as tables have them already, where it does not say."""
+    return policy if policy.columns != "auto" else replace(policy, columns=journal.columns() or "typed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +297,8 @@ class Attempt:
     def process(self, session: SparkSession, show: ShowProgress) -> JournalEntry:
         """Let Spark do every task, and hold the counts to the files. Raises ``PipelineError``."""
         started = time.monotonic()
-        folder = self._stage()
+        policy = settled(self.policy, self.journal)
+        folder = self._stage(policy)
         with _watching(folder, self.intake.size, show):
             results = collect_results(self.intake.manifests(session, folder), self.journal.output)
         manifests = [read_manifest(text) for text in results]
@@ -309,20 +319,21 @@ class Attempt:
                 landed_at=self.landed_at,
                 stream=self.stream,
                 offsets=self.offsets,
+                columns="typed" if policy.typed else "as_sent",
                 left_out={xid: found.reasons for xid, found in self.snapshot.left_out.items()},
             ),
         )
         batch.check()  # before anything is committed: no message may be lost or there twice
         return batch
 
-    def _stage(self) -> Path:
+    def _stage(self, policy: Policy) -> Place:
         # a folder of its own: workers of a run that died may still be writing to another of the same batch
         name = f"{escape(self.batch_id)[:_NAME]}-{secrets.token_hex(4)}"
         folder = self.journal.staging(name)
-        (folder / PROGRESS).mkdir()
+        (folder / PROGRESS).make()
         # In files beside the staged ones, not in the tasks' closures: Spark would ship megabytes of definitions with
         # each task.
-        (folder / SNAPSHOT).write_bytes(self.snapshot.to_json())
+        (folder / SNAPSHOT).write(self.snapshot.to_json())
         plan = TaskPlan(
             source=self.intake.source,
             tasks=self.intake.tasks,
@@ -330,11 +341,11 @@ class Attempt:
             fingerprint=self.snapshot.fingerprint,
             landed_at=self.landed_at,
             staged=f"{STAGING}/{name}",
-            policy=self.policy,
+            policy=policy,
             max_message_bytes=self.max_message_bytes,
             stop_at_damage=self.stop_at_damage,
         )
-        (folder / PLAN).write_bytes(msgspec.json.encode(plan))
+        (folder / PLAN).write(msgspec.json.encode(plan))
         return folder
 
 
@@ -345,7 +356,7 @@ def numbered_tasks(
     return session.range(0, count, 1, max(count, 1)).mapInArrow(work, RESULT)
 
 
-def collect_results(frame: DataFrame, output: Path) -> list[bytes]:
+def collect_results(frame: DataFrame, output: object) -> list[bytes]:
     """What all tasks answered. Raises ``PipelineError`` in the words of a task that failed."""
     try:
         return [bytes(row["result"]) for row in frame.collect()]
@@ -353,7 +364,7 @@ def collect_results(frame: DataFrame, output: Path) -> list[bytes]:
         raise PipelineError(explain_failure(str(error), output)) from error
 
 
-def explain_failure(text: str, output: Path, what: str = "a Spark task failed, nothing was committed") -> str:
+def explain_failure(text: str, output: object, what: str = "a Spark task failed, nothing was committed") -> str:
     """What the text of a failed Spark job comes to, in one line: a worker's own words, or ``what`` and Spark's."""
     # The trace of a worker ends up in the text of Java's exception: the line that we raised is somewhere in the middle.
     own = _OWN_WORDS.search(text)
@@ -367,13 +378,14 @@ def explain_failure(text: str, output: Path, what: str = "a Spark task failed, n
 
 
 @contextmanager
-def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
+def _watching(folder: Place, total: int, show: ShowProgress) -> Iterator[None]:
     """Show how far the tasks are, several times a second, from what they write down."""
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(_LOOK):
-            show(_progress(folder, total))
+        while not over.wait(_LOOK if folder.folder is not None else _LOOK_REQUEST):
+            with suppress(OSError):
+                show(_progress(folder, total))
 
     # A thread, since collecting the results blocks this one in Java until the last task is done.
     watcher = threading.Thread(target=watch, daemon=True)
@@ -386,8 +398,9 @@ def _watching(folder: Path, total: int, show: ShowProgress) -> Iterator[None]:
         watcher.join()
 
 
-def _progress(folder: Path, total: int) -> Progress:
-    written = (path.read_bytes() for path in (folder / PROGRESS).glob("*.json"))
+def _progress(folder: Place, total: int) -> Progress:
+    progress = folder / PROGRESS
+    written = [(progress / found.path).read() for found in progress.files() if found.path.endswith(".json")]
     tasks = [msgspec.json.decode(text, type=TaskProgress) for text in written]
     return Progress(
         stage="processing",

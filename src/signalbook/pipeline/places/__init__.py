@@ -18,7 +18,10 @@ from signalbook.pipeline.places.local import LocalPlace
 from signalbook.pipeline.places.settings import Storage
 from signalbook.pipeline.places.stores import SCHEMES, StorePlace
 
-__all__ = ["LocalPlace", "Output", "Place", "Storage", "StorePlace", "Stored", "is_url", "place_of"]
+__all__ = ["LocalPlace", "Output", "Place", "Storage", "StorePlace", "Stored", "Where", "is_url", "place_of"]
+
+Where = str | Path | Place
+"""What names a place: a URL or a path, as text or not, or the place itself."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _FILE: Final = re.compile(r"file:(?://)?(?=/)", re.IGNORECASE)
@@ -36,7 +39,7 @@ def is_url(text: str) -> bool:
     return not _FILE.match(text) and (_URL.match(text) is not None or text.lower().startswith("dbfs:"))
 
 
-def place_of(where: str | Path | Place, storage: Storage | None = None) -> Place:
+def place_of(where: Where, storage: Storage | None = None) -> Place:
     """The place that a path, a URL or a place stands for; ``storage`` says how stores are reached.
 
     Nothing is looked for yet. Raises ``PipelineError`` for a URL of a scheme that is not supported.

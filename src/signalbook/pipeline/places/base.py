@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from signalbook.pipeline.places.settings import Storage
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -52,6 +54,11 @@ class Place(ABC):
     @abstractmethod
     def folder(self) -> Path | None:
         """Its path, if it is one of this machine's file systems."""
+
+    @property
+    @abstractmethod
+    def storage(self) -> Storage:
+        """How its store is reached."""
 
     @abstractmethod
     def __truediv__(self, path: str) -> Place:

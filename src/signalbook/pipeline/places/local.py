@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from signalbook.pipeline.places.base import Output, Place, Stored
+from signalbook.pipeline.places.settings import Storage
 from signalbook.values import digest
 
 
@@ -35,12 +36,21 @@ class LocalPlace(Place):
         """The path."""
         return self.path
 
+    @property
+    def storage(self) -> Storage:
+        """Nothing to say."""
+        return Storage()
+
     def __truediv__(self, path: str) -> LocalPlace:
         """A path below it."""
         return LocalPlace(self.path / path)
 
     def __str__(self) -> str:
         """The path."""
+        return str(self.path)
+
+    def __fspath__(self) -> str:
+        """The path, for what opens files by themselves."""
         return str(self.path)
 
     def read(self) -> bytes:

@@ -95,19 +95,19 @@ class Storage:
         profile = there.pop("profile", "")
         if profile or not _have_keys(there):
             there = {**aws_profile(profile), **there}
-        if there.get("endpoint", "").startswith("http://") and not _is_true(
-            there.get("allow_http", "") or os.environ.get("AWS_ALLOW_HTTP", "")
-        ):
+        endpoint = there.get("endpoint", "") or next(filter(None, map(os.environ.get, _ENVIRONMENT["endpoint"])), "")
+        allowed = _is_true(there.get("allow_http", "") or os.environ.get("AWS_ALLOW_HTTP", ""))
+        if endpoint.startswith("http://") and not allowed:
             raise PipelineError(
-                f"{there['endpoint']} is not encrypted: use https, or set allow_http in the section storage of the job "
+                f"{endpoint} is not encrypted: use https, or set allow_http in the section storage of the job "
                 "or AWS_ALLOW_HTTP in the environment"
             )
         return there
 
-    def obstore(self, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The configuration and the client's options that obstore takes for a kind of store."""
+    def obstore(self, kind: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The configuration and the client's options that obstore takes for a kind of store; it looks for others."""
         found = self.settings(kind)
-        client = {"allow_http": _is_true(found.pop("allow_http"))} if "allow_http" in found else {}
+        client = {"allow_http": _is_true(found.pop("allow_http"))} if "allow_http" in found else None
         return {_NAMES.get(name, name): value for name, value in found.items()}, client
 
     def masked(self, text: str) -> str:

@@ -54,7 +54,7 @@ class StorePlace(Place):
 
     root: str
     key: str
-    storage: Storage = field(default_factory=Storage)
+    settings: Storage = field(default_factory=Storage)
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> StorePlace:
@@ -78,17 +78,22 @@ class StorePlace(Place):
     @property
     def parent(self) -> StorePlace:
         """What the key is below."""
-        return StorePlace(self.root, self.key.rpartition("/")[0], self.storage)
+        return StorePlace(self.root, self.key.rpartition("/")[0], self.settings)
 
     @property
     def folder(self) -> Path | None:
         """None: it is no path."""
         return None
 
+    @property
+    def storage(self) -> Storage:
+        """As it was given."""
+        return self.settings
+
     def __truediv__(self, path: str) -> StorePlace:
         """A key below it."""
         below = path.strip("/")
-        return StorePlace(self.root, f"{self.key}/{below}" if self.key and below else self.key or below, self.storage)
+        return StorePlace(self.root, f"{self.key}/{below}" if self.key and below else self.key or below, self.settings)
 
     def __str__(self) -> str:
         """The URL."""
@@ -96,7 +101,7 @@ class StorePlace(Place):
 
     @property
     def _store(self) -> ObjectStore:
-        return connect(self.root, self.storage)
+        return connect(self.root, self.settings)
 
     def read(self) -> bytes:
         """By one request."""
@@ -238,7 +243,7 @@ class StorePlace(Place):
                 raise self._failed(errno.EIO, "there is no such bucket") from None
             raise FileNotFoundError(errno.ENOENT, "not there", str(self)) from None
         except BaseError as error:
-            raise self._failed(errno.EIO, self.storage.masked(_said(str(error)))) from None
+            raise self._failed(errno.EIO, self.settings.masked(_said(str(error)))) from None
         except TimeoutError as error:
             raise self._failed(errno.EIO, "the store does not answer") from error
 
@@ -316,7 +321,7 @@ class _Reader(io.RawIOBase):
             return b""
         place = self._place
         with place._errors():
-            found = connect(place.root, place.storage).get_range(place.key, start=self._at, end=end).to_bytes()
+            found = connect(place.root, place.settings).get_range(place.key, start=self._at, end=end).to_bytes()
         if len(found) < end - self._at:
             raise OSError(errno.EIO, "the object became shorter while it was read", str(place))
         self._at = end

@@ -19,7 +19,7 @@ TOP: Final = 10
 MOST: Final = 500
 """Kinds of violations reported for one batch."""
 MOST_PATHS: Final = 100
-"""Paths of undeclared members that are counted for one definition."""
+"""Paths that are counted of what the columns of one definition do not hold."""
 OTHERS: Final = ""
 """The path that stands for all others."""
 HELD: Final = 4 * MOST
@@ -162,7 +162,7 @@ class Tally:
     """Messages counted while they are processed; ``landed``, ``rejected`` and more by the xid of their definition.
 
     ``blamed`` are the reasons of ``rejected``, ``times`` the event times of what landed, ``bytes`` those of the input.
-    ``undeclared`` are members that no column has, by path: in how many messages that landed each is. ``duplicates`` are
+    ``rescued`` is what columns do not hold, by path: in how many messages that landed each is. ``duplicates`` are
     messages that landed although an object in their payload has a name twice.
     """
 
@@ -176,7 +176,7 @@ class Tally:
     blamed: dict[str, Counter[str]] = field(default_factory=dict)
     times: dict[str, Span] = field(default_factory=dict)
     violations: Violations = field(default_factory=Violations)
-    undeclared: dict[str, Counter[str]] = field(default_factory=dict)
+    rescued: dict[str, Counter[str]] = field(default_factory=dict)
     duplicates: Counter[str] = field(default_factory=Counter)
 
     def land(self, xid: str, messages: int, time: Span | None = None) -> None:
@@ -195,10 +195,10 @@ class Tally:
             self.blamed.setdefault(xid, Counter())[reason] += 1
 
     def rescue(self, xid: str, paths: Mapping[str, int]) -> None:
-        """Count members without a column; beyond ``MOST_PATHS`` of a definition as ``OTHERS``."""
+        """Count what columns do not hold; beyond ``MOST_PATHS`` of a definition as ``OTHERS``."""
         if not paths:
             return
-        known = self.undeclared.setdefault(xid, Counter())
+        known = self.rescued.setdefault(xid, Counter())
         for path, messages in sorted(paths.items()):
             known[path if path in known or len(known) < MOST_PATHS else OTHERS] += messages
 
@@ -217,7 +217,7 @@ class Tally:
             self._seen(xid, time)
         self.violations.add(other.violations)
         self.duplicates.update(other.duplicates)
-        for xid, paths in other.undeclared.items():
+        for xid, paths in other.rescued.items():
             self.rescue(xid, paths)
 
     def check(self, *, landed_rows: int, dead_letter_rows: int) -> None:
@@ -311,21 +311,21 @@ class Report:
             "by_message": {xid: self._message(xid) for xid in sorted(tally.landed.keys() | tally.rejected.keys())},
             "reasons": dict(sorted(tally.reasons.items())),
             "violations": [violation.to_json() for violation in tally.violations.top()],
+            **({"rescued": self._rescued()} if tally.rescued else {}),
             **self.left_out_to_json(),
-            **({"undeclared": self._undeclared()} if tally.undeclared else {}),
             **({"note": self.note} if self.note else {}),
             **({"doubts": list(self.doubts)} if self.doubts else {}),
         }
+
+    def _rescued(self) -> list[JSONObject]:
+        found = ((xid, path, count) for xid, paths in self.tally.rescued.items() for path, count in paths.items())
+        ordered = sorted(found, key=lambda each: (-each[2], each[0], each[1]))
+        return [{"definition": xid, "path": path, "messages": count} for xid, path, count in ordered[:MOST]]
 
     def left_out_to_json(self) -> JSONObject:
         """The member that names the definitions left out, if there are any."""
         found = {xid: [_text(reason) for reason in why[:TOP]] for xid, why in sorted(self.left_out.items())}
         return {"left_out": found} if found else {}
-
-    def _undeclared(self) -> list[JSONObject]:
-        found = ((xid, path, count) for xid, paths in self.tally.undeclared.items() for path, count in paths.items())
-        ordered = sorted(found, key=lambda each: (-each[2], each[0], each[1]))
-        return [{"definition": xid, "path": path, "messages": count} for xid, path, count in ordered[:MOST]]
 
     def _lag(self) -> JSONObject:
         time, seconds = self.tally.time, self.lag_seconds

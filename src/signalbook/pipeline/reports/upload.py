@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from signalbook.errors import SignalbookError
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import ReportOptions
 from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.reports.metrics import Metrics
 from signalbook.values import digest
 from signalbook.xid import XidError, check_id
@@ -63,8 +65,8 @@ class ReportUpload:
         self._next = 0.0
         self._pause = pause
         self._most = most
-        self._sent = journal.output / FOLDER / f"{digest(f'{url} {name}'.encode())}.sent"
-        self._known = _lines(self._sent)
+        self._sent = _Sent(journal.output / FOLDER / f"{digest(f'{url} {name}'.encode())}.sent")
+        self._known = self._sent.names()
 
     def send(self) -> None:
         """Send what is to be sent. Never raises: what cannot be sent now stays for the next time."""
@@ -103,9 +105,7 @@ class ReportUpload:
 
     def _note(self, *names: str) -> None:
         if names:
-            self._sent.parent.mkdir(exist_ok=True)
-            with self._sent.open("a") as file:
-                file.write("".join(f"{name}\n" for name in names))
+            self._sent.add(names)
             self._known.update(names)
 
     def _say(self, words: str) -> None:
@@ -114,17 +114,36 @@ class ReportUpload:
         self._said = words
 
 
-def _lines(path: Path) -> set[str]:
-    try:
-        return set(path.read_text().splitlines())
-    except FileNotFoundError:
-        return set()
-    except OSError as error:
-        raise PipelineError(f"cannot read {path}: {error.strerror}") from error
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """The names of entries that were sent: lines of a file, or where nothing can be added to one, objects below it."""
+
+    place: Place
+
+    def names(self) -> set[str]:
+        """All of them. Raises ``PipelineError``."""
+        try:
+            if self.place.folder is None:
+                return {found.path for found in self.place.files()}
+            return set(self.place.read().decode().splitlines())
+        except FileNotFoundError:
+            return set()
+        except OSError as error:
+            raise PipelineError(f"cannot read {self.place}: {error.strerror}") from error
+
+    def add(self, names: Sequence[str]) -> None:
+        """Some more. Raises ``OSError``."""
+        if self.place.folder is None:
+            for name in names:
+                (self.place / name).write(b"")
+            return
+        self.place.parent.make()
+        with self.place.folder.open("a") as file:
+            file.write("".join(f"{name}\n" for name in names))
 
 
 @contextmanager
-def reporting(output: Path, options: ReportOptions, notify: Callable[[str], None]) -> Iterator[Callable[[], None]]:
+def reporting(output: Where, options: ReportOptions, notify: Callable[[str], None]) -> Iterator[Callable[[], None]]:
     """Something to call after each batch of an output folder: it sends reports and renews metrics as ``options`` says.
 
     What is called never raises, and ``notify`` takes what went wrong. Raises ``PipelineError`` and other
@@ -134,7 +153,7 @@ def reporting(output: Path, options: ReportOptions, notify: Callable[[str], None
         yield lambda: None
         return
     name = _name(output, options)
-    journal = Journal.open(output.absolute())
+    journal = Journal.open(output)
     with ExitStack() as opened:
         steps: list[Callable[[], None]] = []
         if options.metrics_file or options.metrics_port:
@@ -151,7 +170,7 @@ def reporting(output: Path, options: ReportOptions, notify: Callable[[str], None
         yield report
 
 
-def exposition(output: Path, name: str = "") -> bytes:
+def exposition(output: Where, name: str = "") -> bytes:
     """Metrics of all batches of an output folder, in Prometheus' text format; ``name`` is the pipeline's.
 
     Raises ``PipelineError``.
@@ -189,10 +208,10 @@ def _refresh(found: Metrics, journal: Journal, known: set[str]) -> None:
             found.add(batch.report())
 
 
-def _name(output: Path, options: ReportOptions) -> str:
+def _name(output: Where, options: ReportOptions) -> str:
     """The pipeline's name: an id, since that is what a registry calls it by. Raises ``PipelineError``."""
     try:
-        return check_id(options.name or _default(output.absolute().name))
+        return check_id(options.name or _default(place_of(output).name))
     except XidError as error:
         raise PipelineError(f"the name of the pipeline, {options.name!r}: {error}; give another") from None
 

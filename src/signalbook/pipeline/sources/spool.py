@@ -20,7 +20,9 @@ from typing import Final, Self
 import msgspec
 
 from signalbook.pipeline.errors import PipelineError, disk_failure
-from signalbook.pipeline.journal import locked, replace_file, sync_folder
+from signalbook.pipeline.locks import locked
+from signalbook.pipeline.places import LocalPlace
+from signalbook.pipeline.places.local import sync_folder
 
 _SUFFIX: Final = ".messages"
 _SESSION: Final = "memory.json"
@@ -138,7 +140,7 @@ class MessageSpool:
 
     def remember(self, session: SpoolSession) -> SpoolSession:
         """Keep a session in the place of the one before."""
-        replace_file(self._folder / _SESSION, msgspec.json.encode(session))
+        LocalPlace(self._folder / _SESSION).replace(msgspec.json.encode(session))
         return session
 
     def close(self) -> None:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
 
 import pyarrow as pa
 
-from signalbook.pipeline.columns import DAY
+from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import DataFile, JournalEntry, sync_folder
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.journal import DataFile, JournalEntry
+from signalbook.pipeline.places import Place
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, quoted
+
+DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quoted(LANDED_AT)}) DIV 86400000000 AS INT))"
+"""The day of an instant in UTC, whatever the time zone of Spark's session is."""
+
+TOGETHER: Final = 16
+"""Requests to a store that are made at once."""
 
 
 class Tables(Protocol):
@@ -45,8 +52,16 @@ class Tables(Protocol):
         return set(self.paths(table))
 
     def source(self, table: TableName, catalog: str) -> str:
-        """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables."""
+        """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables, empty for the usual."""
         ...
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether the files of a table are in folders by the day that their rows landed on."""
+        ...
+
+    def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - of Iceberg alone
+        """The day that a row of ``source`` landed on, in UTC, as an expression of Spark's SQL."""
+        return quoted(DAY) if self.by_day(table) else DAY_OF_INSTANT
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.
@@ -90,18 +105,29 @@ def day_folder(batch: JournalEntry) -> str:
     return "" if batch.landed_at is None else f"{DAY}={batch.landed_at:%Y-%m-%d}/"
 
 
-def move_in(output: Path, folder: Path, files: Sequence[DataFile]) -> list[Path]:
+def move_in(output: Place, folder: Place, files: Sequence[DataFile]) -> list[Place]:
     """Move staged files into ``folder``, those not moved before, and return where all of them are."""
     places = [folder / file.name for file in files]
-    for parent in {folder, *(place.parent for place in places)}:
-        parent.mkdir(parents=True, exist_ok=True)
-    for file, place in zip(files, places, strict=True):
+    # as many as there are days, and mostly one
+    parents = {str(place.parent): place.parent for place in places}.values()
+    for parent in parents:
+        parent.make()
+
+    def move(file: DataFile, place: Place) -> None:
         staged = output / file.staged
-        # a commit that is repeated finds files that the first one moved
-        if staged.exists():
-            staged.replace(place)
-        elif not place.exists():
-            raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged))
-    for parent in {place.parent for place in places}:
-        sync_folder(parent)
+        try:
+            staged.move(place)
+        except FileNotFoundError:
+            # a commit that is repeated finds files that the first one moved
+            if not place.exists():
+                raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged)) from None
+
+    if output.folder is not None or len(files) == 1:
+        for file, place in zip(files, places, strict=True):
+            move(file, place)
+    else:
+        with ThreadPoolExecutor(TOGETHER) as pool:
+            list(pool.map(move, files, places))
+    for parent in parents:
+        parent.settle()
     return places

@@ -11,13 +11,13 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import Journal, replace_file
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.places import Where, place_of
 
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}", re.ASCII)
 
@@ -96,15 +96,15 @@ def secrets_in(name: str, value: str) -> list[str]:
     return _LOGIN.findall(value) + arguments
 
 
-def recorded(output: Path) -> CatalogChoice | None:
+def recorded(output: Where) -> CatalogChoice | None:
     """The choice that was made for an output folder. Raises ``PipelineError`` if it cannot be read."""
-    path = output / FILE
-    if not path.exists():
+    place = place_of(output) / FILE
+    if not place.exists():
         return None
     try:
-        return msgspec.json.decode(path.read_bytes(), type=CatalogChoice)
+        return msgspec.json.decode(place.read(), type=CatalogChoice)
     except (OSError, msgspec.DecodeError) as error:
-        raise PipelineError(f"cannot read {path}, which says what catalog the tables here are in: {error}") from error
+        raise PipelineError(f"cannot read {place}, which says what catalog the tables here are in: {error}") from error
 
 
 def agree(journal: Journal, wanted: CatalogChoice | None) -> None:
@@ -122,7 +122,8 @@ def agree(journal: Journal, wanted: CatalogChoice | None) -> None:
             f"output; if the catalog moved, say so in {journal.output / FILE}"
         )
     owner = there.owner if there else secrets.token_hex(8)
-    replace_file(journal.output / FILE, msgspec.json.format(msgspec.json.encode(replace(wanted, owner=owner))))
+    chosen = replace(wanted, owner=owner)
+    (journal.output / FILE).replace(msgspec.json.format(msgspec.json.encode(chosen)))
 
 
 def _check_open(name: str, value: str) -> None:

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,11 +30,14 @@ from deltalake.transaction import (
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
+from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.places.stores import SCHEMES
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
 
 LOG: Final = "_delta_log"
+_TRIES: Final = 5
 _COMMENT: Final = b"comment"
 _DOC: Final = b"doc"
 # Batches are looked for soon after they died, and a log has to end somewhere.
@@ -49,18 +51,20 @@ _UNKNOWN: Final = frozenset({"columnMapping", "deletionVectors"})
 class DeltaTables(Tables):
     """The tables below ``output``. Raises ``PipelineError`` for a folder that its library does not find."""
 
-    def __init__(self, output: Path) -> None:
-        self.output = output.absolute()
-        if found := _UNUSABLE.search(str(self.output)):
+    def __init__(self, output: Where) -> None:
+        self.output = place_of(output)
+        if self.output.folder is not None and (found := _UNUSABLE.search(str(self.output))):
             raise PipelineError(
                 f"tables of Delta cannot be in {self.output}, for the {found[0]} in that: choose another"
             )
         self._loaded: dict[TableName, DeltaTable] = {}
+        self._options = delta_options(self.output)
 
     def versions(self, table: TableName) -> list[TableName]:
         """The folders that have a log."""
-        logs = self._home(table).parent.glob(f"*/{LOG}")
-        return versions_of(table, (plain_name(path.parent.name) for path in logs))
+        group = self._home(table).parent
+        names = [name for name in group.folders() if LOG in (group / name).folders()]
+        return versions_of(table, map(plain_name, names))
 
     def columns(self, table: TableName) -> pa.Schema:
         """The columns of a table, but for the day that divides it."""
@@ -74,8 +78,7 @@ class DeltaTables(Tables):
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """A folder a day for tables divided by it, as the table is already."""
-        found = self._find(table)
-        by_day = divides(batch, table) if found is None else DAY in found.metadata().partition_columns
+        by_day = divides(batch, table) if self._find(table) is None else self.by_day(table)
         return day_folder(batch) if by_day else ""
 
     def paths(self, table: TableName) -> list[str]:
@@ -88,13 +91,22 @@ class DeltaTables(Tables):
         """The folder."""
         return f"delta.{quoted(str(self._home(table)))}"
 
+    def by_day(self, table: TableName) -> bool:
+        """Whether the log has that column."""
+        found = self._find(table)
+        return found is not None and DAY in found.metadata().partition_columns
+
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""
         with _plainly(table):
-            try:
-                self._commit(batch, table)
-            except CommitFailedError:  # someone was faster: what they did may be what is left to do
-                self._commit(batch, table)
+            for left in reversed(range(_TRIES)):
+                try:
+                    self._commit(batch, table)
+                    break
+                except CommitFailedError:
+                    # Someone was faster, or we were and the answer was lost: what was done may be all there was to do.
+                    if not left:
+                        raise
         self._loaded.pop(table, None)
 
     def _commit(self, batch: JournalEntry, table: TableName) -> None:
@@ -108,7 +120,7 @@ class DeltaTables(Tables):
         if removed:
             self._check(table, removed)
         places = move_in(self.output, self._home(table), files)
-        columns = _commented(readable(pq.read_schema(places[0]))) if places else None
+        columns = _commented(readable(pq.read_schema(places[0].arrow_source()))) if places else None
         if found is None and columns is not None:
             self._create(table, batch, columns, files)
         # The columns before the files: a reader between the two sees nulls, and never a file with columns it does not
@@ -129,6 +141,7 @@ class DeltaTables(Tables):
             description=None if table == DEAD_LETTERS else definition_of(table),
             configuration=_SETTINGS,
             commit_properties=_properties(batch),
+            storage_options=self._options,
         )
 
     def _check(self, table: TableName, removed: Sequence[DataFile]) -> None:
@@ -141,22 +154,37 @@ class DeltaTables(Tables):
         """A table as it was when first asked for."""
         if table not in self._loaded:
             home = self._home(table)
-            if not (home / LOG).is_dir():
+            if LOG not in home.folders():
                 return None
             with _plainly(table):
                 try:
-                    self._loaded[table] = DeltaTable(str(home))
+                    self._loaded[table] = DeltaTable(str(home), storage_options=self._options)
                 except TableNotFoundError:  # what made it died before it had an entry
                     return None
                 _check_features(table, self._loaded[table])
         return self._loaded[table]
 
-    def _home(self, table: TableName) -> Path:
+    def _home(self, table: TableName) -> Place:
         return self.output / home(table, "delta")
 
 
-def _files(found: DeltaTable, folder: Path) -> list[str]:
+def delta_options(output: Place) -> dict[str, str] | None:
+    """What delta-rs is told of a store: it is obstore's core, and knows most by the same names."""
+    if output.folder is not None:
+        return None
+    kind = SCHEMES[str(output).partition(":")[0]]
+    config, client = output.storage.obstore(kind)
+    prefix = {"s3": "aws", "gs": "google", "az": "azure_storage"}[kind]
+    found = {f"{prefix}_{name}": str(value) for name, value in config.items()}
+    if client:
+        found["allow_http"] = str(client["allow_http"]).lower()
+    return found
+
+
+def _files(found: DeltaTable, folder: Place) -> list[str]:
     """The files of a table in ``folder``; its library escapes what leads there, and not the rest of a path."""
+    if folder.folder is None:
+        return found.file_uris()
     escaped = urlsplit(found.table_uri).path
     return [f"{folder}/{uri.removeprefix(escaped)}" if uri.startswith(escaped) else uri for uri in found.file_uris()]
 
@@ -188,13 +216,15 @@ def _addition(file: DataFile, batch: JournalEntry) -> AddAction:
         size=file.bytes,
         partition_values=_day(file),
         modification_time=int(time.time() * 1000),
-        data_change=not batch.compaction,
+        data_change=batch.changes or not batch.compaction,
         stats=json.dumps({"numRecords": file.rows}),
     )
 
 
 def _removal(file: DataFile, batch: JournalEntry) -> RemoveAction:
-    return RemoveAction(file.name, not batch.compaction, int(time.time() * 1000), file.bytes, _day(file))
+    return RemoveAction(
+        file.name, batch.changes or not batch.compaction, int(time.time() * 1000), file.bytes, _day(file)
+    )
 
 
 def _day(file: DataFile) -> dict[str, str | None]:

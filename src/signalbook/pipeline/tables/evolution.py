@@ -131,3 +131,12 @@ def _changed(field: pa.Field, change: Callable[[pa.Field], pa.Field | None]) -> 
         key, item = _changed(kind.key_field, change), _changed(kind.item_field, change)
         return None if key is None or item is None else change(field.with_type(pa.map_(key, item)))
     return change(field)
+
+
+def aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of ``schema``, which holds every value of theirs."""
+    arrays = [
+        rows.column(field.name).cast(field.type) if field.name in rows.column_names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.table(arrays, schema=schema)

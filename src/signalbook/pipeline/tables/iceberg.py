@@ -8,8 +8,7 @@ request that is still under way when its sender has died makes a batch twice.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, reduce
 from typing import Final
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from requests import RequestException
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import PREPARED, JournalEntry
+from signalbook.pipeline.places import Where, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
@@ -59,8 +59,8 @@ _UNSURE: Final = (
 class IcebergTables(Tables):
     """The catalog and the tables below ``output``."""
 
-    def __init__(self, output: Path) -> None:
-        self.output = output.absolute()
+    def __init__(self, output: Where) -> None:
+        self.output = place_of(output)
         self._names: dict[str, set[str]] = {}
         self._loaded: dict[TableName, Table] = {}
 
@@ -102,8 +102,7 @@ class IcebergTables(Tables):
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """A folder a day for tables divided by it, as the table is already; the catalog would find files anywhere."""
-        found = self._find(table)
-        by_day = divides(batch, table) if found is None else any(field.name == DAY for field in found.spec().fields)
+        by_day = divides(batch, table) if self._find(table) is None else self.by_day(table)
         return day_folder(batch) if by_day else ""
 
     def paths(self, table: TableName) -> list[str]:
@@ -111,8 +110,17 @@ class IcebergTables(Tables):
         return [_path(task.file) for task in self._tasks(table)]
 
     def source(self, table: TableName, catalog: str) -> str:
-        """The table in ``catalog``, as Spark calls ours."""
-        return ".".join(map(quoted, (catalog, *self.identifier(table))))
+        """The table in ``catalog``, as Spark calls ours; usually by the name that it has for pyiceberg."""
+        return ".".join(map(quoted, (catalog or self.catalog.name, *self.identifier(table))))
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether the partitions of new files are days."""
+        found = self._find(table)
+        return found is not None and any(field.name == DAY for field in found.spec().fields)
+
+    def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - divided or not
+        """By Iceberg's own function, which it knows for the transform of partitions, and prunes files by."""
+        return f"{quoted(catalog or self.catalog.name)}.system.days({quoted(LANDED_AT)})"
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""
@@ -137,12 +145,16 @@ class IcebergTables(Tables):
         summary = {BATCH_KEY: batch.id, FINGERPRINT_KEY: batch.fingerprint}
         with suppress(_Landed):
             if found is not None and removed:
-                _replace(_Watched(found, batch.id), removed, places, summary)
+                watched = _Watched(found, batch.id)
+                with watched.transaction() as transaction:
+                    if batch.changes:  # which may be of columns that the table lacks
+                        self._widen(transaction, self._together(table, places))
+                    _replace(watched, transaction, removed, places, summary)
             elif places:
                 self._append(table, batch, places, summary)
 
     def _append(self, table: TableName, batch: JournalEntry, places: list[str], summary: dict[str, str]) -> None:
-        schema = pq.read_schema(places[0])
+        schema = pq.read_schema(place_of(places[0], self.output.storage).arrow_source())
         found = self._find(table)
         fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
         with fresh as transaction:
@@ -232,7 +244,7 @@ class IcebergTables(Tables):
         created = self.catalog.create_table_transaction(
             self.identifier(table),
             schema=schema,
-            location=f"file://{self.output}/{TABLES}/{table.path}",
+            location=f"{'' if self.output.folder is None else 'file://'}{self.output}/{TABLES}/{table.path}",
             properties={COLUMNS_KEY: _digest(schema), **definition, **owner},
         )
         staged = created._table  # the table that is to be has no other name
@@ -250,6 +262,10 @@ class IcebergTables(Tables):
 
     def _plainly(self, what: str) -> AbstractContextManager[None]:
         return catalog_errors(what, self._connection.secrets)
+
+    def _together(self, table: TableName, places: list[str]) -> pa.Schema:
+        """The columns of a table with those of files."""
+        return reduce(lambda one, other: merge(one, other, promote), map(pq.read_schema, places), self.columns(table))
 
     def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
         with transaction.update_schema() as update:
@@ -304,12 +320,11 @@ class _Watched(Table):
         return self
 
 
-def _replace(table: Table, removed: list[IcebergFile], places: list[str], summary: dict[str, str]) -> None:
+def _replace(
+    table: Table, transaction: Transaction, removed: list[IcebergFile], places: list[str], summary: dict[str, str]
+) -> None:
     """One snapshot that has the files at ``places`` for ``removed``."""
-    with (
-        table.transaction() as transaction,
-        transaction.update_snapshot(snapshot_properties=summary).overwrite() as overwrite,
-    ):
+    with transaction.update_snapshot(snapshot_properties=summary).overwrite() as overwrite:
         for file in removed:
             overwrite.delete_data_file(file)
         for place in places:

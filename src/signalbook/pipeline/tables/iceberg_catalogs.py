@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pydantic
@@ -26,9 +25,11 @@ from requests import RequestException
 from requests.adapters import HTTPAdapter
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import BATCHES
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
+from signalbook.pipeline.tables.iceberg_store import StoreCatalog, io_properties
 from signalbook.pipeline.tables.naming import TABLES
 
 _KEPT: Final = "a batch that was under way is kept, and the next run goes on with it"
@@ -110,16 +111,19 @@ class CatalogConnection:
     secrets: tuple[str, ...] = ()
 
 
-def connect(output: Path) -> CatalogConnection:
+def connect(where: Where) -> CatalogConnection:
     """The catalog of the output folder ``output``. Raises ``PipelineError`` if there is no way to it."""
+    output = place_of(where)
     choice = recorded(output)
-    return _own(output) if choice is None else _chosen(choice)
+    return _own(output) if choice is None else _chosen(choice, output)
 
 
-def _own(output: Path) -> CatalogConnection:
-    """The catalog in the folder, made when first used."""
+def _own(output: Place) -> CatalogConnection:
+    """The catalog in the folder, made when first used; a store is its own."""
+    if output.folder is None:
+        return CatalogConnection(catalog=StoreCatalog(NAME, output / TABLES), secrets=output.storage.secrets)
     path = output / CATALOG
-    if not path.exists() and any((output / BATCHES).glob("*.json")):
+    if not path.exists() and next(Journal(output).names(), None) is not None:
         raise PipelineError(
             f"the catalog {path} is gone, and with it what the tables in {output} hold: put it back, "
             "or choose another output; a batch that was under way is kept"
@@ -130,10 +134,12 @@ def _own(output: Path) -> CatalogConnection:
         )
 
 
-def _chosen(choice: CatalogChoice) -> CatalogConnection:
+def _chosen(choice: CatalogChoice, output: Place) -> CatalogConnection:
     given = {name: filled(f"catalog.{name}", value) for name, value in choice.properties.items()}
-    properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **given})
-    secrets = tuple({*_secrets(properties), *_variables(choice)})
+    # Files are ours to read and write, wherever the catalog is.
+    files = io_properties(output.storage) if output.folder is None else {}
+    properties = merge_config(Config().get_catalog_config(choice.name) or {}, {**_ALL, **given, **files})
+    secrets = tuple({*_secrets(properties), *_variables(choice), *output.storage.secrets})
     with catalog_errors(f"the catalog {choice}", secrets):
         try:
             catalog = _load(choice.name, properties)

@@ -7,9 +7,9 @@ types of one column, and others take whichever they see first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import reduce
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -18,37 +18,49 @@ import pyarrow.parquet as pq
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import JournalEntry
-from signalbook.pipeline.tables.base import day_folder, divides, move_in, of_table, versions_of
+from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.tables.base import Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, refuse
 from signalbook.pipeline.tables.naming import TableName, home, quoted
 
 COLUMNS: Final = "_common_metadata"
-_FILES: Final = "*.parquet"
+_SUFFIX: Final = ".parquet"
+_TRIES: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetTables:
+class ParquetTables(Tables):
     """The folders below ``output``."""
 
-    output: Path
+    def __init__(self, output: Where) -> None:
+        self.output = place_of(output)
+        self._folders: dict[str, list[str]] = {}
 
     def versions(self, table: TableName) -> list[TableName]:
         """The folders there are."""
-        names = [path.name for path in self._home(table).parent.glob(f"{table.message}*") if path.is_dir()]
-        return versions_of(table, names)
+        group = self._home(table).parent
+        # One look for all tables of a group: in a store it is a request.
+        if str(group) not in self._folders:
+            self._folders[str(group)] = group.folders()
+        return versions_of(table, self._folders[str(group)])
 
     def columns(self, table: TableName) -> pa.Schema:
         """What ``_common_metadata`` says, or all files together where there is none."""
-        written = self._home(table) / COLUMNS
+        written = self._written(table)
+        return self._columns_of_files(table) if written is None else written[0]
+
+    def _written(self, table: TableName) -> tuple[pa.Schema, str] | None:
+        """What ``_common_metadata`` says, and its tag."""
         try:
-            if written.exists():
-                return pq.read_schema(written)
-            schemas = (pq.read_schema(path).remove_metadata() for path in sorted(self._home(table).rglob(_FILES)))
+            content, tag = (self._home(table) / COLUMNS).tagged()
+        except FileNotFoundError:
+            return None
+        with _read_errors(table):
+            return pq.read_schema(pa.BufferReader(content)), tag
+
+    def _columns_of_files(self, table: TableName) -> pa.Schema:
+        with _read_errors(table):
+            schemas = (pq.read_schema(place.arrow_source()).remove_metadata() for place in self._files(table))
             return reduce(lambda there, coming: merge(there, coming, refuse), schemas, pa.schema([]))
-        except pa.ArrowInvalid as error:
-            raise PipelineError(
-                f"table {table} has a file that is no Parquet: {error}. Remove it, then run again: the batch is kept"
-            ) from error
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
         """A folder takes new columns only."""
@@ -56,23 +68,27 @@ class ParquetTables:
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """By day or not, as the folder is already: Spark does not see files beside folders of days."""
-        home = self._home(table)
-        by_day = next(home.glob(f"{DAY}=*"), None) is not None
-        flat = next(home.glob(_FILES), None) is not None
-        return day_folder(batch) if by_day or (divides(batch, table) and not flat) else ""
+        if self.by_day(table):
+            return day_folder(batch)
+        flat = any(found.path.endswith(_SUFFIX) for found in self._home(table).files())
+        return day_folder(batch) if divides(batch, table) and not flat else ""
 
     def paths(self, table: TableName) -> list[str]:
         """The folder, where it has files."""
         home = self._home(table)
-        return [str(home)] if next(home.rglob(_FILES), None) is not None else []
+        return [str(home)] if any(found.path.endswith(_SUFFIX) for found in home.files(deep=True)) else []
 
     def live(self, table: TableName) -> set[str]:
         """The files in the folder."""
-        return {str(path) for path in self._home(table).rglob(_FILES)}
+        return {str(place) for place in self._files(table)}
 
     def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
         """The folder."""
         return f"parquet.{quoted(str(self._home(table)))}"
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether there are such folders."""
+        return any(name.startswith(f"{DAY}=") for name in self._home(table).folders())
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Rename each file into its folder, then remove those that are replaced; readers see whole files only.
@@ -80,27 +96,59 @@ class ParquetTables:
         In this order a run that dies in between leaves rows twice until the next one, and never loses any.
         """
         files, folder = of_table(batch.files, table), self._home(table)
-        staged = next((path for file in files if (path := self.output / file.staged).exists()), None)
+        staged = next((schema for file in files if (schema := _schema(self.output / file.staged)) is not None), None)
         if staged is not None:
             # Before the files are there: Spark takes the columns from ``_common_metadata``, and would not show those of
             # the new files.
-            self._widen(table, pq.read_schema(staged))
+            self._widen(table, staged)
         move_in(self.output, folder, files)
         for file in of_table(batch.removed, table):
-            (folder / file.name).unlink(missing_ok=True)
+            (folder / file.name).delete()
 
     def _widen(self, table: TableName, columns: pa.Schema) -> None:
         """Write down what columns there will be, before there are any files with them."""
-        written = self._home(table) / COLUMNS
-        there = self.columns(table)
-        wide = merge(there, columns, refuse).remove_metadata()
-        # Docs of columns count too: a definition may have changed what it says of one.
-        if wide.equals(there, check_metadata=True) and written.exists():
-            return
-        written.parent.mkdir(parents=True, exist_ok=True)
-        fresh = written.with_suffix(".new")
-        pq.write_metadata(wide, fresh)
-        fresh.replace(written)
+        place = self._home(table) / COLUMNS
+        place.parent.make()
+        for _ in range(_TRIES):
+            written = self._written(table)
+            there = self._columns_of_files(table) if written is None else written[0]
+            wide = merge(there, columns, refuse).remove_metadata()
+            # Docs of columns count too: a definition may have changed what it says of one.
+            if written is not None and wide.equals(there, check_metadata=True):
+                return
+            content = _metadata(wide)
+            # In a store another program may be at it: then its columns are looked at once more.
+            if place.create(content) if written is None else place.swap(content, written[1]):
+                return
+        raise PipelineError(f"table {table} is being changed by other programs again and again: run again")
 
-    def _home(self, table: TableName) -> Path:
+    def _files(self, table: TableName) -> list[Place]:
+        home = self._home(table)
+        return [home / path for path in sorted(found.path for found in home.files(deep=True)) if path.endswith(_SUFFIX)]
+
+    def _home(self, table: TableName) -> Place:
         return self.output / home(table, "parquet")
+
+
+def _metadata(schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_metadata(schema, sink)
+    return bytes(sink.getvalue())
+
+
+def _schema(place: Place) -> pa.Schema | None:
+    """That of a file; None where there is none."""
+    try:
+        return pq.read_schema(place.arrow_source())
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def _read_errors(table: TableName) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise PipelineError(
+            f"table {table} has a file that is no Parquet: {error}. Remove it, then run again: the batch is kept"
+        ) from error

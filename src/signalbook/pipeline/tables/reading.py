@@ -8,27 +8,30 @@ out, since Spark has no type for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from pathlib import Path
-from typing import Final
+from functools import cached_property, partial, reduce
+from typing import Any, Final
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
-from signalbook.pipeline.tables.base import Tables
-from signalbook.pipeline.tables.evolution import as_text, merge, readable
+from signalbook.pipeline.landing.staging import read_rows
+from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
+from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
 from signalbook.plugins import install
 from signalbook.values import JSONObject
 
 
-def open_tables(output: Path, table_format: TableFormat) -> Tables:
+def open_tables(output: Where, table_format: TableFormat) -> Tables:
     """The tables of an output folder. What is read of them is kept for a while: open them anew for each batch."""
     if table_format == "parquet":
         return ParquetTables(output)
@@ -40,7 +43,7 @@ def open_tables(output: Path, table_format: TableFormat) -> Tables:
     return IcebergTables(output)
 
 
-def _delta(output: Path) -> Tables:
+def _delta(output: Where) -> Tables:
     try:
         from signalbook.pipeline.tables.delta import DeltaTables
     except ModuleNotFoundError as error:
@@ -62,6 +65,7 @@ def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> l
     return [file for file in files if str(folder / file.name) in live]
 
 
+_SUFFIX: Final = ".parquet"
 _TYPES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.int32(): "INT",
@@ -145,16 +149,16 @@ def _null(kind: pa.DataType) -> str:
 class LandedTables:
     """The tables of an output folder, in one format."""
 
-    output: Path
+    output: Place
     table_format: TableFormat
 
     @classmethod
-    def of(cls, output: Path) -> LandedTables:
+    def of(cls, output: Where) -> LandedTables:
         """Those in ``output``. Raises ``PipelineError`` if no batch was ever landed there."""
-        journal = Journal.existing(output.absolute())
+        journal = Journal.existing(output)
         table_format = journal.table_format()
         if table_format is None:
-            raise PipelineError(f"nothing has landed in {output} yet")
+            raise PipelineError(f"nothing has landed in {journal.output} yet")
         return cls(journal.output, table_format)
 
     @cached_property
@@ -184,27 +188,71 @@ class LandedTables:
         wanted = together(parts.values())
         frames = []
         for version, columns in parts.items():
-            paths = self.tables.paths(version)
             try:
-                # With a schema Spark opens no footers to find one, and columns that older files lack are null instead
-                # of missing.
-                reader = session.read.schema(ddl(columns))
-                rows = reader.parquet(*paths) if paths else session.createDataFrame([], ddl(columns))
-                frames.append(rows.selectExpr(*selection(columns, wanted)))
+                rows = self._rows(session, version, columns)
+                frames.append(rows.selectExpr(*selection(columns, wanted), quoted(DAY)))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return reduce(DataFrame.unionAll, frames)
+
+    def _rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
+        """The rows of one table and their ``DAY``, read by Spark, or by its workers' Python where it has no way there.
+
+        With a schema Spark opens no footers to find one, and columns that older files lack are null instead of missing.
+        """
+        paths, names, day = self.tables.paths(table), ddl(columns), f"{DAY_OF_INSTANT} AS {quoted(DAY)}"
+        if not paths:
+            return session.createDataFrame([], names).selectExpr("*", day)
+        if self.output.folder is None and not _reaches(session, str(self.output)):
+            places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(table))]
+            numbers = session.range(0, len(places), 1, len(places))
+            return numbers.mapInArrow(partial(read_files, places, columns), names).selectExpr("*", day)
+        base = _base(paths) if self.tables.by_day(table) else ""
+        if not base:
+            return session.read.schema(names).parquet(*paths).selectExpr("*", day)
+        return session.read.schema(f"{names}, {quoted(DAY)} DATE").option("basePath", base).parquet(*paths)
 
     def view(self, table: TableName, catalog: str) -> str:
         """A statement of Spark's SQL that makes a view of the same rows."""
         parts = self.parts(table)
         wanted = together(parts.values())
         queries = [
-            f"SELECT {', '.join(selection(columns, wanted))}\nFROM {self.tables.source(version, catalog)}"
+            f"SELECT {', '.join(selection(columns, wanted))}, {self.tables.day(version, catalog)} AS {quoted(DAY)}\n"
+            f"FROM {self.tables.source(version, catalog)}"
             for version, columns in parts.items()
         ]
         query = "\nUNION ALL\n".join(queries)
         return f"CREATE OR REPLACE VIEW {quoted(view_name(table))} AS\n{query}"
+
+
+def read_files(
+    places: Sequence[Place], columns: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The function for ``mapInArrow``: numbers of files in, their rows out, with these columns."""
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            for _, rows in read_rows(places[number], "the table file"):
+                yield from aligned(pa.Table.from_batches([rows]), columns).to_batches()
+
+
+def _reaches(session: SparkSession, url: str) -> bool:
+    """Whether Spark has what it takes to read a URL: most come without."""
+    scheme = url.partition(":")[0]
+    try:
+        jvm: Any = session._jvm
+        conf = session._jsc.hadoopConfiguration()
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+    except Py4JError:
+        return False
+    return True
+
+
+def _base(paths: Sequence[str]) -> str:
+    """The folder that has all of ``paths`` in folders of days below it; empty if that cannot be said of all."""
+    if len(paths) == 1 and not paths[0].endswith(_SUFFIX):
+        return paths[0]
+    found = {path.rpartition(f"/{DAY}=")[0] for path in paths}
+    return found.pop() if len(found) == 1 else ""
 
 
 def together(parts: Iterable[pa.Schema]) -> pa.Schema:
@@ -217,20 +265,22 @@ def view_name(table: TableName) -> str:
     return re.sub(r"\W", "_", f"{table.group}__{table.first.message}", flags=re.ASCII).lower()
 
 
-def read(session: SparkSession, output: Path, definition: str) -> DataFrame:
+def read(session: SparkSession, output: Where, definition: str) -> DataFrame:
     """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
 
-    Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
+    Columns that those disagree on are text; one that a table lacks is null there. ``landed_on`` is the day in UTC, by
+    which tables are divided: what filters on it leave out is not read. Raises ``PipelineError``.
     """
     landed = LandedTables.of(output)
     return landed.frame(session, landed.chosen([definition])[definition])
 
 
-def views(output: Path, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
+def views(output: Where, definitions: Sequence[str] = (), catalog: str = "") -> list[JSONObject]:
     """The SQL of views over all tables of each definition, those of ``definitions`` (xids) or all.
 
-    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
-    Raises ``PipelineError``.
+    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables,
+    if that is not the name which pyiceberg has for it. Rows have ``landed_on`` as those of ``read`` do. Raises
+    ``PipelineError``.
     """
     landed = LandedTables.of(output)
     return [

@@ -1,0 +1,169 @@
+"""Validation of documents against their ``format`` (core/spec.md "format", "formatvalidated": R252-R255)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Final
+
+from signalbook import work
+from signalbook.engine.write.merge import VALIDATION
+from signalbook.engine.write.references import followed, load_documents, text_of
+from signalbook.engine.write.workingcopies import Context, ResourceCopy, Steps, VersionCopy, batches
+from signalbook.errors import RegistryError
+from signalbook.formats import SchemaError
+from signalbook.formats import base as formats
+from signalbook.formats.base import Format
+from signalbook.formats.imports import Importing
+from signalbook.model import ResourceType
+from signalbook.values import JSON, Finding, JSONObject
+
+MAX_FINDINGS: Final = 100
+_LOADED_AT_ONCE: Final = 20
+"""Versions whose documents are loaded together: few enough for memory, however long their documents are."""
+_NOT_LOOKED_FOR: Final = "the documents that it imports have not been looked for"
+_FORMAT: Final = VALIDATION[:2]
+
+
+def check_formats(versions: Collection[VersionCopy], type: ResourceType, context: Context) -> Steps[None]:
+    """Validate documents against their ``format`` (R252-R255): those of Versions that this request wrote.
+
+    Sets ``formatvalidated`` and its reason. Reports ``format_violation`` and, under ``strictvalidation``,
+    ``format_unknown`` or ``format_external``.
+    """
+    for some in batches(versions, _LOADED_AT_ONCE):
+        context.documents.forget()
+        stored = (version for version in some if version.document not in context.documents.new)
+        yield from load_documents((v.document for v in stored if _is_read(v, type, context)), context)
+        for version in some:
+            with context.problems:
+                set_outcome(version, _FORMAT, _outcome(version, type, context))
+
+
+def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) -> Steps[None]:
+    """Validate those documents that import others, as ``check_formats`` left them: these may come with this request.
+
+    One whose imports are missing is not validated, or with ``strictvalidation`` a ``format_violation``.
+    """
+    for version in resource.versions.values():
+        if version.attributes.get(_FORMAT[1]) == _NOT_LOOKED_FOR:
+            with context.problems:
+                set_outcome(version, _FORMAT, (yield from _outcome_with_imports(version, type, context)))
+
+
+def _outcome_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> Steps[JSONObject]:
+    name = str(version.attributes["format"])
+    reader = _reader(name, context)
+    if reader is None or not isinstance(reader, Importing):
+        raise AssertionError("check_formats found it to be one that imports")
+    key, texts = (version.document, name, "imports"), [(version.document, name)]
+    outcome = yield from followed(key, texts, version.xid, reader.check_whole, context)
+    if outcome is None:
+        return validated("formatvalidated", _NOT_LOOKED_FOR)
+    if outcome.error is None:
+        return _judgement(version, type, outcome.found, context)
+    faults = outcome.error.findings if isinstance(outcome.error, SchemaError) else ()
+    if type.strictvalidation:
+        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=faults)
+    return validated("formatvalidated", "; ".join(fault.message for fault in faults) or str(outcome.error))
+
+
+def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSONObject:
+    name = version.attributes.get("format")
+    if not type.validateformat or not name:
+        return {}
+    known = _unchanged(version, type)
+    if known is not None:
+        return known
+    if version.attributes.get(f"{type.singular}url") is not None:
+        if type.strictvalidation:
+            raise RegistryError("format_external", subject=str(version.xid))
+        return validated("formatvalidated", "the document is stored outside of the registry")
+    reader = _reader(name, context)
+    if reader is None:
+        if type.strictvalidation:
+            raise RegistryError("format_unknown", subject=str(version.xid), format=name)
+        return validated("formatvalidated", f'the format "{name}" is not supported')
+    content = context.documents.read(version.document)
+    if isinstance(reader, Importing) and reader.imports(text_of(content, name)):
+        return validated("formatvalidated", _NOT_LOOKED_FOR)
+    found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content)) or []
+    return _judgement(version, type, found, context)
+
+
+def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], context: Context) -> JSONObject:
+    """What follows from the findings in a document. Raises ``format_violation``."""
+    name = version.attributes["format"]
+    errors = [fault for fault in found if fault.severity == "error"]
+    if errors:
+        raise RegistryError("format_violation", subject=str(version.xid), format=name, faults=errors)
+    place = f"{version.xid}#{type.singular}"
+    left = max(MAX_FINDINGS - len(context.findings), 0)
+    context.findings.extend(replace(doubt, path=place + doubt.path) for doubt in found[:left])
+    return validated("formatvalidated", None)
+
+
+def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:
+    return reader.check(text_of(content, name), name)
+
+
+def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
+    """Whether ``_outcome`` looks at the document."""
+    name = version.attributes.get("format")
+    if not type.validateformat or not name or _unchanged(version, type) is not None:
+        return False
+    return version.attributes.get(f"{type.singular}url") is None and _reader(name, context) is not None
+
+
+def _reader(name: str, context: Context) -> Format | None:
+    """What reads documents of this format, if the capabilities offer it."""
+    return formats.find(name) if _offered(name, context) else None
+
+
+def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
+    """The stored outcome, when nothing it depends on is different now."""
+    before = version.before
+    if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
+        return None
+    if any(before.attributes.get(n) != version.attributes.get(n) for n in ("format", f"{type.singular}url")):
+        return None
+    if not before.attributes["formatvalidated"]:
+        return None  # the format may be offered by now
+    return {name: before.attributes[name] for name in _FORMAT if name in before.attributes}
+
+
+def _offered(name: str, context: Context) -> bool:
+    """Whether the capability ``formats`` lists ``name`` or a wildcard that covers it (R120).
+
+    A name without a version stands for whichever its documents are of: one that is listed will do.
+    """
+    wanted = name.casefold()
+    family = wanted.partition("/")[0]
+    listed = _folded(tuple(context.capabilities["formats"]))
+    if listed & {wanted, "*", f"{family}/*", family} or _canonical(name) in listed:
+        return True
+    return wanted == family and any(value.partition("/")[0] == formats.family(family) for value in listed)
+
+
+@lru_cache(maxsize=8)
+def _folded(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in names)
+
+
+def _canonical(name: str) -> JSON:
+    reader = formats.find(name)
+    canonical = reader.canonical(name) if reader else None
+    return canonical.casefold() if canonical else None
+
+
+def validated(name: str, reason: str | None) -> JSONObject:
+    """The outcome of a check: it held, or could not be made for this reason."""
+    return {name: True} if reason is None else {name: False, f"{name}reason": reason}
+
+
+def set_outcome(version: VersionCopy, names: tuple[str, ...], outcome: JSONObject) -> None:
+    """Put an outcome in the place of the last one; that is no update of the Version (G-22)."""
+    if outcome != {name: version.attributes[name] for name in names if name in version.attributes}:
+        others = {name: value for name, value in version.attributes.items() if name not in names}
+        version.attributes = others | outcome

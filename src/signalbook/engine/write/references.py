@@ -1,0 +1,120 @@
+"""Schema documents with what they refer to: loaded one reference at a time, judged in the turn of a write or later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from signalbook import work
+from signalbook.engine.write.workingcopies import MAX_LOADED, Context, Lookup, Steps, schema_text
+from signalbook.formats import SchemaError
+from signalbook.formats.base import Resolve
+from signalbook.formats.compatibility import SchemaText
+from signalbook.xid import Xid
+
+_SEARCHED: Final = 1 << 14
+"""Bytes of the longest document that is looked through for references: in larger ones they show while they are read."""
+_STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
+_SLASHES: Final = 3
+"""At least so many are in an xid of a Resource."""
+Found = TypeVar("Found")
+
+
+def load_documents(names: Iterable[str | None], context: Context) -> Steps[None]:
+    """Have the documents with these digests, as far as they are stored."""
+    absent = context.documents.absent(names)
+    if absent:
+        yield Lookup(documents=frozenset(absent))
+
+
+def mentioned(names: Iterable[str | None], context: Context) -> frozenset[Xid]:
+    """What these documents have in strings of their own that is the xid or URL of a Resource or Version, if not known.
+
+    A guess, of what is worth loading: what a schema refers to is up to its format.
+    """
+    found: dict[Xid, None] = {}
+    known, written = context.stored.entities, context.stored.written
+    for name in names:
+        content = context.documents.read(name)
+        if len(content) > _SEARCHED:
+            continue
+        for text in _STRING.findall(content) if content.count(b"/") >= _SLASHES else ():
+            xid = context.stored.named(text.decode("utf-8", "replace")) if text.count(b"/") >= _SLASHES else None
+            if xid is not None and xid not in known and xid.resource not in written and len(found) < MAX_LOADED:
+                found[xid] = None
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(Generic[Found]):
+    """What came of judging documents, and of which ``referred`` documents this is true.
+
+    ``error`` is why nothing came of it.
+    """
+
+    found: list[Found]
+    error: SchemaError | LookupError | None
+    referred: Mapping[str, bytes | None]
+
+
+def followed(
+    key: Hashable,
+    texts: list[tuple[str | None, str]],
+    xid: Xid,
+    judge: Callable[..., list[Found]],
+    context: Context,
+) -> Steps[Outcome[Found] | None]:
+    """What ``judge`` finds in documents with their formats, and in those they refer to; None if that is for later.
+
+    They refer as the schema ``xid`` does. What a schema refers to shows while it is read, one reference at a time: what
+    it and those it refers to mention is loaded with the first of them. With each turn there is more, and what the last
+    turn says is what counts.
+    """
+    before = set(context.documents.loaded)
+    resolve = partial(context.resolve, xid)
+    outcome: Outcome[Found] | None = None
+    while True:
+        # Even if it was worked out outside of the turn: what is referred to may have changed since then.
+        referred = {uri: resolve(uri) for uri in outcome.referred} if outcome is not None else {}
+        contents = [(context.documents.read(document), name) for document, name in texts]
+        missing = context.missing(contents=True)
+        if missing is not None:
+            read = {document for document, _ in texts} | (context.documents.loaded.keys() - before)
+            yield replace(missing, entities=missing.entities | mentioned(read, context))
+            continue
+        if outcome is not None and outcome.referred == referred:
+            return outcome
+        if outcome is not None:
+            work.forget(key)
+        outcome = work.worked_out(
+            key,
+            partial(_judged, judge, contents, resolve),
+            later=partial(_judged, judge, contents, referred.get),
+            size=sum(len(content) for content, _ in contents),
+        )
+        if outcome is None:
+            return None
+
+
+def _judged(judge: Callable[..., list[Found]], contents: list[tuple[bytes, str]], resolve: Resolve) -> Outcome[Found]:
+    referred: dict[str, bytes | None] = {}
+
+    def noted(uri: str) -> bytes | None:
+        content = referred[uri] = resolve(uri)
+        work.spend(len(content or b""))
+        return content
+
+    texts = [SchemaText(document=text_of(content, name), format=name, resolve=noted) for content, name in contents]
+    try:
+        return Outcome(found=judge(*texts), error=None, referred=referred)
+    except (SchemaError, LookupError) as error:
+        return Outcome(found=[], error=error, referred=referred)
+
+
+def text_of(content: bytes, format: str) -> bytes:
+    """``schema_text``, at the price of reading it."""
+    work.spend(len(content))
+    return schema_text(content, format)

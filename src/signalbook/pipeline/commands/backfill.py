@@ -1,0 +1,210 @@
+"""``pipeline backfill``: what landed beside its columns moves into those that its definition declares by now.
+
+Files with such rows are written anew and replace the old ones, as in a compaction: one entry of the journal for each
+table, which whatever works on the output next completes or withdraws. Rows without gain stay in the files they are in.
+A second backfill finds nothing to do. One row group is in memory at a time.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from signalbook.messages import Policy
+from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, prepare_and_commit, sweep_on_failure
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.jobs import Progress, ShowProgress
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
+from signalbook.pipeline.landing.filling import RESCUE, Filling
+from signalbook.pipeline.landing.rows import layout
+from signalbook.pipeline.landing.staging import open_file
+from signalbook.pipeline.landing.tasks import settled
+from signalbook.pipeline.places import Place, Where
+from signalbook.pipeline.reports.report import Tally
+from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.evolution import Incompatible, merge, promote
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home
+from signalbook.pipeline.tables.reading import open_tables, standing
+from signalbook.values import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backfill:
+    """What became of one table.
+
+    ``filled`` rows gained values in columns, in so many ``files``; ``unfit`` ones have members that are declared by
+    now, and do not conform; ``refused`` are columns that the table cannot take, since it has others of these names.
+    """
+
+    table: TableName
+    filled: int
+    unfit: int
+    files: int
+    refused: tuple[str, ...] = ()
+
+    def to_json(self) -> JSONObject:
+        """The object that ``pipeline backfill --json`` prints."""
+        return {
+            "table": str(self.table),
+            "definition": definition_of(self.table),
+            "rows": {"filled": self.filled, "unfit": self.unfit},
+            "files": self.files,
+            "refused": list(self.refused),
+        }
+
+
+_MANY: Final = 10
+
+
+def backfill(
+    output: Where,
+    registry: str,
+    definitions: Sequence[str] = (),
+    policy: Policy | None = None,
+    progress: ShowProgress = lambda _: None,
+    notify: Callable[[str], None] = lambda _: None,
+) -> list[Backfill]:
+    """Fill columns of landed tables, those of ``definitions`` (xids) or all, from what they have in ``_rescue``.
+
+    By the definitions that ``registry`` has now, as ``pipeline.run`` reads them; ``notify`` is called with doubts about
+    them. Returns what was done to each table with something to fill. Raises ``PipelineError``; every table is as it was
+    or filled then, and whatever works on the output next completes the one under way.
+    """
+    journal = Journal.existing(output)
+    with journal.alone(PATIENCE), disk_errors(journal.output):
+        complete_unfinished(journal, progress)
+        progress(Progress(stage="definitions"))
+        policy = settled(policy or Policy(), journal)
+        snapshot = Snapshot.load(registry).check(policy)
+        for doubt in snapshot.doubts:
+            notify(doubt)
+        contract = snapshot.compile(policy)
+        found: list[Backfill] = []
+        for table, files in _chosen(journal, definitions).items():
+            definition = contract.definitions.get(definition_of(table))
+            schema = None if definition is None else definition.schema_use.schema
+            shape = None if definition is None else layout(definition).shape
+            if schema is not None and shape is not None:
+                work = _Work(journal, table, partial(Filling, schema, shape), progress)
+                found += work.do(standing(journal, table, files))
+        return found
+
+
+def _chosen(journal: Journal, definitions: Sequence[str]) -> dict[TableName, list[DataFile]]:
+    tables = {table: files for table, files in journal.files().items() if table != DEAD_LETTERS}
+    there = sorted({definition_of(table) for table in tables})
+    for xid in definitions:
+        if xid not in there:
+            shown = ", ".join(there[:_MANY]) or "none"
+            raise PipelineError(f"{journal.output} has no table of {xid}; there are: {shown}")
+    return {table: files for table, files in tables.items() if not definitions or definition_of(table) in definitions}
+
+
+class _Work:
+    """The backfill of one table."""
+
+    def __init__(
+        self, journal: Journal, table: TableName, filling: Callable[[frozenset[str]], Filling], show: ShowProgress
+    ) -> None:
+        self._journal = journal
+        self._table = table
+        self._format = journal.table_format() or "parquet"
+        self._filling = filling
+        self._show = show
+        self._filled = self._unfit = 0
+        self._refused: set[str] = set()
+
+    def do(self, files: Sequence[DataFile]) -> Iterator[Backfill]:
+        """Fill its files, and commit that; nothing if there is nothing to fill or to say."""
+        name = f"backfill-{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        tables = open_tables(self._journal.output, self._format)
+        folder = self._journal.staging(name)
+        total = sum(file.bytes for file in files)
+        made: list[tuple[DataFile, DataFile]] = []
+        with sweep_on_failure(self._journal):
+            for number, file in enumerate(files):
+                done = sum(each.bytes for each in files[:number])
+                self._show(Progress(stage="compacting", done=done, total=total))
+                fresh = self._rewritten(file, tables, folder / f"{name}-{number:05d}.parquet")
+                if fresh is not None:
+                    made.append((file, fresh))
+        if made:
+            prepare_and_commit(self._journal, tables, self._entry(name, made), self._show)
+        else:
+            self._journal.sweep()
+        if made or self._unfit or self._refused:
+            refused = tuple(sorted(self._refused))
+            yield Backfill(table=self._table, filled=self._filled, unfit=self._unfit, files=len(made), refused=refused)
+
+    def _entry(self, name: str, made: Sequence[tuple[DataFile, DataFile]]) -> JournalEntry:
+        return JournalEntry(
+            id=name,
+            fingerprint="",
+            origin="",
+            table_format=self._format,
+            tally=Tally(),
+            files=tuple(fresh for _, fresh in made),
+            removed=tuple(old for old, _ in made),
+            seconds=0.0,
+            compaction=True,
+            changes=True,
+            columns=self._journal.columns() or "typed",
+        )
+
+    def _rewritten(self, file: DataFile, tables: Tables, place: Place) -> DataFile | None:
+        """A file with what gained something; None if nothing did."""
+        path = self._journal.output / home(self._table, self._format) / file.name
+        try:
+            with pq.ParquetFile(path.arrow_source()) as source:
+                there = source.schema_arrow.remove_metadata()
+                if RESCUE not in there.names:
+                    return None
+                texts = source.read(columns=[RESCUE]).column(RESCUE).combine_chunks()
+                schema, filling = self._followed(there, tables, texts)
+                if schema is None or filling is None:
+                    return None
+                filled, size = self._written(source, schema, filling, place)
+        except pa.ArrowInvalid as error:
+            raise PipelineError(f"{path} cannot be read: {error}; table {self._table} stays as it is") from error
+        if not filled:
+            return None
+        folder, slash, _ = file.name.rpartition("/")
+        staged = f"{STAGING}/{place.parent.name}/{place.name}"
+        return replace(file, staged=staged, name=f"{folder}{slash}{place.name}", bytes=size)
+
+    def _followed(
+        self, there: pa.Schema, tables: Tables, texts: pa.StringArray
+    ) -> tuple[pa.Schema | None, Filling | None]:
+        """The columns of a file with those that gain something, and what fills them; None if none does."""
+        schema, refused, gaining = there, set[str](), False
+        for field in self._filling(frozenset()).wanted(texts):
+            try:
+                wider = merge(schema, pa.schema([field]), promote)
+                tables.follow(self._table, wider)
+            except Incompatible:
+                refused.add(field.name)
+            else:
+                schema, gaining = wider, True
+        self._refused |= refused
+        return (schema, self._filling(frozenset(refused))) if gaining else (None, None)
+
+    def _written(self, source: pq.ParquetFile, schema: pa.Schema, filling: Filling, place: Place) -> tuple[int, int]:
+        """How many rows gained something, and the bytes of the file."""
+        output = place.output()
+        count = 0
+        with open_file(output, schema) as writer:
+            for number in range(source.num_row_groups):
+                rows, filled, unfit = filling.fill(source.read_row_group(number), schema)
+                writer.write_table(rows, row_group_size=max(len(rows), 1))
+                count += filled
+                self._unfit += unfit
+        self._filled += count
+        return count, output.finish()

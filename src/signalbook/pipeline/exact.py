@@ -1,0 +1,127 @@
+"""Values that come as text or numbers, in columns of narrower types: what of them a column holds, and whether all.
+
+A value that a column cannot hold exactly conforms all the same, and is kept as it was sent (``rescue.py``). Not counted
+as lost are an offset of a time, since the instant is the same, and zeros behind the last digit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from functools import cache
+from typing import Any, Final
+
+from signalbook.formats import Scalar
+from signalbook.formats.shape import Kind
+from signalbook.values import JSON, format_timestamp, parse_timestamp
+
+# What a column holds of a value, None where it cannot hold any of it, and whether that is all of it.
+Held = tuple[Any, bool]
+# RFC 3339, 5.6, as native/src/times.rs reads it.
+_TIMESTAMP: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(?:\.\d{1,6}(\d{0,6}))?"
+    r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)",
+    re.ASCII,
+)
+_DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)(.*)", re.ASCII | re.DOTALL)
+_ZONE: Final = re.compile(r"Z|[+-]\d\d:\d\d", re.ASCII)
+_LEAP: Final = "60"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOS: Final = 1000
+_NONE: Final[Held] = None, False
+# Digits that columns of decimals have at most.
+_DIGITS: Final = 38
+# Of a Protobuf ``Duration``, in seconds: up to 10,000 years, in nanoseconds.
+DURATION: Final = (21, 9)
+
+
+def held(shape: Scalar, value: JSON) -> Held:
+    """What the column of ``shape``, whose values come as another kind, holds of one."""
+    return _HELD[shape.kind](shape, value)
+
+
+def _timestamp(_: Scalar, value: JSON) -> Held:
+    if isinstance(value, int):
+        return _instant(value)
+    match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return _NONE
+    try:
+        found = parse_timestamp(value)
+    except ValueError:
+        return _NONE
+    return found, match[1] != _LEAP and not (match[2] or "").strip("0")
+
+
+def _instant(nanoseconds: int) -> Held:
+    micros, rest = divmod(nanoseconds, _NANOS)
+    try:
+        return _EPOCH + timedelta(microseconds=micros), rest == 0
+    except OverflowError:
+        return _NONE
+
+
+def _date(_: Scalar, value: JSON) -> Held:
+    match = _DATE.fullmatch(value) if isinstance(value, str) else None
+    if match is None or not (match[2] == "" or _ZONE.fullmatch(match[2])):
+        return _NONE
+    try:
+        return date.fromisoformat(match[1]), match[2] == ""
+    except ValueError:
+        return _NONE
+
+
+def _decimal(shape: Scalar, value: JSON) -> Held:
+    return _digits(str(value), shape.precision, shape.scale) if not isinstance(value, bool) else _NONE
+
+
+def _duration(_: Scalar, value: JSON) -> Held:
+    return _digits(value[:-1], *DURATION) if isinstance(value, str) and value.endswith("s") else _NONE
+
+
+def _digits(text: str, precision: int, scale: int) -> Held:
+    unit, exactly = _measure(precision, scale)
+    try:
+        found = Decimal(text)
+        return (found.quantize(unit, context=exactly), True) if found.is_finite() else _NONE
+    except (InvalidOperation, Inexact):
+        return _NONE
+
+
+@cache
+def _measure(precision: int, scale: int) -> tuple[Decimal, Context]:
+    # ``InvalidOperation`` is raised for more digits than the column has, ``Inexact`` for more behind the point.
+    return Decimal(1).scaleb(-scale), Context(prec=precision, traps=[InvalidOperation, Inexact])
+
+
+_HELD: Final[dict[Kind, Callable[[Scalar, JSON], Held]]] = {
+    "timestamp": _timestamp,
+    "date": _date,
+    "decimal": _decimal,
+    "duration": _duration,
+}
+
+
+def sent(shape: Scalar, value: Any) -> JSON:
+    """A value out of the column of ``shape`` as the kind it came as; one of an older table is of that kind already."""
+    match value:
+        case datetime():
+            return format_timestamp(value) if shape.sent == "string" else _nanoseconds(value)
+        case date():
+            return value.isoformat()
+        case Decimal():
+            return _number(shape, value)
+    return value
+
+
+def _nanoseconds(value: datetime) -> int:
+    return (value - _EPOCH) // timedelta(microseconds=1) * _NANOS
+
+
+def _number(shape: Scalar, value: Decimal) -> JSON:
+    if shape.kind == "duration":
+        text = f"{value:f}"
+        return f"{text.rstrip('0').rstrip('.') if '.' in text else text}s"
+    return str(value) if shape.sent == "string" else float(value)

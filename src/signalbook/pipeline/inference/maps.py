@@ -1,0 +1,122 @@
+"""Whether objects are maps: their names are values, such as ids, rather than names that a schema would list.
+
+Many different names of which each object has few are a map beyond doubt. Samples are small, and a map in them may have
+two keys: then names that look like ids, names that never come twice, and values that say of what type they are speak
+for one. What such a judgement rests on is said (``doubts``), for somebody who knows the stream.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from signalbook.formats.base import Path
+from signalbook.pipeline.inference.summaries import MemoryBudget, ValueSummary
+
+# An object is a map if it has many names of which each of them has few.
+_MANY: Final = 20
+_SHARE: Final = 0.3
+# So many objects, each with names of its own, are no accident.
+_STRANGERS: Final = 5
+# Names that nobody gives to a member: UUIDs, long hexadecimal, dates, addresses, and the random ids of databases.
+_ID: Final = re.compile(
+    r"\d{3,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,}|\d{4}-\d\d(-\d\d.*)?"
+    r"|[^@\s]+@[^@\s]+\.[^@\s]+|\w+://.*|(?:\d{1,3}\.){3}\d{1,3}|(?=.*\d)(?=.*[A-Z])(?=.*[a-z])[0-9A-Za-z]{20,}",
+    re.ASCII | re.IGNORECASE,
+)
+_NUMBER: Final = re.compile(r"\d+", re.ASCII)
+# Members that say of what type a value is, which is theirs: of Firestore, and of DynamoDB.
+_TAGS: Final = (
+    frozenset(
+        f"{name}Value"
+        for name in (
+            *("null", "boolean", "integer", "double", "timestamp", "string", "bytes", "reference", "geoPoint"),
+            *("array", "map"),
+        )
+    ),
+    frozenset(("S", "N", "B", "SS", "NS", "BS", "M", "L", "NULL", "BOOL")),
+)
+
+
+def is_map(seen: ValueSummary) -> bool:
+    """Whether the names of its members are values themselves, rather than names."""
+    return _is_surely_map(seen) or bool(_evidence(seen))
+
+
+def _is_surely_map(seen: ValueSummary) -> bool:
+    if seen.others is not None:
+        return True
+    names = len(seen.members)
+    return names >= _MANY and _occurrences(seen) < _SHARE * names * seen.objects
+
+
+def _evidence(seen: ValueSummary) -> str:
+    """What speaks for a map of few names; empty if nothing does."""
+    names = seen.members
+    if not names:
+        return ""
+    if all(map(_ID.fullmatch, names)) or (len(names) > 1 and all(map(_NUMBER.fullmatch, names))):
+        return "they look like ids"
+    if any(all(_is_tagged(member, tags) for member in names.values()) for tags in _TAGS):
+        return "each has a value that says of what type it is"
+    if len(names) >= seen.objects >= _STRANGERS and _occurrences(seen) == len(names) and _alike(seen):
+        return f"none came twice in {seen.objects} objects"
+    return ""
+
+
+def _occurrences(seen: ValueSummary) -> int:
+    return sum(member.count for member in seen.members.values())
+
+
+def _is_tagged(value: ValueSummary, tags: frozenset[str]) -> bool:
+    """Whether all values in a place are objects of one member, which is a tag."""
+    whole = value.whole()
+    return 0 < whole.objects == value.count == _occurrences(whole) and whole.members.keys() <= tags
+
+
+def _alike(seen: ValueSummary) -> bool:
+    """Whether all members have values of one and the same type."""
+    kinds = {kind for member in seen.members.values() for kind in _kinds(member)}
+    return len(kinds) == 1
+
+
+def _kinds(seen: ValueSummary) -> set[str]:
+    counts = {
+        "number": seen.integers + seen.numbers,
+        "text": seen.texts.count,
+        **{name: getattr(seen, name) for name in ("booleans", "arrays", "objects")},
+    }
+    return {name for name, count in counts.items() if count}
+
+
+def every(whole: ValueSummary) -> ValueSummary:
+    """All members of a map as one."""
+    found, room = ValueSummary(), MemoryBudget()
+    for member in (*whole.members.values(), *([whole.others] if whole.others else [])):
+        found.merge(member, room)
+    return found
+
+
+def doubts(seen: ValueSummary, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """The places in ``seen`` that may be maps and may be none, and what was made of them; ``*`` is any item or key."""
+    if seen.items is not None:
+        yield from doubts(seen.items, (*path, "*"))
+    whole = seen.whole()
+    shown = f"{len(whole.members)} names in {whole.objects} objects"
+    if is_map(whole):
+        if not _is_surely_map(whole):
+            yield path, f"taken for a map by {shown}: {_evidence(whole)}"
+        yield from doubts(every(whole), (*path, "*"))
+        return
+    if _may_be_map(whole):
+        yield path, f"may be a map: of {shown} none is in all, and their values are alike"
+    for name, member in whole.members.items():
+        yield from doubts(member, (*path, name))
+
+
+def _may_be_map(whole: ValueSummary) -> bool:
+    members = whole.members.values()
+    if any(whole.members.keys() <= tags for tags in _TAGS):
+        return False
+    return len(members) > 1 and max(each.count for each in members) < whole.objects and _alike(whole)

@@ -1,0 +1,272 @@
+"""Keeping other programs out of an output: a lock of the file system, or a lease where a store has the output.
+
+A lease is an object that its holder goes on changing. Who finds it unchanged for ``TERM`` takes it over, so that no
+clocks are compared; the process that made it, seen to be dead on this machine, is not waited for. A holder that was
+held up for longer than that has lost it: it is to ``check`` before it does what cannot be undone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import os
+import secrets
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import Place
+
+TERM: Final = 30.0
+"""Seconds that a lease lasts without being renewed."""
+
+
+class Lock(ABC):
+    """Something that one program has at a time. Methods raise ``OSError``."""
+
+    pause = 0.1
+    """Seconds between two looks at whether it can be had."""
+
+    @abstractmethod
+    def take(self) -> bool:
+        """Whether it could be had, at once."""
+
+    @abstractmethod
+    def waits(self) -> bool:
+        """Whether it may come free by itself soon: who has it shows no sign of life."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give it back."""
+
+    @abstractmethod
+    def check(self, note: str | None = None) -> None:
+        """Raise ``PipelineError`` if it is not ours any more. A ``note`` is for whoever has it next."""
+
+    @property
+    def note(self) -> str:
+        """What who had it before us left for us."""
+        return ""
+
+    @property
+    def holder(self) -> str:
+        """Who has it, as far as that is known."""
+        return ""
+
+
+def lock_of(place: Place) -> Lock:
+    """The lock that the file or object at ``place`` stands for."""
+    return Lease(place) if place.folder is None else FolderLock(place.folder)
+
+
+def locked(lock: BinaryIO | int) -> bool:
+    """Whether an open file could be locked, which nobody else can then until it is closed or this process ends."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+class FolderLock(Lock):
+    """A lock of the file system: it ends with the process that has it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def take(self) -> bool:
+        """Open the file, and lock it."""
+        file = self._path.open("ab")
+        if not locked(file):
+            file.close()
+            return False
+        self._file = file
+        return True
+
+    def waits(self) -> bool:
+        """No: who has it lives."""
+        return False
+
+    def release(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def check(self, note: str | None = None) -> None:
+        """Nothing: a lock is not lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """What is written into a lease. An empty ``token`` is of nobody; ``count`` makes each writing another."""
+
+    token: str = ""
+    owner: str = ""
+    machine: str = ""
+    process: int = 0
+    count: int = 0
+    note: str = ""
+
+
+class Lease(Lock):
+    """The lease at ``place``."""
+
+    pause = 1.0
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._mine: _Held | None = None
+        self._lost = False
+        self._renewed = 0.0
+        self._found = ""
+        # Of somebody else: what was seen last, since when, and how often it changed meanwhile.
+        self._seen: _Held | None = None
+        self._since = 0.0
+        self._moves = 0
+        self._over = threading.Event()
+        self._turn = threading.Lock()
+
+    def take(self) -> bool:
+        """Make the object, or take it over."""
+        started = time.monotonic()
+        wanted = _Held(token=secrets.token_hex(8), owner=_owner(), machine=_machine(), process=os.getpid())
+        try:
+            content, tag = self._place.tagged()
+        except FileNotFoundError:
+            if not self._place.create(msgspec.json.encode(wanted)):
+                return False
+        else:
+            found = self._decoded(content)
+            if not self._is_free(found):
+                return False
+            # The note stays: what it is about may be neither listed nor completed yet.
+            wanted = replace(wanted, count=found.count + 1, note=found.note)
+            if not self._place.swap(msgspec.json.encode(wanted), tag):
+                return False
+        self._mine, self._renewed, self._found = wanted, started, wanted.note
+        self._seen, self._moves, self._lost = None, 0, False
+        self._over = threading.Event()
+        _LIVE.add(wanted.token)
+        threading.Thread(target=self._go_on, args=(self._over,), name="lease", daemon=True).start()
+        return True
+
+    def waits(self) -> bool:
+        """Whether who has it did not renew it since it was looked at first, and may be dead."""
+        return self._moves == 0 and not (self._seen is not None and self._seen.token in _LIVE)
+
+    def release(self) -> None:
+        """Leave it to nobody, if it is ours."""
+        self._over.set()
+        with self._turn:
+            mine, self._mine = self._mine, None
+            if mine is None:
+                return
+            _LIVE.discard(mine.token)
+            with suppress(OSError):  # it ends by itself
+                content, tag = self._place.tagged()
+                if self._decoded(content).token == mine.token:
+                    self._place.swap(msgspec.json.encode(_Held(count=mine.count + 1, note=mine.note)), tag)
+
+    def check(self, note: str | None = None) -> None:
+        """Renew it."""
+        with self._turn:
+            if self._mine is None and not self._lost:
+                return  # it was not taken
+            started = time.monotonic()
+            self._renew(note)
+            if self._lost or self._renewed < started:
+                raise PipelineError(
+                    f"another run took {self._place.parent} over while this one was held up; nothing of this batch was "
+                    "committed: run it again"
+                )
+
+    @property
+    def note(self) -> str:
+        """As it was when it was taken."""
+        return self._found
+
+    @property
+    def holder(self) -> str:
+        """User, machine and process."""
+        return self._seen.owner if self._seen is not None else ""
+
+    def _is_free(self, found: _Held) -> bool:
+        if not found.token:
+            return True
+        if found.machine and found.machine == _machine() and not _lives(found.process):
+            return True
+        if self._seen is None or (found.token, found.count) != (self._seen.token, self._seen.count):
+            self._moves += self._seen is not None
+            self._seen, self._since = found, time.monotonic()
+            return False
+        return time.monotonic() - self._since >= TERM
+
+    def _go_on(self, over: threading.Event) -> None:
+        """Renew it until it is released or lost."""
+        while not over.wait(_RENEWAL):
+            with self._turn, suppress(OSError):  # the next time may do
+                if over.is_set() or self._mine is None:
+                    return
+                self._renew(None)
+
+    def _renew(self, note: str | None) -> None:
+        """Write it again, if it is ours still; else it is lost."""
+        mine = self._mine
+        if mine is None:
+            return
+        started = time.monotonic()
+        content, tag = self._place.tagged()
+        fresh = replace(mine, count=mine.count + 1, note=mine.note if note is None else note)
+        if self._decoded(content).token != mine.token:
+            _LIVE.discard(mine.token)
+            self._mine, self._lost = None, True
+        elif self._place.swap(msgspec.json.encode(fresh), tag):
+            self._mine, self._renewed = fresh, started
+
+    def _decoded(self, content: bytes) -> _Held:
+        try:
+            return msgspec.json.decode(content, type=_Held)
+        except msgspec.DecodeError as error:
+            raise PipelineError(
+                f"cannot read {self._place}, which says who is at work there: {error}. Remove it while nobody is"
+            ) from error
+
+
+# Leases of this process, which need not be watched to be known to live.
+_LIVE: Final = set[str]()
+_RENEWAL: Final = TERM / 6
+
+
+def _owner() -> str:
+    return f"{getpass.getuser()} on {socket.gethostname()}, process {os.getpid()}"
+
+
+@cache
+def _machine() -> str:
+    """Distinguishes where a process number means something: a running kernel, and the container; empty if unknown."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115 - it points to no path
+    except OSError:
+        return ""
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

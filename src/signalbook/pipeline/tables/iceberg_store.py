@@ -1,0 +1,222 @@
+"""Iceberg where there is no catalog but the store itself, and how pyiceberg reads and writes there.
+
+Tables lie as Hadoop's catalog lays them, ``<group>/<message>/metadata/v<N>.metadata.json``, which Spark, DuckDB and
+Trino read without a server. There a commit is a rename; here the next metadata file is created if nobody else did,
+which stores promise to let one do.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, Final
+
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
+from pyiceberg.serializers import FromByteStream
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
+
+from signalbook.pipeline.places import Place, Storage, place_of
+
+HINT: Final = "version-hint.text"
+_SETTING: Final = "signalbook.storage."
+
+
+def io_properties(storage: Storage) -> dict[str, str]:
+    """What has pyiceberg read and write by ``PlaceFileIO``, as ``storage`` says."""
+    implementation = f"{PlaceFileIO.__module__}.{PlaceFileIO.__name__}"
+    return {"py-io-impl": implementation, **{f"{_SETTING}{name}": value for name, value in storage.options}}
+
+
+class PlaceFileIO(FileIO):
+    """Files and objects, as everything else here reads and writes them."""
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+        own = {name.removeprefix(_SETTING): str(value) for name, value in properties.items() if _SETTING in name}
+        self._storage = Storage.of(own)
+
+    def place(self, location: str) -> Place:
+        """Where a location is."""
+        return place_of(location, self._storage)
+
+    def new_input(self, location: str) -> InputFile:
+        """Something to read."""
+        return _Input(location, self.place(location))
+
+    def new_output(self, location: str) -> OutputFile:
+        """Something to write."""
+        return _Output(location, self.place(location))
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Remove it, if it is there."""
+        self.place(location if isinstance(location, str) else location.location).delete()
+
+
+class _Input(InputFile):
+    def __init__(self, location: str, place: Place) -> None:
+        super().__init__(location)
+        self._place = place
+
+    def __len__(self) -> int:
+        return self._place.size()
+
+    def exists(self) -> bool:
+        return self._place.exists()
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002
+        # Of data files the end is read; metadata is read whole, which is one request instead of many.
+        return self._place.open() if self.location.endswith(".parquet") else io.BytesIO(self._place.read())
+
+
+class _Output(OutputFile):
+    def __init__(self, location: str, place: Place) -> None:
+        super().__init__(location)
+        self._place = place
+
+    def __len__(self) -> int:
+        return self._place.size()
+
+    def exists(self) -> bool:
+        return self._place.exists()
+
+    def to_input_file(self) -> InputFile:
+        return _Input(self.location, self._place)
+
+    def create(self, overwrite: bool = False) -> OutputStream:
+        return _Writing(self._place, overwrite=overwrite)
+
+
+class _Writing(io.BytesIO):
+    """Written when it is closed; metadata is never large. What failed in between is not."""
+
+    def __init__(self, place: Place, *, overwrite: bool) -> None:
+        super().__init__()
+        self._place = place
+        self._overwrite = overwrite
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
+        if kind is not None:
+            super().close()
+        self.close()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        content = self.getvalue()
+        super().close()
+        self._place.parent.make()
+        if self._overwrite:
+            self._place.write(content)
+        elif not self._place.create(content):
+            raise FileExistsError(17, "already there", str(self._place))
+
+
+class StoreCatalog(MetastoreCatalog):
+    """The tables below ``tables``, each with its metadata; there are as many namespaces as folders."""
+
+    def __init__(self, name: str, tables: Place) -> None:
+        super().__init__(name, **io_properties(tables.storage), warehouse=str(tables))
+        self._tables = tables
+
+    def _folder(self, identifier: str | Identifier) -> Place:
+        *namespace, table = self.identifier_to_tuple(identifier)
+        return self._tables / ".".join(namespace) / table / "metadata"
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """A table as its newest metadata says. Raises ``NoSuchTableError``."""
+        version = self._version(identifier)
+        if not version:
+            raise NoSuchTableError(f"there is no table {self.identifier_to_tuple(identifier)}")
+        place = self._folder(identifier) / _name(version)
+        metadata = FromByteStream.table_metadata(io.BytesIO(place.read()))
+        return self._table(identifier, metadata, str(place))
+
+    def _table(self, identifier: str | Identifier, metadata: TableMetadata, location: str) -> Table:
+        opened = self._load_file_io(metadata.properties, location)
+        return Table(self.identifier_to_tuple(identifier), metadata, location, opened, self)
+
+    def _version(self, identifier: str | Identifier) -> int:
+        """The number of the newest metadata; 0 without any."""
+        folder = self._folder(identifier)
+        try:
+            version = int((folder / HINT).read())
+        except (FileNotFoundError, ValueError):
+            version = 0
+        # The hint is written after the metadata, and by others perhaps later than that of a newer one.
+        while (folder / _name(version + 1)).exists():
+            version += 1
+        return version
+
+    def commit_table(
+        self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
+    ) -> CommitTableResponse:
+        """Make the next metadata. Raises ``CommitFailedException`` if somebody else was faster."""
+        identifier = table.name()
+        version = self._version(identifier)
+        current = self.load_table(identifier) if version else None
+        staged = self._update_and_stage_table(current, identifier, requirements, updates)
+        if current is not None and staged.metadata == current.metadata:
+            return _response(current.metadata, current.metadata_location)
+        folder = self._folder(identifier)
+        folder.make()
+        place = folder / _name(version + 1)
+        if not place.create(staged.metadata.model_dump_json(exclude_none=True).encode()):
+            if current is None:
+                raise TableAlreadyExistsError(f"table {identifier} was made by someone else")
+            raise CommitFailedException(f"table {identifier} was changed by someone else")
+        (folder / HINT).write(str(version + 1).encode())
+        return _response(staged.metadata, str(place))
+
+    def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
+        """Those that have metadata."""
+        levels = self.identifier_to_tuple(namespace)
+        folder = self._tables / ".".join(levels)
+        return [(*levels, name) for name in folder.folders() if "metadata" in (folder / name).folders()]
+
+    def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
+        """The folders."""
+        return [] if namespace else [(name,) for name in self._tables.folders()]
+
+    def load_namespace_properties(self, namespace: str | Identifier) -> Properties:  # noqa: ARG002
+        """None: a folder has none."""
+        return {}
+
+    def create_namespace(self, namespace: str | Identifier, properties: Properties = EMPTY_DICT) -> None:
+        """Nothing: it is there with its first table."""
+
+    def drop_table(self, identifier: str | Identifier) -> None:
+        """Remove its metadata."""
+        if not self._version(identifier):
+            raise NoSuchTableError(f"there is no table {self.identifier_to_tuple(identifier)}")
+        self._folder(identifier).clear()
+
+    def create_table(self, identifier: str | Identifier, *args: Any, **options: Any) -> Table:
+        """A table without files."""
+        return self.create_table_transaction(identifier, *args, **options).commit_transaction()
+
+    def _unsupported(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError("tables in a store's own catalog are made, read, changed and dropped, and no more")
+
+    register_table = rename_table = drop_namespace = update_namespace_properties = _unsupported
+    register_view = load_view = drop_view = _unsupported
+
+    def list_views(self, namespace: str | Identifier) -> list[Identifier]:  # noqa: ARG002
+        """None."""
+        return []
+
+    def view_exists(self, identifier: str | Identifier) -> bool:  # noqa: ARG002
+        """No."""
+        return False
+
+
+def _name(version: int) -> str:
+    return f"v{version}.metadata.json"
+
+
+def _response(metadata: TableMetadata, location: str) -> CommitTableResponse:
+    fields: Any = {"metadata": metadata, "metadata-location": location}
+    return CommitTableResponse(**fields)

@@ -1,0 +1,146 @@
+"""What landed beside its columns moves into those that are declared by now, once, wherever a backfill dies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.pipeline.lake import ORDER, XID, Lake
+
+from signalbook.messages import Policy
+from signalbook.pipeline import columns
+from signalbook.pipeline.commands import backfill as command
+from signalbook.pipeline.commands.backfill import Backfill, backfill
+from signalbook.pipeline.commands.compact import compact
+from signalbook.pipeline.commit import complete_unfinished
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.tables.naming import TableName
+from signalbook.values import JSONObject
+
+LINE = pa.struct([("sku", pa.string())])
+FIRST = pa.schema([("id", pa.string()), ("ship", pa.struct([("city", pa.string())])), ("lines", pa.list_(LINE))])
+AT = "2026-01-02T03:04:05Z"
+ROWS: list[JSONObject] = [
+    {"id": "1", "ship": {"city": "c"}, "lines": [{"sku": "a"}], "_rescue": None},
+    {"id": "2", "_rescue": '{"total":1.5,"x":{"y":1}}'},
+    {"id": "3", "ship": {"city": "c"}, "_rescue": '{"ship":{"zip":"1","map":2}}'},
+    {
+        "id": "4",
+        "lines": [{"sku": "a"}, {"sku": "b"}],
+        "_rescue": '{"lines":[null,{"n":2}],"at":"2026-01-02T03:04:05Z"}',
+    },
+    {"id": "5", "_rescue": '{"total":"much"}'},
+    {"id": "6", "_rescue": '{"at":"soon"}'},
+]
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+
+
+def definitions(path: Path, **members: Any) -> str:
+    """A registry in which orders have these members, too."""
+    lines = {"type": "array", "items": {"type": "object", "properties": {"sku": TEXT, "n": {"type": "integer"}}}}
+    ship = {"type": "object", "properties": {"city": TEXT, "zip": TEXT}}
+    known = {"id": TEXT, "ship": ship, "lines": lines, **members}
+    schema = {"format": "JsonSchema/draft-07", "schema": {"type": "object", "properties": known}}
+    order = {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {"type": {"value": "order"}},
+        "dataschemaformat": "JsonSchema/draft-07",
+        "dataschemauri": "/schemagroups/shop/schemas/order",
+    }
+    document = {
+        "messagegroups": {"shop": {"messages": {"order": order}}},
+        "schemagroups": {"shop": {"schemas": {"order": {"versions": {"1": schema}}}}},
+    }
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+@pytest.fixture(params=["iceberg", "parquet", "delta"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """Rows in two files, of which one has nothing to fill."""
+    lake = Lake.of(request.param, tmp_path / "lake", request)
+    lake.put(ROWS, pa.schema([*FIRST, *columns.RESCUE]))
+    lake.put([{"id": "7", "_rescue": '{"x":1}'}], pa.schema([*FIRST, *columns.RESCUE]))
+    return lake
+
+
+def fill(lake: Lake, registry: str, **more: Any) -> list[Backfill]:
+    return backfill(lake.output, registry, policy=Policy(columns="typed"), **more)
+
+
+def rows(lake: Lake, table: TableName = ORDER) -> dict[str, JSONObject]:
+    """The rows by id, as far as they have something; pyiceberg has empty lists for those that files lack."""
+    found = {
+        row["id"]: {name: value for name, value in row.items() if value not in (None, [])} for row in lake.rows(table)
+    }
+    return {each: {name: value for name, value in row.items() if name != "id"} for each, row in sorted(found.items())}
+
+
+def test_declared_members_move_into_their_columns(lake: Lake, tmp_path: Path) -> None:
+    registry = definitions(tmp_path / "r.json", total=NUMBER, at={"type": "string", "format": "date-time"})
+    (done,) = fill(lake, registry)
+    assert done == Backfill(table=ORDER, filled=3, unfit=1, files=1)
+    found = rows(lake)
+    assert found["1"]["lines"] == [{"sku": "a", "n": None}]
+    assert found["2"] == {"total": 1.5, "_rescue": '{"x":{"y":1}}'}
+    assert found["3"] == {"ship": {"city": "c", "zip": "1"}, "_rescue": '{"ship":{"map":2}}'}
+    assert found["4"]["lines"] == [{"sku": "a", "n": None}, {"sku": "b", "n": 2}]
+    assert found["4"]["at"].isoformat().startswith("2026-01-02T03:04:05")
+    assert "_rescue" not in found["4"]
+    assert found["5"] == {"_rescue": '{"total":"much"}'}  # which does not conform
+    assert found["6"] == {"_rescue": '{"at":"soon"}'}  # which conforms and is no time
+    assert found["7"] == {"_rescue": '{"x":1}'}
+    (again,) = fill(lake, registry)
+    assert again == Backfill(table=ORDER, filled=0, unfit=1, files=0)
+    assert rows(lake) == found
+    assert len(list(lake.journal.committed())) == 2  # what is reported
+
+
+def test_landing_and_compaction_go_on(lake: Lake, tmp_path: Path) -> None:
+    fill(lake, definitions(tmp_path / "r.json", total=NUMBER))
+    lake.put([{"id": "8", "total": 8.0}], pa.schema([("id", pa.string()), ("total", pa.float64())]))
+    compact(lake.output)
+    found = rows(lake)
+    assert [*found] == list("12345678")
+    assert (found["2"]["total"], found["8"]) == (1.5, {"total": 8.0})
+
+
+def test_a_column_of_another_type_is_refused(lake: Lake, tmp_path: Path) -> None:
+    lake.put([{"id": "8", "total": "x"}], pa.schema([("id", pa.string()), ("total", pa.string())]))
+    (done,) = fill(lake, definitions(tmp_path / "r.json", total=NUMBER, x={"type": "object"}))
+    assert (done.refused, done.filled) == (("total",), 3)
+    found = rows(lake)
+    assert found["2"] == {"x": '{"y":1}', "_rescue": '{"total":1.5}'}
+
+
+def test_only_what_is_asked_for(lake: Lake, tmp_path: Path) -> None:
+    registry = definitions(tmp_path / "r.json", total=NUMBER)
+    with pytest.raises(PipelineError, match=f"no table of /m/x; there are: {XID}"):
+        fill(lake, registry, definitions=["/m/x"])
+    assert fill(lake, registry, definitions=[XID])[0].filled == 3
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_backfill_that_died_is_completed_or_was_never_begun(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    registry, before = definitions(tmp_path / "r.json", total=NUMBER), rows(lake)
+
+    def die(journal: Any, _tables: Any, entry: Any, _show: Any) -> None:
+        if not lost:
+            journal.prepare(entry)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "prepare_and_commit", die)
+        with pytest.raises(KeyboardInterrupt):
+            fill(lake, registry)
+    assert rows(lake) == before
+    complete_unfinished(lake.journal, lambda _: None)
+    assert (rows(lake) == before) == lost
+    fill(lake, registry)
+    assert rows(lake)["2"]["total"] == 1.5
+    assert [*rows(lake)] == list("1234567")

@@ -1,0 +1,144 @@
+"""All commands with inputs and outputs on real S3 servers, whose workers share nothing else with the driver."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyarrow.fs import S3FileSystem
+from pyspark.sql import SparkSession
+from tests.brokers.servers import PASSWORD, USER
+from tests.pipeline.commands.following import follow
+from tests.pipeline.commands.test_replay import relax
+from tests.pipeline.commands.test_stream import Topic, producer, topic  # noqa: F401 - fixtures
+from tests.pipeline.s3 import place
+
+from signalbook.pipeline import (
+    BacktestJob,
+    Job,
+    PipelineError,
+    Place,
+    ReplayJob,
+    backtest,
+    compact,
+    exposition,
+    profile,
+    read,
+    replay,
+    run,
+    status,
+    views,
+)
+from signalbook.pipeline.journal import TableFormat
+
+pytestmark = pytest.mark.usefixtures("spark_session")
+ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
+
+
+def job_for(root: Place, definitions: Path, table_format: TableFormat, **more: Any) -> Job:
+    """A job that lands the inputs at ``root`` there."""
+    return Job(
+        registry=str(definitions),
+        inputs=(f"{root}/in/",),
+        output=str(root / "lake"),
+        storage=root.storage,
+        table_format=table_format,
+        **more,
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "table_format"), [("s3proxy", "iceberg"), ("s3mock", "parquet"), ("s3proxy", "delta")]
+)
+def test_all_that_can_be_done(
+    server: str,
+    table_format: TableFormat,
+    definitions: Path,
+    parcels: Any,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    spark_session: SparkSession,
+) -> None:
+    root = place(server, tmp_path, request)
+    events = [parcels.event(n, **({"data": {"id": n}} if n == 7 else {})) for n in range(20)]
+    (root / "in/a.jsonl").write(parcels.lines(*events[:10]))
+    (root / "in/b.jsonl").write(parcels.lines(*events[10:]))
+    job = job_for(root, definitions, table_format, batch_id="b1")
+    report = run(job)
+    assert (report.tally.read, report.landed, report.tally.reasons) == (20, 19, {"schema_violation": 1})
+    assert "committed before" in run(job).note
+    assert run(replace(job, batch_id="b2")).landed == 19
+    assert read(spark_session, job.place, ACCEPTED).count() == 38
+    assert [view["definition"] for view in views(job.place)] == [ACCEPTED]
+    assert [(each.rows, each.columns[0].nulls) for each in profile(job.place)] == [(38, 0)]
+    assert {done.files_after for done in compact(job.place)} == {1}
+    relax(definitions)
+    candidate = BacktestJob(
+        registry=str(definitions), output=job.output, storage=job.storage, candidate=str(definitions)
+    )
+    assert backtest(candidate).broken.messages == 0
+    replayed = replay(ReplayJob(registry=str(definitions), output=job.output, storage=job.storage))
+    assert (replayed.report.landed, replayed.report.tally.dead_lettered) == (2, 0)
+    found = read(spark_session, job.place, ACCEPTED)
+    assert found.groupBy("ce_id").count().where("count <> 2").count() == 0
+    assert found.count() == 40
+    assert [each.tally.read for each in status(job.place).reports[:2]] == [20, 20]
+    assert b"signalbook_pipeline" in exposition(job.place, "p")
+    _check_objects(job.place)
+
+
+def _check_objects(lake: Place) -> None:
+    """Nothing is left over, and nothing tells the keys."""
+    found = [each.path for each in lake.files(deep=True)]
+    assert not [path for path in found if path.startswith((".staging", "batches/prepared"))]
+    for path in found:
+        content = (lake / path).read()
+        assert PASSWORD.encode() not in content, path
+
+
+def test_pandas_reads_folders_of_parquet(
+    definitions: Path, parcels: Any, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    root = place("s3proxy", tmp_path, request)
+    (root / "in/a.jsonl").write(parcels.lines(*map(parcels.event, range(5))))
+    run(job_for(root, definitions, "parquet"))
+    options = dict(root.storage.options)
+    there = S3FileSystem(
+        access_key=USER, secret_key=PASSWORD, endpoint_override=options["endpoint"], region=options["region"]
+    )
+    frame = pd.read_parquet(str(root / "lake/tables/parcels/parcel.accepted").removeprefix("s3://"), filesystem=there)
+    assert sorted(frame["ce_id"]) == [f"e-{n}" for n in range(5)]
+
+
+def test_a_stream(
+    topic: Topic,  # noqa: F811
+    definitions: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    spark_session: SparkSession,
+) -> None:
+    """It goes on behind what the journal has when this machine's files are lost."""
+    monkeypatch.setenv("SIGNALBOOK_STATE", str(tmp_path / "state"))
+    root = place("s3proxy", tmp_path, request)
+    job = replace(job_for(root, definitions, "parquet"), inputs=(topic.url,), input_format="kafka")
+    topic.send(20)
+    assert sum(report.tally.read for report in follow(job, most=12)) == 20
+    shutil.rmtree(tmp_path / "state")
+    topic.send(10)
+    assert [report.tally.read for report in follow(job)] == [10]
+    found = read(spark_session, job.place, ACCEPTED)
+    assert (found.count(), found.select("ce_id").distinct().count()) == (27, 27)
+    assert [state.tally.read for state in status(job.place).streams] == [30]
+
+
+def test_outputs_that_are_not_supported(definitions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    job = Job(registry=str(definitions), inputs=("in",), output="hdfs://name:9000/lake")
+    with pytest.raises(PipelineError, match=r"^hdfs://name:9000/lake: hdfs is not supported: mount it"):
+        run(job)
+    assert not (tmp_path / "hdfs:").exists()

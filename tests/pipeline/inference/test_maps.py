@@ -1,0 +1,64 @@
+"""Objects whose names are values are maps, with few of them too; what a judgement rests on is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.pipeline.inference.conftest import summary
+
+from signalbook.pipeline.inference.maps import doubts, is_map
+from signalbook.pipeline.inference.schemas import Rules, schema
+
+FIELDS = {"name": {"stringValue": "a"}, "age": {"integerValue": "3"}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected"),
+    [
+        ([{f"u-{n}": 1, f"u-{n + 1}": 2} for n in range(40)], True),
+        ([FIELDS], True),
+        ([{"a": {"mapValue": {"fields": FIELDS}}}], True),
+        ([{"a": {"S": "x"}, "b": {"N": "1"}}], True),
+        ([{"a": {"S": "x"}, "b": {"stringValue": "1"}}], False),
+        ([{"a": {"S": "x", "N": "1"}}], False),
+        ([{"a": {"S": "x"}, "b": 1}], False),
+        ([{"7f3c1c9e-1111-4222-8333-944444444444": 1}], True),
+        ([{"2026-01-02": 3, "2026-01-03": 4}], True),
+        ([{"1": "a", "2": "b"}], True),
+        ([{"1": "a"}], False),
+        ([{"KtYp1k2jxG4gq9XAbC7d": {"n": 1}}], True),
+        ([{"a@example.com": True}], True),
+        ([{"line1": "a", "line2": "b", "address12": "c"}], False),
+        ([{"facade": 1, "deadbeefcafe": 2}], False),
+        ([{name: {"n": 1}} for name in ("ann", "bob", "cem", "dan", "eva")], True),
+        ([{name: {"n": 1}} for name in ("ann", "bob", "cem", "dan")], False),
+        ([{"ann": 1}, {"bob": "x"}, {"cem": 1}, {"dan": 1}, {"eva": 1}], False),
+        ([{"a": 1, "b": 2}] * 9, False),
+        ([{}], False),
+    ],
+)
+def test_what_is_a_map(objects: list[dict[str, Any]], expected: bool) -> None:
+    assert is_map(summary(*objects)) == expected
+
+
+def told(*values: Any) -> dict[str, str]:
+    return {"/".join(map(str, path)): doubt for path, doubt in doubts(summary(*values))}
+
+
+def test_doubts_are_about_what_little_was_seen_of() -> None:
+    values = [{"id": 1, "users": [{"fields": FIELDS}], "labels": {"red": "x"}}, {"id": 2, "labels": {"blue": "y"}}]
+    assert told(*values) == {
+        "labels": "may be a map: of 2 names in 2 objects none is in all, and their values are alike",
+        "users/*/fields": "taken for a map by 2 names in 1 objects: each has a value that says of what type it is",
+    }
+    assert told(*({f"u-{n}": 1, f"u-{n + 1}": 2} for n in range(40))) == {}
+    assert told({"a": 1, "b": 2}, {"a": 1}) == {}
+
+
+def test_a_firestore_document() -> None:
+    """Of Google's event catalogue: ``fields`` is a map, whatever two keys a sample has."""
+    value = {"value": {"name": "projects/p/documents/d", "fields": FIELDS}, "updateMask": {"fieldPaths": ["age"]}}
+    fields = schema(summary(value, value), Rules())["properties"]["value"]["properties"]["fields"]
+    assert "properties" not in fields
+    assert fields["additionalProperties"]["properties"].keys() == {"stringValue", "integerValue"}

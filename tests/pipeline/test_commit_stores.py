@@ -1,0 +1,189 @@
+"""Batches in a store: each row lands once, whatever becomes of requests, and wherever the driver is killed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.brokers.servers import BUCKET
+from tests.pipeline import storeway
+from tests.pipeline.lake import ORDER, Lake
+from tests.pipeline.s3 import SERVERS, storage_of
+from tests.pipeline.storeway import Answer, Asked, Deliver, Fate, OldListings, StoreWay, now_and_then, store_way
+
+from signalbook.pipeline.commands.compact import TARGET, compact
+from signalbook.pipeline.commit import complete_unfinished
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import TableFormat
+from signalbook.pipeline.places import place_of
+
+INT = pa.int32()
+ROOT = Path(__file__).parents[2]
+FORMATS: list[TableFormat] = ["parquet", "iceberg", "delta"]
+
+
+@pytest.fixture(params=SERVERS)
+def way(request: pytest.FixtureRequest) -> Iterator[StoreWay]:
+    """A way to each server."""
+    with store_way(request.getfixturevalue(request.param).ports["plain"]) as found:
+        yield found
+
+
+@pytest.fixture(params=FORMATS)
+def lake(way: StoreWay, request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """A row in a table that is reached by that way."""
+    stored = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(way.own))
+    lake = Lake(tmp_path / "unused", request.param, stored=stored)
+    with lake.journal.alone():
+        lake.put([{"a": 0}], {"a": INT})
+    return lake
+
+
+def numbers(lake: Lake) -> list[int]:
+    return [row["a"] for row in lake.rows()]
+
+
+@pytest.mark.parametrize(
+    "fate", [storeway.lost, storeway.never_came, storeway.failing, storeway.unknown, storeway.twice, storeway.slow]
+)
+def test_requests_that_go_wrong_now_and_then(way: StoreWay, lake: Lake, fate: Fate) -> None:
+    way.fate = now_and_then(fate)
+    with lake.journal.alone():
+        for number in range(1, 3):
+            lake.put([{"a": number}], {"a": INT} if number == 1 else {"a": INT, "b": INT})
+    compact(lake.place, (), TARGET, lambda _: None)
+    way.fate = storeway.delivered
+    assert numbers(lake) == [0, 1, 2]
+    assert len(lake.journal.files()[ORDER]) == 1
+    assert lake.journal.unfinished() == []
+
+
+def test_a_store_that_is_away_for_long(way: StoreWay, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch is kept, and completed once it is back."""
+    with lake.journal.alone():
+        batch = lake.prepared([{"a": 1}], {"a": INT})
+        way.fate = lambda asked, deliver: storeway.never_came(asked, deliver)
+        monkeypatch.setattr("signalbook.pipeline.places.stores._RETRIES", {"max_retries": 1})
+        from signalbook.pipeline.places.stores import connect
+
+        connect.cache_clear()
+        with pytest.raises((PipelineError, OSError), match="the store does not answer"):
+            lake.commit(batch)
+        way.fate = storeway.delivered
+        connect.cache_clear()
+    with lake.journal.alone():
+        assert list(complete_unfinished(lake.journal, lambda _: None)) == [batch.id]
+    assert numbers(lake) == [0, 1]
+
+
+def test_listings_that_are_old(way: StoreWay, lake: Lake) -> None:
+    """A batch is completed that the next run's listings do not show, and nothing of it is swept.
+
+    Delta finds the end of its log by listings, and makes nothing new of an old one.
+    """
+    if lake.table_format == "delta":
+        return
+    old = OldListings()
+    way.fate = old
+    lake.journal.unfinished()
+    lake.journal.sweep()
+    with lake.journal.alone():
+        batch = lake.prepared([{"a": 1}], {"a": INT})
+    journal = lake.journal
+    with journal.alone():
+        journal.sweep()
+        assert list(complete_unfinished(journal, lambda _: None)) == [batch.id]
+        lake.put([{"a": 2}], {"a": INT})
+    old.let_go()
+    assert numbers(lake) == [0, 1, 2]
+
+
+def work(lake: Lake) -> None:
+    """Land two batches and compact, as far as that was not done before: what a driver does that is begun again."""
+    journal = lake.journal
+    with journal.alone(120.0):
+        complete_unfinished(journal, lambda _: None)
+        for number in (1, 2):
+            lake.count = number
+            if journal.find(f"b{number + 1:03}") is None:
+                lake.put([{"a": number}], {"a": INT} if number == 1 else {"a": INT, "b": INT})
+    compact(lake.place, (), TARGET, lambda _: None)
+
+
+_WORKS = """
+import pickle, sys
+from pathlib import Path
+from tests.pipeline.lake import Lake
+from tests.pipeline.test_commit_stores import work
+
+lake = Lake(Path("unused"), sys.argv[2], stored=pickle.loads(bytes.fromhex(sys.argv[1])))
+print("begins", flush=True)
+sys.stdin.readline()
+work(lake)
+"""
+
+
+class Killing:
+    """Kills a process with its ``at``-th request, before or after the server has it."""
+
+    def __init__(self, process: int, at: int, *, after: bool) -> None:
+        self.done = False
+        self._process = process
+        self._left = at
+        self._after = after
+
+    def __call__(self, asked: Asked, deliver: Deliver) -> Answer | None:
+        """What becomes of a request."""
+        self._left -= 1
+        if self._left != 0:
+            return deliver()
+        if self._after:
+            deliver()
+        os.kill(self._process, signal.SIGKILL)
+        self.done = True
+        return None
+
+
+def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
+    """Whether a process that does the work was killed with a request; it was done before that otherwise."""
+    command = [sys.executable, "-c", _WORKS, pickle.dumps(lake.place).hex(), lake.table_format]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == b"begins\n"
+        way.fate = killing = Killing(process.pid, at, after=after)
+        process.stdin.write(b"\n")
+        process.stdin.close()
+        process.wait()
+    way.fate = storeway.delivered
+    assert killing.done or process.returncode == 0
+    return killing.done
+
+
+def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.FixtureRequest) -> None:
+    """With any of its requests; with ``--every-request`` one after the other, else some of them."""
+    every = request.config.getoption("--every-request")
+    if not every and way.port != request.getfixturevalue("s3proxy").ports["plain"]:
+        return
+    step = 1 if every else 31
+    at, after = step, False
+    while killed(way, lake, at, after=after):
+        work(lake)
+        assert numbers(lake) == [0, 1, 2], f"killed with request {at}, which was{'' if after else ' not'} made"
+        assert len(lake.journal.files()[ORDER]) == 1
+        assert lake.journal.unfinished() == []
+        lake.place.clear()
+        with lake.journal.alone():
+            lake.count = 0
+            lake.put([{"a": 0}], {"a": INT})
+        at, after = (at, True) if every and not after else (at + step, not every and not after)
+    assert at > 31

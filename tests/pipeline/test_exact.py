@@ -1,0 +1,163 @@
+"""What columns of times, dates and decimals hold of values, and the native module's word on the same texts."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from signalbook.formats import Scalar
+from signalbook.formats.jsonschema import FORMAT
+from signalbook.pipeline import exact, rescue
+from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
+from signalbook.pipeline.fastpath.payloads import json_decoder
+from signalbook.values import JSON, dump_json
+
+TIME = Scalar(kind="timestamp", sent="string")
+DAY = Scalar(kind="date", sent="string")
+PRICE = Scalar(kind="decimal", sent="float64", precision=38, scale=2)
+SPAN = Scalar(kind="duration", sent="string")
+NANOS = Scalar(kind="timestamp", sent="int64")
+
+
+def at(*parts: int) -> datetime:
+    return datetime(*parts, tzinfo=UTC)  # type: ignore[arg-type,misc]
+
+
+@pytest.mark.parametrize(
+    ("shape", "value", "expected"),
+    [
+        (TIME, "2026-01-02T03:04:05Z", (at(2026, 1, 2, 3, 4, 5), True)),
+        (TIME, "2026-01-02t03:04:05.123456000z", (at(2026, 1, 2, 3, 4, 5, 123456), True)),
+        (TIME, "2026-01-02T03:04:05.5+01:30", (at(2026, 1, 2, 1, 34, 5, 500000), True)),
+        (TIME, "2026-01-02T03:04:05.123456789Z", (at(2026, 1, 2, 3, 4, 5, 123456), False)),
+        (TIME, "2016-12-31T23:59:60Z", (at(2017, 1, 1), False)),
+        (TIME, "2026-01-02T03:04:05", (None, False)),
+        (TIME, "2026-01-02 03:04:05Z", (None, False)),
+        (TIME, "2026-02-30T03:04:05Z", (None, False)),
+        (TIME, "0000-01-01T00:00:00Z", (None, False)),
+        (TIME, "0001-01-01T00:00:00+01:00", (None, False)),
+        (TIME, "2026-01-02T24:00:00Z", (None, False)),
+        (TIME, "soon", (None, False)),
+        (TIME, 5.0, (None, False)),
+        (NANOS, 1_000_000_123_456_000, (at(1970, 1, 12, 13, 46, 40, 123456), True)),
+        (NANOS, -1, (at(1969, 12, 31, 23, 59, 59, 999999), False)),
+        (NANOS, 2**63 - 1, (at(2262, 4, 11, 23, 47, 16, 854775), False)),
+        (DAY, "2024-02-29", (date(2024, 2, 29), True)),
+        (DAY, "2024-02-29Z", (date(2024, 2, 29), False)),
+        (DAY, "2023-02-29", (None, False)),
+        (DAY, "20240229", (None, False)),
+        (DAY, "2024-02-29T", (None, False)),
+        (PRICE, 12.34, (Decimal("12.34"), True)),
+        (PRICE, 5, (Decimal("5.00"), True)),
+        (PRICE, 0.001, (None, False)),
+        (PRICE, 1e37, (None, False)),
+        (PRICE, True, (None, False)),
+        (PRICE, "x", (None, False)),
+        (SPAN, "1.5s", (Decimal("1.500000000"), True)),
+        (SPAN, "-315576000000.999999999s", (Decimal("-315576000000.999999999"), True)),
+        (SPAN, "1m", (None, False)),
+        (SPAN, "NaNs", (None, False)),
+    ],
+)
+def test_what_a_column_holds(shape: Scalar, value: JSON, expected: tuple[Any, bool]) -> None:
+    assert exact.held(shape, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "value"),
+    [
+        (TIME, "2026-01-02T03:04:05.500000Z"), (DAY, "2024-02-29"), (PRICE, 12.34), (SPAN, "1.5s"), (SPAN, "100s"),
+        (NANOS, 1_000_000_123_456_000),
+    ],
+)  # fmt: skip
+def test_a_value_comes_back(shape: Scalar, value: JSON) -> None:
+    assert exact.sent(shape, exact.held(shape, value)[0]) == value
+    assert exact.sent(shape, value) == value  # out of a table that has it as it was sent
+
+
+SCHEMA = FORMAT.parse(
+    dump_json(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "t": {"type": ["string", "null"], "format": "date-time", "maxLength": 40},
+                "d": {"type": "string", "format": "date"},
+                "n": {
+                    "type": "object",
+                    "minProperties": 1,
+                    "properties": {"t": {"type": "string", "format": "date-time"}},
+                },
+                "p": {"type": "number", "multipleOf": 0.01},
+            },
+        }
+    ),
+    "JsonSchema/draft-07",
+)
+
+
+def near(shown: str) -> st.SearchStrategy[str]:
+    """A text, or one that differs in a few places."""
+    return st.lists(st.tuples(st.integers(0, 40), st.sampled_from("0123456789-+:.TtZz 6")), max_size=2).map(
+        lambda changes: "".join(dict([*enumerate(shown), *changes])[place] for place in range(len(shown)))
+    )
+
+
+FRACTIONS = st.sampled_from(["", ".", ".5", ".123456", ".1234560", ".1234567", ".123456789012", ".1234567890123"])
+ZONES = st.sampled_from(["Z", "z", "", "+00:00", "-23:59", "+24:00", "+1:00", "-00:60", "Zx"])
+TIMES = st.builds(
+    lambda moment, fraction, zone: f"{moment.year:04}{moment:-%m-%dT%H:%M:%S}{fraction}{zone}",
+    st.datetimes(), FRACTIONS, ZONES,
+).flatmap(near)  # fmt: skip
+DATES = st.dates().map(lambda day: f"{day.year:04}{day:-%m-%d}").flatmap(near)
+PRICES = st.one_of(
+    st.integers(-(10**20), 10**20), st.integers(-(10**6), 10**6).map(lambda cents: cents / 100), st.just(1e40)
+)
+PAYLOADS = st.fixed_dictionaries(
+    {}, optional={"t": st.none() | TIMES, "d": DATES, "n": st.fixed_dictionaries({"t": TIMES}), "p": PRICES}
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PAYLOADS, min_size=1, max_size=6))
+def test_both_paths_hold_the_same(payloads: list[dict[str, JSON]]) -> None:
+    shape = SCHEMA.shape()
+    payloads = [each for each in payloads if not SCHEMA.validate(each)]
+    for each in payloads:
+        expected = payload_builder(shape, ValueForm.DECODED)([each])
+        rests = rescue.rests(shape, [each])
+        if each.get("p") == 1e40:
+            with pytest.raises(MISFITS):  # which leaves it to the slow path
+                _natively(each)
+        else:
+            found, refused = _natively(each)
+            assert refused == []
+            assert [array.to_pylist() for array in found] == [array.to_pylist() for array in (*expected, rests)]
+        assert (rests[0].as_py() is None) == _whole(each)
+
+
+def _natively(payload: JSON) -> tuple[list[pa.Array], list[int]]:
+    return json_decoder(SCHEMA, SCHEMA.shape())(pa.array([dump_json(payload)], pa.binary()))
+
+
+def _whole(payload: dict[str, Any]) -> bool:
+    """Whether all of a payload is in its columns."""
+    parts = ((TIME, payload.get("t")), (TIME, payload.get("n", {}).get("t")), (DAY, payload.get("d")))
+    return payload.get("p") != 1e40 and all(value is None or exact.held(shape, value)[1] for shape, value in parts)
+
+
+def test_what_is_kept() -> None:
+    payload = {"t": "2026-01-02T03:04:05.1234567Z", "d": "someday", "n": {"t": "2026-01-02T03:04:05Z"}, "p": 12.34}
+    (times, days, inner, prices, rest), _ = _natively(payload)
+    assert times.to_pylist() == [at(2026, 1, 2, 3, 4, 5, 123456)]
+    assert days.to_pylist() == [None]
+    assert inner.to_pylist() == [{"t": at(2026, 1, 2, 3, 4, 5)}]
+    assert prices.to_pylist() == [Decimal("12.34")]
+    assert rest.to_pylist() == ['{"t":"2026-01-02T03:04:05.1234567Z","d":"someday"}']
+    assert rescue.RescuedPaths(SCHEMA.shape()).count(rest) == {"/t": 1, "/d": 1}

@@ -1,0 +1,114 @@
+"""The journal in a store: what one folder's lock decides elsewhere is decided by conditional writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.pipeline.s3 import SERVERS, place
+from tests.pipeline.test_journal import FILE, batch
+
+from signalbook.pipeline import journal as journal_module
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.journal import Journal, JournalEntry
+from signalbook.pipeline.places import Place
+
+
+@pytest.fixture(params=SERVERS)
+def output(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An output."""
+    return place(request.param, tmp_path, request)
+
+
+def staged(journal: Journal, attempt: str, id: str = "b1") -> JournalEntry:
+    """A batch whose one file is staged."""
+    (journal.staging(attempt) / "f").write(b"x")
+    return replace(batch(id), files=(replace(FILE, staged=f".staging/{attempt}/f"),))
+
+
+def test_an_entry_goes_its_way(output: Place) -> None:
+    journal = Journal.open(output)
+    with pytest.raises(PipelineError, match="no output folder of the pipeline"):
+        Journal.existing(output)
+    with journal.alone():
+        entry = staged(journal, "x")
+        journal.prepare(entry)
+        assert (journal.unfinished(), journal.find("b1"), journal.table_format()) == ([entry], None, None)
+        journal.commit(entry)
+        journal.commit(entry)  # again, as after a kill
+        assert (journal.unfinished(), journal.find("b1"), journal.news(())) == ([], entry, ["b1"])
+    assert [each.path for each in output.files(deep=True) if each.path.startswith(".staging")] == []
+    assert Journal.existing(output).table_format() == "parquet"
+    assert [each.id for each in Journal.existing(output).committed()] == ["b1"]
+
+
+def test_two_drivers_that_believe_to_be_alone_commit_a_batch_once(output: Place) -> None:
+    """The one that was slower has nothing in the way of its next try."""
+    first, second = Journal.open(output), Journal.open(output)
+    with first.alone():
+        mine, theirs = staged(first, "x"), staged(second, "y")
+        # as after a lease that was lost without anyone's fault
+        second._lock.check = lambda note=None: None  # type: ignore[method-assign]
+        first.prepare(mine)
+        with pytest.raises(PipelineError, match="another run of batch 'b1' was faster"):
+            second.prepare(theirs)
+        first.commit(mine)
+        with pytest.raises(PipelineError, match="batch 'b1' was committed by another run"):
+            second.prepare(staged(second, "z"))
+        assert (first.unfinished(), first.find("b1")) == ([], mine)
+
+
+def test_files_that_others_swept_are_not_prepared(output: Place) -> None:
+    """And those that are prepared are not swept, whichever comes first."""
+    first, second = Journal.open(output), Journal.open(output)
+    with first.alone():
+        late, early = staged(first, "late", "b1"), staged(first, "early", "b2")
+        first.prepare(early)
+        second.sweep()
+        assert (output / ".staging/early/f").exists()
+        assert not (output / ".staging/late/f").exists()
+        with pytest.raises(PipelineError, match="another run of batch 'b1' was faster"):
+            first.prepare(late)
+        assert first.unfinished() == [early]
+
+
+def test_what_dead_runs_staged_goes(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for a mark, which goes the next day."""
+    journal = Journal.open(output)
+    staged(journal, "x")
+    journal.sweep()
+    assert [each.path for each in output.files(deep=True)] == [".staging/x/claim"]
+    monkeypatch.setattr(journal_module, "_FORGOTTEN", 0)
+    journal.sweep()
+    assert list(output.files(deep=True)) == []
+
+
+def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lease tells whoever has it next."""
+    first, second = Journal.open(output), Journal.open(output)
+    with first.alone():
+        entry = staged(first, "x")
+        first.prepare(entry)
+    monkeypatch.setattr(type(output), "files", lambda self, *, deep=False: iter(()))
+    with second.alone():
+        assert second.unfinished() == [entry]
+
+
+def test_many_entries_are_read(output: Place) -> None:
+    journal = Journal.open(output)
+    for number in range(20):
+        (output / "batches" / f"b{number:02}.json").write(journal_module.msgspec.json.encode(batch(f"b{number:02}")))
+    assert [entry.id for entry in journal.committed()] == [f"b{number:02}" for number in range(20)]
+    assert journal.files() == {}
+
+
+def test_a_store_that_refuses(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    there = place("s3proxy", tmp_path, request)
+    wrong = dict(there.storage.options) | {"secret_access_key": "wrong-4711"}
+    from signalbook.pipeline.places import Storage, place_of
+
+    journal = Journal.open(place_of(str(there), Storage.of(wrong)))
+    with pytest.raises(PipelineError, match=r"cannot use s3://.*: the store answers 403") as failure, journal.alone():
+        pass
+    assert "wrong-4711" not in str(failure.value)

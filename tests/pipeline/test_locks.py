@@ -1,0 +1,147 @@
+"""One program at a time: by a file's lock, or a lease in a store."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.pipeline.s3 import KINDS, SERVERS, place
+
+from signalbook.pipeline import locks
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.locks import Lease, lock_of
+from signalbook.pipeline.places import Place
+
+
+@pytest.fixture(params=KINDS)
+def spot(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where a lock is."""
+    return place(request.param, tmp_path, request) / ".lock"
+
+
+@pytest.fixture(params=SERVERS)
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Where a lease is."""
+    return place(request.param, tmp_path, request) / ".lock"
+
+
+def lease(spot: Place) -> Lease:
+    """Another look at it."""
+    return Lease(spot)
+
+
+def test_one_has_it_at_a_time(spot: Place) -> None:
+    first, second = lock_of(spot), lock_of(spot)
+    for mine, other in ((first, second), (second, first)):
+        assert mine.take()
+        assert not other.take()
+        assert not other.waits()
+        mine.check()
+        mine.release()
+        mine.release()
+
+
+def test_it_says_who_has_it(stored: Place) -> None:
+    first, second = lock_of(stored), lock_of(stored)
+    assert first.take()
+    assert not second.take()
+    assert f"process {os.getpid()}" in second.holder
+    first.release()
+
+
+_TAKES = """
+import pickle, sys, time
+from signalbook.pipeline.locks import lock_of
+lock = lock_of(pickle.loads(bytes.fromhex(sys.argv[1])))
+print(lock.take(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_of_a_process_that_is_dead(spot: Place) -> None:
+    """Killed on this machine: it is not waited for."""
+    command = [sys.executable, "-c", _TAKES, pickle.dumps(spot).hex()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        said = other.stdout.readline()
+        mine = lock_of(spot)
+        could = mine.take()
+        other.kill()
+    assert (said, could) == (b"True\n", False)
+    assert mine.take()
+    mine.release()
+
+
+class _Nobody(set[str]):
+    def add(self, element: str) -> None:
+        """Leases of this process are like any other's."""
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch, term: float) -> None:
+    """Leases are of other machines and last for ``term`` seconds."""
+    monkeypatch.setattr(locks, "_machine", lambda: "")
+    monkeypatch.setattr(locks, "_LIVE", _Nobody())
+    monkeypatch.setattr(locks, "TERM", term)
+
+
+def test_of_another_machine_that_is_dead(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken over once it has not changed for a term; who lost it is told when it goes on."""
+    elsewhere(monkeypatch, 0.5)
+    monkeypatch.setattr(locks, "_RENEWAL", 600.0)  # held up
+    late, mine = lease(stored), lease(stored)
+    assert late.take()
+    late.check("what was prepared")
+    assert not mine.take()
+    assert mine.waits()
+    time.sleep(0.6)
+    assert mine.take()
+    assert mine.note == "what was prepared"
+    with pytest.raises(PipelineError, match=r"took .* over while this one was held up"):
+        late.check()
+    late.release()  # takes nothing away
+    mine.check()
+    mine.release()
+
+
+def test_of_another_machine_that_lives(stored: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere(monkeypatch, 2.0)
+    monkeypatch.setattr(locks, "_RENEWAL", 0.1)
+    first, second = lease(stored), lease(stored)
+    assert first.take()
+    deadline = time.monotonic() + 60
+    while not second.take() and second.waits():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(2.5)
+    assert not second.take()
+    assert not second.waits()
+    first.check()
+    first.release()
+    assert second.take()
+    second.release()
+
+
+def test_of_many_one_gets_it(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Nobody had it before: then s3proxy, too, lets only one make it."""
+    spot = place("s3proxy", tmp_path, request) / ".lock"
+    found = [lease(spot) for _ in range(6)]
+    taken: list[Lease] = []
+    threads = [threading.Thread(target=lambda each=each: taken.append(each) if each.take() else None) for each in found]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(taken) == 1
+    taken[0].release()
+
+
+def test_what_is_no_lease_is_named(stored: Place) -> None:
+    stored.write(b"{")
+    with pytest.raises(PipelineError, match=r"cannot read s3://.*\.lock, which says who is at work there"):
+        lease(stored).take()
