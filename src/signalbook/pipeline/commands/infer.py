@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
@@ -27,7 +26,7 @@ from signalbook.pipeline.inference.observations import Observations, kind_header
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, task_results
+from signalbook.pipeline.landing.tasks import numbered_tasks, task_failures
 from signalbook.pipeline.places import Storage
 from signalbook.pipeline.reports.report import violation_kind
 from signalbook.pipeline.sources import base
@@ -120,10 +119,10 @@ def _reason(refused: Rejected) -> str:
 Work = Callable[[InferencePlan, int], msgspec.Struct]
 
 
-def run_task(folder: str, work: Work, storage: Storage, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: task numbers in, what ``work`` found out, in MessagePack, for each."""
+def run_task(folder: str, work: Work, storage: Storage, numbers: Iterable[int]) -> Iterator[bytes]:
+    """What tasks do: their numbers in, what ``work`` found out, in MessagePack, for each."""
     plan = _reachable(msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan), storage)
-    return task_results(batches, lambda number: msgspec.msgpack.encode(work(plan, number)))
+    return (msgspec.msgpack.encode(work(plan, number)) for number in numbers)
 
 
 def _reachable(plan: InferencePlan, storage: Storage) -> InferencePlan:
@@ -265,7 +264,7 @@ def infer(
         notify(words)
     with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
         progress("starting Spark")
-        with open_session(job.master) as session:
+        with open_session(job.master, brief=True) as session:
             dealt = plan_tasks(source, found.files, session.sparkContext.defaultParallelism)
             stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt), storage=job.storage)
             progress("looking at messages")
@@ -314,8 +313,9 @@ class _Stream:
         """Add to ``found`` what ``work`` finds in every task."""
         (self.folder / PLAN).write_bytes(msgspec.msgpack.encode(self.plan))
         task = partial(run_task, str(self.folder), work, self.storage)
-        frame = numbered_tasks(self.session, len(self.plan.tasks), task)
-        for result in collect_results(frame, self.folder):
+        with task_failures(self.folder):
+            results = numbered_tasks(self.session, len(self.plan.tasks), task)
+        for result in results:
             found.merge(msgspec.msgpack.decode(result, type=type(found)))
         return found
 
