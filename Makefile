@@ -1,5 +1,5 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster spark faults check check-image bench conformance fuzz run clean
+.PHONY: help demo test cluster spark airflow stores faults check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -26,6 +26,10 @@ cluster:  ## run the pipeline on a Spark cluster of two workers on this machine
 spark:  ## hold DataFrames to definitions on other versions of Spark; VERSIONS says which
 	@tools/setup test
 	@tools/spark-versions $(VERSIONS)
+
+airflow:  ## run the example for Airflow, without its servers
+	@tools/setup test
+	@tools/airflow
 
 stores:  ## kill drivers with each of their requests to S3 servers
 	@tools/setup test

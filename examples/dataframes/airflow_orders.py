@@ -42,4 +42,4 @@ def orders() -> None:
     check(land())
 
 
-orders()
+DAG = orders()

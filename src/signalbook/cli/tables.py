@@ -237,8 +237,14 @@ def views(
     output: OutputOption,
     definition: DefinitionOption = None,
     catalog: Annotated[
-        str, Option("--catalog", metavar="NAME", help="What Spark calls the catalog of the Iceberg tables.")
-    ] = "default",
+        str,
+        Option(
+            "--catalog",
+            metavar="NAME",
+            help="What Spark calls the catalog of the Iceberg tables.",
+            show_default="the name pyiceberg has for it",
+        ),
+    ] = "",
     storage: StorageOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.pipeline.frames.conftest import GROUP
 
 from signalbook.messages import Policy
 from signalbook.pipeline import Contract, PipelineError
+from signalbook.pipeline.frames.validation import outcome_batches
+from signalbook.pipeline.sources.base import RECORD_TYPES
 
 
 def test_it_is_shipped_small_and_means_the_same(contract: Contract) -> None:
@@ -43,3 +47,21 @@ def test_what_nobody_can_follow(definitions: Path, parcels: Any, tmp_path: Path)
         Contract.of(definitions, policy=Policy(on_no_match="pass"))
     with pytest.raises(PipelineError, match="are not there"):
         Contract.of(tmp_path / "nowhere.json")
+
+
+def test_a_broken_definition_stops_nobody_else(definitions: Path, parcels: Any) -> None:
+    """It is left out and named; its messages are dead letters with the reason."""
+    document = json.loads(definitions.read_text())
+    document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]["schema"] = {"type": "nonsense"}
+    definitions.write_text(json.dumps(document))
+    contract = Contract.of(definitions)
+    assert any("parcel.accepted" in doubt for doubt in contract.doubts)
+    values = [json.dumps(parcels.event(0)).encode(), json.dumps(parcels.event(1, type="parcel.noted")).encode()]
+    records = pa.RecordBatch.from_pylist(
+        [{"protocol": "", "source": "", "position": place, "value": value} for place, value in enumerate(values)],
+        RECORD_TYPES,
+    )
+    rows = [row for batch in outcome_batches(contract, iter([records])) for row in batch.to_pylist()]
+    (dead,) = (row["dead_letter"] for row in rows if row["dead_letter"])
+    (landed,) = (row["landed"] for row in rows if row["landed"])
+    assert (dead["reason"], landed["ce_id"]) == ("contract_unavailable", "e-1")

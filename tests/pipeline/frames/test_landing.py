@@ -12,9 +12,11 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from tests.pipeline.frames.conftest import GROUP
 from tests.pipeline.frames.test_validation import kafka, lines
+from tests.pipeline.s3 import place
 
 from signalbook.pipeline import Contract, Job, PipelineError, Report, land, read, run, status, typed
 from signalbook.pipeline.columns import DAY
+from signalbook.pipeline.places import StorePlace
 
 Lines = Callable[..., DataFrame]
 
@@ -36,8 +38,9 @@ def counts(report: Report) -> tuple[int, int, int]:
 
 def test_a_batch_lands_once(spark_session: SparkSession, contract: Contract, texts: Lines, tmp_path: Path) -> None:
     output = tmp_path / "lake"
-    report = land(texts(), str(output), contract, batch_id="b1", table_format="parquet")
-    assert counts(report) == (3, 2, 1)
+    doubtful = replace(contract, doubts=("one thing",))
+    report = land(texts(), str(output), doubtful, batch_id="b1", table_format="parquet")
+    assert (counts(report), report.doubts) == ((3, 2, 1), ("one thing",))
     again = land(texts(5), output, contract, batch_id="b1", table_format="parquet")
     assert counts(again) == (3, 2, 1)
     assert "committed before" in again.note
@@ -112,3 +115,17 @@ def test_what_cannot_land(spark_session: SparkSession, contract: Contract, texts
     with pytest.raises(PipelineError, match="no column 'value'"):
         land(spark_session.range(1), tmp_path / "lake", contract, batch_id="b")
     assert not list((tmp_path / "lake").rglob("*.parquet"))
+
+
+def test_an_output_may_be_in_a_store(
+    spark_session: SparkSession, contract: Contract, texts: Lines, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Workers get the settings with their tasks, and no credential is in the journal."""
+    output = place("s3proxy", tmp_path, request)
+    assert isinstance(output, StorePlace)
+    settings = dict(output.storage.options)
+    for note in (False, True):
+        report = land(texts(), str(output), contract, batch_id="b", table_format="parquet", storage=settings)
+        assert (*counts(report), bool(report.note)) == (3, 2, 1, note)
+    (entry,) = (found.path for found in (output / "batches").files(deep=True))
+    assert settings["secret_access_key"] not in (output / "batches" / entry).read().decode()

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
+import pytest
 from pyspark.sql import SparkSession
 
 from signalbook.pipeline import status
@@ -19,6 +21,7 @@ from signalbook.pipeline.job.session import SLOW
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "dataframes.md"
 LAND = ROOT / "examples" / "dataframes" / "land.py"
+SERVER = list(Path(pyspark.__file__).parent.glob("jars/spark-connect_*.jar"))
 ORDERS = ROOT / "examples" / "orders"
 
 
@@ -37,6 +40,7 @@ def test_the_page_runs(spark_session: SparkSession, tmp_path: Path) -> None:
         assert printed.getvalue().strip() == shown.strip(), code
 
 
+@pytest.mark.skipif(not SERVER, reason="Spark 3.5 comes without its server for Connect")
 def test_the_program_runs_by_spark_connect(tmp_path: Path) -> None:
     """On a server of its own: no context, no JVM to reach into; a function for each batch that runs on the server."""
     # Which has Spark take any port for the server that it starts.

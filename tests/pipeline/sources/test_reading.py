@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.pipeline.s3 import SERVERS, place
 from tests.pipeline.sources.test_avro import container
 from tests.pipeline.sources.test_protobuf import EVENTS, delimited
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace
+from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of
 from signalbook.pipeline.sources import reading
 from signalbook.pipeline.sources.avro import CONTAINER
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, FileSource, Split, read_split
@@ -44,9 +45,11 @@ FILES: dict[str, tuple[Any, bytes]] = {
 class Found:
     """What is read of a file: messages, and what is said of damage: its position, bytes, rule and text."""
 
-    def __init__(self, source: FileSource, path: Path, *, cuts: int = 1, stop: bool = False) -> None:
-        size = path.stat().st_size
-        tasks = [Split(path=str(path), start=size * n // cuts, end=size * (n + 1) // cuts) for n in range(cuts)]
+    def __init__(self, source: FileSource, path: Path | Place, *, cuts: int = 1, stop: bool = False) -> None:
+        place = place_of(path)
+        size, storage = place.size(), place.storage if isinstance(place, StorePlace) else Storage()
+        bounds = [(size * n // cuts, size * (n + 1) // cuts) for n in range(cuts)]
+        tasks = [Split(path=str(place), start=start, end=end, storage=storage) for start, end in bounds]
         batches = [batch for split in tasks for batch in read_split(source, split, stop=stop)]
         sound = [batch for batch in batches if not batch.error]
         self.messages = [batch.raw(n) for batch in sound for n in range(len(batch))]
@@ -188,6 +191,29 @@ def test_what_may_be_readable_the_next_time_is_tried_again(
         with pytest.raises(PipelineError, match=r"cannot read .*/f") as caught:
             Found(JSONL, failing(content, OSError(number, os.strerror(number))))
         assert not isinstance(caught.value, DamagedFile)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_files_in_stores_are_read_as_those_on_disk(
+    server: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By ranges, packed and in parts, in UTF-16 and damaged; one that is gone fails the task."""
+    monkeypatch.setattr(reading, "_REQUEST", 1000)
+    home = place(server, tmp_path, request)
+    packed = gzip.compress(LINES)
+    contents = {"a.jsonl": LINES, "b.gz": packed, "c.gz": packed[:-100], "d": LINES.decode().encode("utf-16")}
+    for name, content in contents.items():
+        (home / name).write(content)
+        (tmp_path / name).write_bytes(content)
+        cuts = 3 if name in "ad.jsonl" else 1
+        there, here = Found(JSONL, home / name, cuts=cuts), Found(JSONL, tmp_path / name, cuts=cuts)
+        assert (there.messages, there.damage) == (here.messages, here.damage)
+    (home / "e.avro").write(FILES["avro"][1])
+    assert len(Found(CONTAINER, home / "e.avro", cuts=4).messages) == 200
+    storage = home.storage if isinstance(home, StorePlace) else Storage()
+    gone = Split(path=str(home / "gone.jsonl"), start=0, end=5, storage=storage)
+    with pytest.raises(PipelineError, match=r"cannot read s3://.*/gone\.jsonl"):
+        list(read_split(JSONL, gone))
 
 
 @given(st.binary(max_size=200), st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=8), st.integers(1, 50))

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.pipeline.lake import KINDS, ORDER, XID, Lake
+from typer.testing import CliRunner
 
+from signalbook.cli.app import app
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.journal import Journal, Partition
 from signalbook.pipeline.tables.naming import TableName
 from signalbook.pipeline.tables.reading import read, view_name, views
 
@@ -48,7 +50,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def test_all_tables_of_a_definition_are_one_frame(lake: Lake, spark_session: SparkSession) -> None:
-    frame = read(spark_session, lake.output, XID).drop("_landed_at").orderBy("id")
+    frame = read(spark_session, lake.output, XID).drop("_landed_at", "landed_on").orderBy("id")
     assert [row.asDict(recursive=True) for row in frame.collect()] == ROWS
 
 
@@ -82,7 +84,7 @@ def test_every_type_is_read(tmp_path: Path, spark_session: SparkSession) -> None
     row = {name: list(value.items()) if name == "m" else value for name, (_, value) in values.items()}
     lake.put([row], {name: kind for name, (kind, _) in values.items()})
     frame = read(spark_session, lake.output, XID)
-    (found,) = frame.selectExpr("* EXCEPT (_landed_at, ts)", "unix_micros(ts) AS ts").collect()
+    (found,) = frame.selectExpr("* EXCEPT (_landed_at, landed_on, ts)", "unix_micros(ts) AS ts").collect()
     expected = {name: value for name, (_, value) in values.items() if name != "t"}
     assert found.asDict() == expected | {"ts": int(AT.timestamp() * 1_000_000)}
 
@@ -92,12 +94,73 @@ def test_a_view_of_iceberg_names_its_tables(tmp_path: Path) -> None:
     lake.put([{"a": 1}], {"a": INT})
     lake.put([{"a": "x"}], {"a": TEXT})
     (found,) = views(lake.output, [XID], "lake")
+    day = "`lake`.system.days(`_landed_at`) AS `landed_on`"
     assert found["sql"] == (
         "CREATE OR REPLACE VIEW `shop__order` AS\n"
-        "SELECT CAST(`a` AS STRING) AS `a`, `_landed_at` AS `_landed_at`\nFROM `lake`.`shop`.`order`\n"
+        f"SELECT CAST(`a` AS STRING) AS `a`, `_landed_at` AS `_landed_at`, {day}\nFROM `lake`.`shop`.`order`\n"
         "UNION ALL\n"
-        "SELECT `a` AS `a`, `_landed_at` AS `_landed_at`\nFROM `lake`.`shop`.`order@2`"
+        f"SELECT `a` AS `a`, `_landed_at` AS `_landed_at`, {day}\nFROM `lake`.`shop`.`order@2`"
     )
+
+
+@pytest.fixture(params=[(kind, partition) for kind in KINDS for partition in ("day", "none")], ids="-".join)
+def days(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """A row late on one day and one on the next, by UTC, in tables divided by day or not."""
+    kind, partition = request.param
+    lake = Lake.of(kind, tmp_path / "lake", request)
+    lake.partition = partition
+    lake.at(datetime(2026, 1, 2, 23, 59, tzinfo=UTC)).put([{"id": 1}], {"id": INT})
+    lake.at(datetime(2026, 1, 3, tzinfo=UTC)).put([{"id": 2}], {"id": INT})
+    return lake
+
+
+def spoil(lake: Lake, name: str) -> None:
+    """Make garbage of the file of a batch: whoever reads it fails."""
+    (path,) = (lake.output / "tables").rglob(name)
+    path.write_bytes(b"x" * path.stat().st_size)
+    path.with_name(f".{name}.crc").unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_the_day_of_landing_is_a_column(days: Lake, spark_session: SparkSession, zone: str) -> None:
+    """In UTC, whatever the session's zone is; what a filter on it leaves out is not read where days are folders."""
+    before = spark_session.conf.get("spark.sql.session.timeZone")
+    spark_session.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        frame = read(spark_session, days.output, XID)
+        found = {row["id"]: row["landed_on"] for row in frame.collect()}
+        assert found == {1: date(2026, 1, 2), 2: date(2026, 1, 3)}
+        if days.partition == "day":
+            spoil(days, "b001.parquet")
+        frame = read(spark_session, days.output, XID).where("landed_on = DATE'2026-01-03'")
+        assert [row["id"] for row in frame.collect()] == [2]
+    finally:
+        spark_session.conf.set("spark.sql.session.timeZone", str(before))
+
+
+@pytest.mark.parametrize("partition", ["day", "none"])
+def test_views_have_the_day_too(tmp_path: Path, spark_session: SparkSession, partition: Partition) -> None:
+    lake = Lake(tmp_path / "lake", "parquet", partition=partition)
+    lake.at(datetime(2026, 1, 2, 23, 59, tzinfo=UTC)).put([{"id": 1}], {"id": INT})
+    lake.at(datetime(2026, 1, 3, tzinfo=UTC)).put([{"id": 2}], {"id": INT})
+    (found,) = views(lake.output)
+    query = found["sql"].partition(" AS\n")[2]
+    if partition == "day":
+        spoil(lake, "b001.parquet")
+    rows = spark_session.sql(f"SELECT id, landed_on FROM ({query}) WHERE landed_on > DATE'2026-01-02'").collect()
+    assert [tuple(row) for row in rows] == [(2, date(2026, 1, 3))]
+
+
+def test_views_name_the_catalog_as_pyiceberg_does(tmp_path: Path) -> None:
+    """Whether Python or the command line asks: that of the folder is the default one."""
+    lake = Lake(tmp_path / "lake", "iceberg")
+    lake.put([{"id": 1}], {"id": INT})
+    table = f".`{ORDER.group}`.`{ORDER.message}`"
+    for catalog, name in (("", "default"), ("prod", "prod")):
+        (found,) = views(lake.output, catalog=catalog)
+        assert f"`{name}`.system.days(`_landed_at`) AS `landed_on`\nFROM `{name}`{table}" in found["sql"]
+    printed = CliRunner().invoke(app, ["pipeline", "views", "--output", str(lake.output)]).output
+    assert printed == f"{views(lake.output)[0]['sql']};\n\n"
 
 
 def test_names_of_views() -> None:

@@ -105,7 +105,8 @@ def profile(
     declared = dict.fromkeys(chosen) if registry is None else _declared(registry, chosen, progress)
     progress("starting Spark")
     with open_session(master) as session:
-        found = [_table(xid, table, landed.frame(session, table), progress) for xid, table in chosen.items()]
+        frames = {xid: landed.frame(session, table).drop(columns.DAY) for xid, table in chosen.items()}
+        found = [_table(xid, chosen[xid], frame, progress) for xid, frame in frames.items()]
     return [replace(each, declared=declared[each.definition]) for each in found]
 
 

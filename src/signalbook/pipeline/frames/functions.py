@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import pandas_udf
+from pyspark.sql.pandas.functions import pandas_udf
 
 from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.rows import TextRowBuilder
@@ -39,8 +39,9 @@ def register(session: SparkSession, contract: Contract) -> None:
         for verdicts in _verdicts(contract, batches):
             yield pd.DataFrame(verdicts, columns=list(_NAMES))
 
-    session.udf.register("signalbook_valid", pandas_udf(valid, "boolean"))
-    session.udf.register("signalbook_check", pandas_udf(check, _CHECKED))
+    made: Any = pandas_udf  # whose types know of no functions over iterators
+    session.udf.register("signalbook_valid", made(valid, "boolean"))
+    session.udf.register("signalbook_check", made(check, _CHECKED))
 
 
 def _verdicts(contract: Contract, batches: Iterator[Any]) -> Iterator[list[_Verdict]]:

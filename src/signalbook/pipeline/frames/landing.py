@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -17,9 +17,9 @@ from signalbook.pipeline.commit import PATIENCE
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.messages import SOURCE
-from signalbook.pipeline.job.jobs import Job, ShowProgress, stream_batch
+from signalbook.pipeline.job.jobs import Job, ShowProgress, storage_of, stream_batch
 from signalbook.pipeline.journal import Partition, TableFormat
-from signalbook.pipeline.landing.tasks import RESULT, Intake, Task
+from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources.base import MAX_MESSAGE
@@ -42,6 +42,7 @@ def land(
     table_format: TableFormat = "iceberg",
     catalog: str | Mapping[str, str] = "",
     partition: Partition = "day",
+    storage: Mapping[str, str] = {},
     max_message_bytes: int = MAX_MESSAGE,
     progress: ShowProgress = lambda _: None,
 ) -> Report:
@@ -58,6 +59,7 @@ def land(
         registry="",
         inputs=(),
         output=output,
+        storage=storage_of(storage),
         table_format=table_format,
         catalog=parse_catalog(catalog if not isinstance(catalog, str) else named_catalog(catalog) if catalog else {}),
         partition=partition,
@@ -71,7 +73,7 @@ def land(
     @contextmanager
     def begun() -> Iterator[Begun]:
         intake = _FrameIntake(source=SOURCE.name, origin=origin, records=message_records(frame, columns))
-        yield Begun(session, intake, contract.snapshot())
+        yield Begun(session, intake, replace(contract.snapshot(), doubts=contract.doubts))
 
     return land_once(job, origin, begun, progress, PATIENCE)
 
@@ -80,9 +82,9 @@ def land(
 class _FrameIntake(Intake):
     """Rows of a user's DataFrame."""
 
-    def manifests(self, session: SparkSession, folder: Place) -> DataFrame:  # noqa: ARG002
+    def manifests(self, session: SparkSession, folder: Place) -> list[bytes]:  # noqa: ARG002
         assert self.records is not None
-        return self.records.mapInArrow(partial(process_rows, folder), RESULT)
+        return record_tasks(self.records, partial(process_rows, folder))
 
 
 def process_rows(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,11 +8,14 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from signalbook.pipeline.columns import DAY
+from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.places import Place
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, quoted
+
+DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quoted(LANDED_AT)}) DIV 86400000000 AS INT))"
+"""The day of an instant in UTC, whatever the time zone of Spark's session is."""
 
 TOGETHER: Final = 16
 """Requests to a store that are made at once."""
@@ -49,8 +52,16 @@ class Tables(Protocol):
         return set(self.paths(table))
 
     def source(self, table: TableName, catalog: str) -> str:
-        """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables."""
+        """What Spark's SQL calls a table; ``catalog`` is its name for that of Iceberg tables, empty for the usual."""
         ...
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether the files of a table are in folders by the day that their rows landed on."""
+        ...
+
+    def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - of Iceberg alone
+        """The day that a row of ``source`` landed on, in UTC, as an expression of Spark's SQL."""
+        return quoted(DAY) if self.by_day(table) else DAY_OF_INSTANT
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the batch's files part of ``table`` in place of those it removes. Doing it again changes nothing.

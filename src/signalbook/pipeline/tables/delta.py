@@ -78,8 +78,7 @@ class DeltaTables(Tables):
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """A folder a day for tables divided by it, as the table is already."""
-        found = self._find(table)
-        by_day = divides(batch, table) if found is None else DAY in found.metadata().partition_columns
+        by_day = divides(batch, table) if self._find(table) is None else self.by_day(table)
         return day_folder(batch) if by_day else ""
 
     def paths(self, table: TableName) -> list[str]:
@@ -91,6 +90,11 @@ class DeltaTables(Tables):
     def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
         """The folder."""
         return f"delta.{quoted(str(self._home(table)))}"
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether the log has that column."""
+        found = self._find(table)
+        return found is not None and DAY in found.metadata().partition_columns
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""

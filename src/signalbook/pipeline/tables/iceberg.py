@@ -102,8 +102,7 @@ class IcebergTables(Tables):
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """A folder a day for tables divided by it, as the table is already; the catalog would find files anywhere."""
-        found = self._find(table)
-        by_day = divides(batch, table) if found is None else any(field.name == DAY for field in found.spec().fields)
+        by_day = divides(batch, table) if self._find(table) is None else self.by_day(table)
         return day_folder(batch) if by_day else ""
 
     def paths(self, table: TableName) -> list[str]:
@@ -111,8 +110,17 @@ class IcebergTables(Tables):
         return [_path(task.file) for task in self._tasks(table)]
 
     def source(self, table: TableName, catalog: str) -> str:
-        """The table in ``catalog``, as Spark calls ours."""
-        return ".".join(map(quoted, (catalog, *self.identifier(table))))
+        """The table in ``catalog``, as Spark calls ours; usually by the name that it has for pyiceberg."""
+        return ".".join(map(quoted, (catalog or self.catalog.name, *self.identifier(table))))
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether the partitions of new files are days."""
+        found = self._find(table)
+        return found is not None and any(field.name == DAY for field in found.spec().fields)
+
+    def day(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - divided or not
+        """By Iceberg's own function, which it knows for the transform of partitions, and prunes files by."""
+        return f"{quoted(catalog or self.catalog.name)}.system.days({quoted(LANDED_AT)})"
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Add the files to the table in one snapshot, making it or widening its schema where need be."""

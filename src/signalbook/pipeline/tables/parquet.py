@@ -68,10 +68,9 @@ class ParquetTables(Tables):
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """By day or not, as the folder is already: Spark does not see files beside folders of days."""
-        home = self._home(table)
-        if any(name.startswith(f"{DAY}=") for name in home.folders()):
+        if self.by_day(table):
             return day_folder(batch)
-        flat = any(found.path.endswith(_SUFFIX) for found in home.files())
+        flat = any(found.path.endswith(_SUFFIX) for found in self._home(table).files())
         return day_folder(batch) if divides(batch, table) and not flat else ""
 
     def paths(self, table: TableName) -> list[str]:
@@ -86,6 +85,10 @@ class ParquetTables(Tables):
     def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
         """The folder."""
         return f"parquet.{quoted(str(self._home(table)))}"
+
+    def by_day(self, table: TableName) -> bool:
+        """Whether there are such folders."""
+        return any(name.startswith(f"{DAY}=") for name in self._home(table).folders())
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Rename each file into its folder, then remove those that are replaced; readers see whole files only.

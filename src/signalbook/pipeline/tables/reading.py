@@ -18,11 +18,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Place, Where, place_of
-from signalbook.pipeline.tables.base import Tables
+from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
@@ -64,6 +65,7 @@ def standing(journal: Journal, table: TableName, files: Sequence[DataFile]) -> l
     return [file for file in files if str(folder / file.name) in live]
 
 
+_SUFFIX: Final = ".parquet"
 _TYPES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.int32(): "INT",
@@ -186,30 +188,37 @@ class LandedTables:
         wanted = together(parts.values())
         frames = []
         for version, columns in parts.items():
-            paths = self.tables.paths(version)
             try:
-                # With a schema Spark opens no footers to find one, and columns that older files lack are null instead
-                # of missing.
-                rows = self._rows(session, version, columns) if paths else session.createDataFrame([], ddl(columns))
-                frames.append(rows.selectExpr(*selection(columns, wanted)))
+                rows = self._rows(session, version, columns)
+                frames.append(rows.selectExpr(*selection(columns, wanted), quoted(DAY)))
             except PySparkException as error:
                 raise PipelineError(f"table {version} cannot be read: {error}") from error
         return reduce(DataFrame.unionAll, frames)
 
     def _rows(self, session: SparkSession, table: TableName, columns: pa.Schema) -> DataFrame:
-        """The rows of one table, read by Spark, or by its workers' Python where Spark has no way to the store."""
-        if self.output.folder is not None or _reaches(session, str(self.output)):
-            return session.read.schema(ddl(columns)).parquet(*self.tables.paths(table))
-        places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(table))]
-        numbers = session.range(0, len(places), 1, len(places))
-        return numbers.mapInArrow(partial(read_files, places, columns), ddl(columns))
+        """The rows of one table and their ``DAY``, read by Spark, or by its workers' Python where it has no way there.
+
+        With a schema Spark opens no footers to find one, and columns that older files lack are null instead of missing.
+        """
+        paths, names, day = self.tables.paths(table), ddl(columns), f"{DAY_OF_INSTANT} AS {quoted(DAY)}"
+        if not paths:
+            return session.createDataFrame([], names).selectExpr("*", day)
+        if self.output.folder is None and not _reaches(session, str(self.output)):
+            places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(table))]
+            numbers = session.range(0, len(places), 1, len(places))
+            return numbers.mapInArrow(partial(read_files, places, columns), names).selectExpr("*", day)
+        base = _base(paths) if self.tables.by_day(table) else ""
+        if not base:
+            return session.read.schema(names).parquet(*paths).selectExpr("*", day)
+        return session.read.schema(f"{names}, {quoted(DAY)} DATE").option("basePath", base).parquet(*paths)
 
     def view(self, table: TableName, catalog: str) -> str:
         """A statement of Spark's SQL that makes a view of the same rows."""
         parts = self.parts(table)
         wanted = together(parts.values())
         queries = [
-            f"SELECT {', '.join(selection(columns, wanted))}\nFROM {self.tables.source(version, catalog)}"
+            f"SELECT {', '.join(selection(columns, wanted))}, {self.tables.day(version, catalog)} AS {quoted(DAY)}\n"
+            f"FROM {self.tables.source(version, catalog)}"
             for version, columns in parts.items()
         ]
         query = "\nUNION ALL\n".join(queries)
@@ -238,6 +247,14 @@ def _reaches(session: SparkSession, url: str) -> bool:
     return True
 
 
+def _base(paths: Sequence[str]) -> str:
+    """The folder that has all of ``paths`` in folders of days below it; empty if that cannot be said of all."""
+    if len(paths) == 1 and not paths[0].endswith(_SUFFIX):
+        return paths[0]
+    found = {path.rpartition(f"/{DAY}=")[0] for path in paths}
+    return found.pop() if len(found) == 1 else ""
+
+
 def together(parts: Iterable[pa.Schema]) -> pa.Schema:
     """The columns that tables with these columns have together."""
     return reduce(lambda one, other: merge(one, other, as_text), parts)
@@ -251,17 +268,19 @@ def view_name(table: TableName) -> str:
 def read(session: SparkSession, output: Where, definition: str) -> DataFrame:
     """All messages of a definition (an xid) that have landed in ``output``, over all of its tables.
 
-    Columns that those disagree on are text; one that a table lacks is null there. Raises ``PipelineError``.
+    Columns that those disagree on are text; one that a table lacks is null there. ``landed_on`` is the day in UTC, by
+    which tables are divided: what filters on it leave out is not read. Raises ``PipelineError``.
     """
     landed = LandedTables.of(output)
     return landed.frame(session, landed.chosen([definition])[definition])
 
 
-def views(output: Where, definitions: Sequence[str] = (), catalog: str = "lake") -> list[JSONObject]:
+def views(output: Where, definitions: Sequence[str] = (), catalog: str = "") -> list[JSONObject]:
     """The SQL of views over all tables of each definition, those of ``definitions`` (xids) or all.
 
-    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables.
-    Raises ``PipelineError``.
+    Each has ``definition``, ``view``, ``tables`` and ``sql``; ``catalog`` is what Spark calls that of Iceberg tables,
+    if that is not the name which pyiceberg has for it. Rows have ``landed_on`` as those of ``read`` do. Raises
+    ``PipelineError``.
     """
     landed = LandedTables.of(output)
     return [
