@@ -16,7 +16,7 @@ from tests.pipeline.s3 import place, s3_properties
 
 from signalbook.pipeline.columns import TIMESTAMP
 from signalbook.pipeline.commit import assign_tables, commit
-from signalbook.pipeline.job.jobs import Progress
+from signalbook.pipeline.job.jobs import OutputOptions, Progress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
 from signalbook.pipeline.places import Place, place_of
 from signalbook.pipeline.reports.report import Tally
@@ -41,6 +41,13 @@ def rest_choice(request: pytest.FixtureRequest) -> CatalogChoice:
     port = request.getfixturevalue("rest_catalog").ports["plain"]
     properties = {"type": "rest", "uri": f"http://127.0.0.1:{port}"}
     return CatalogChoice(name="tests", namespace=(f"lake{secrets.token_hex(4)}",), properties=properties)
+
+
+def folder(job: OutputOptions) -> Path:
+    """The output folder of a job."""
+    found = job.place.folder
+    assert found is not None
+    return found
 
 
 @dataclass(slots=True)

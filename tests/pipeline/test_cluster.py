@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -22,6 +23,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from tests.pipeline.s3 import place
+
+from signalbook.pipeline.journal import Journal
+from signalbook.pipeline.tables.naming import DEAD_LETTERS
 
 _PATIENCE = 300.0
 _LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
@@ -124,3 +129,60 @@ def test_a_job_runs_on_a_cluster_as_it_is(cluster: Cluster, definitions: Path, s
         assert len(share) >= 2
         assert max(share.values()) < 2 * min(share.values())
     assert shares["parcel.accepted"].total() > 15 * shares["parcel.delivered"].total()
+
+
+def test_workers_that_share_no_folder(
+    cluster: Cluster, definitions: Path, skewed: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Input and output are in a store; a worker's executor is killed while it works, and the batch is whole."""
+    root = place("s3proxy", tmp_path, request)
+    (root / "in/events.jsonl").write(skewed.read_bytes())
+    options = [f"--storage={name}={value}" for name, value in root.storage.options]
+    before = {path for found in cluster.executors() for path in found}
+    command = [sys.executable, "-m", "signalbook", "pipeline", "run", "--registry", str(definitions)]
+    command += ["--input", f"{root}/in/", "--output", f"{root}/out", "--master", cluster.master, "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | _LOCAL) as driver:
+        try:
+            _kill_executor(cluster, before)
+        finally:
+            told = driver.communicate(timeout=_PATIENCE)[0]
+    assert driver.returncode == 0
+    wrong = EVENTS // 1000
+    found = json.loads(told)
+    assert (found["read"], found["landed"], found["dead_lettered"]) == (EVENTS, EVENTS - wrong, wrong)
+    lake = root / "out"
+    files = Journal.existing(lake).tables()
+    ids: Counter[str] = Counter()
+    for table, paths in files.items():
+        if table != DEAD_LETTERS:
+            for path in paths:
+                ids.update(pq.ParquetFile(path.arrow_source()).read(["ce_id"]).column("ce_id").to_pylist())
+    assert len(ids) == ids.total() == EVENTS - wrong
+    staged = [each.path for each in lake.files(deep=True) if each.path.startswith(".staging")]
+    assert not [path for path in staged if path.endswith(".parquet")]
+
+
+def _kill_executor(cluster: Cluster, before: set[Path]) -> None:
+    """Kill the first executor of this job that has a worker process of Python: it is at a task."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        fresh = [path for found in cluster.executors() for path in found if path not in before]
+        for folder in fresh:
+            executors = [process for process in _processes() if _works_in(process, folder)]
+            if len(executors) > 1:  # Java, and the Python that it started
+                for process in executors:
+                    os.kill(process, signal.SIGKILL)
+                return
+        time.sleep(0.05)
+    pytest.fail("no executor came to work")
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+
+
+def _works_in(process: int, folder: Path) -> bool:
+    try:
+        return Path(f"/proc/{process}/cwd").readlink() == folder
+    except OSError:
+        return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.pipeline.s3 import SERVERS, place
 from tests.pipeline.test_journal import FILE, batch
@@ -98,7 +99,7 @@ def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pyt
 def test_many_entries_are_read(output: Place) -> None:
     journal = Journal.open(output)
     for number in range(20):
-        (output / "batches" / f"b{number:02}.json").write(journal_module.msgspec.json.encode(batch(f"b{number:02}")))
+        (output / "batches" / f"b{number:02}.json").write(msgspec.json.encode(batch(f"b{number:02}")))
     assert [entry.id for entry in journal.committed()] == [f"b{number:02}" for number in range(20)]
     assert journal.files() == {}
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from typer import Option
 
-from signalbook.cli.console import console, counts_table, plain, say, working
+from signalbook.cli.console import console, counts_table, notice, plain, say, working
+from signalbook.cli.outputs import StorageOption, pairs
 from signalbook.cli.registry import open_registry
 from signalbook.cli.replay import MasterOption
 from signalbook.errors import SignalbookError
@@ -29,7 +30,9 @@ class Taken(SignalbookError):
 
 
 def run(
-    input: Annotated[list[str], Option("--input", metavar="PATH", help="File, folder or glob; may be given again.")],
+    input: Annotated[
+        list[str], Option("--input", metavar="PATH|URL", help="File, folder or glob; may be given again.")
+    ],
     group: Annotated[str, Option("--group", metavar="ID", help="Id of the groups to infer.")],
     input_format: Annotated[
         str,
@@ -49,6 +52,7 @@ def run(
     ] = 0.99,
     limit: Annotated[int, Option("--limit", metavar="N", help="Look at about so many messages, 0 for all.")] = 0,
     master: MasterOption = "local[*]",
+    storage: StorageOption = None,
     as_json: Annotated[
         bool, Option("--json", help="Print the report as one JSON object, with the document if it goes nowhere else.")
     ] = False,
@@ -64,14 +68,20 @@ def run(
     from signalbook import pipeline
 
     job = pipeline.InferenceJob(
-        inputs=tuple(input), group=group, input_format=input_format, accept=accept, limit=limit, master=master
+        inputs=tuple(input),
+        group=group,
+        input_format=input_format,
+        accept=accept,
+        limit=limit,
+        master=master,
+        storage=pipeline.storage_of(pairs(storage, "--storage")),
     )
     registry = server is not None or db is not None
     if registry:
         with open_registry(server, db, create=True) as found:
             _vacant(found, group)
     with working("reading") as progress:
-        inferred = pipeline.infer(job, progress)
+        inferred = pipeline.infer(job, progress, notify=notice)
     if out is not None:
         _write(out, inferred)
     if registry:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
+from tests.pipeline.lake import folder
 
 from signalbook.pipeline import Job, Progress, Report, StreamJob, stream
 from signalbook.pipeline.commands.stream import MicroBatches
@@ -24,8 +25,8 @@ _TAKE = MicroBatches.take
 def places(output: Path) -> Counter[tuple[str, int]]:
     """How often each record is in a table or among the dead letters."""
     found: Counter[tuple[str, int]] = Counter()
-    for folder, names in (("tables", ["_source", "_position"]), ("dead_letters", ["source", "position"])):
-        for path in (output / folder).rglob("*.parquet"):
+    for part, names in (("tables", ["_source", "_position"]), ("dead_letters", ["source", "position"])):
+        for path in (output / part).rglob("*.parquet"):
             columns = pq.ParquetFile(path).read(names).to_pydict()
             found.update(zip(*columns.values(), strict=True))
     return found
@@ -59,7 +60,7 @@ def until(job: Job, number: int, **more: Any) -> list[Report]:
     """The reports of streams that end when nothing comes for a moment, until so many messages are somewhere."""
     deadline = time.monotonic() + 900
     found = follow(job, **more)
-    while len(places(job.output)) < number and time.monotonic() < deadline:
+    while len(places(folder(job))) < number and time.monotonic() < deadline:
         found += follow(job, **more)
     return found
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.pipeline.lake import folder
 
 from signalbook.pipeline import Job, PipelineError, compact, run
 from signalbook.pipeline.commands.backtest import Backtest, backtest
@@ -34,7 +35,7 @@ def landed(tmp_path_factory: pytest.TempPathFactory, parcels: Any) -> BacktestJo
 def test_history_in_delta(landed: BacktestJob, tmp_path: Path) -> None:
     """Files that others stand for are not asked twice."""
     lake = tmp_path / "lake"
-    inputs = (str(landed.output.parent / "in.jsonl"),)
+    inputs = (str(folder(landed).parent / "in.jsonl"),)
     for batch in ("b1", "b2"):
         run(Job(registry=landed.registry, inputs=inputs, output=lake, table_format="delta", batch_id=batch))
     assert {done.files_after for done in compact(lake)} == {1}
@@ -46,7 +47,7 @@ def candidate(job: BacktestJob, tmp_path: Path, schema: JSONObject, **options: A
     """What a schema for one definition would do."""
     path = tmp_path / "candidate.json"
     path.write_text(json.dumps(schema))
-    values = {"definitions": (ACCEPTED,), "registry": job.registry, "output": job.output, **options}
+    values = {"definitions": (ACCEPTED,), "registry": job.registry, "output": folder(job), **options}
     return backtest(BacktestJob(candidate=str(path), **values), lambda _: None)
 
 

@@ -15,6 +15,7 @@ from signalbook.messages import Message, parse_flags
 from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline.commands.backtest import Backtest, BacktestPlan, compare, read_result
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.places import LocalPlace, Place
 
 ACCEPTED, DELIVERED, NEW = (f"/messagegroups/parcels/messages/parcel.{n}" for n in ("accepted", "delivered", "new"))
 
@@ -32,22 +33,22 @@ class Room:
         document["messagegroups"]["parcels"]["messages"]["parcel.new"] = parcels.message("parcel.new")
         self.tomorrow = Snapshot.of_documents([("tomorrow", document)])
 
-    def letters(self, *messages: Message) -> tuple[str, str]:
+    def letters(self, *messages: Message) -> tuple[str, Place]:
         sidelined(self.today, Given(*messages), self.folder)
-        return "", str(self.folder / "p-00000.parquet")
+        return "", LocalPlace(self.folder / "p-00000.parquet")
 
-    def rows(self, *rows: dict[str, Any]) -> tuple[str, str]:
+    def rows(self, *rows: dict[str, Any]) -> tuple[str, Place]:
         path = self.folder / "rows.parquet"
         common = {"ce_type": "parcel.accepted", "ce_id": "1", "ce_source": "/depots/7"}
         pq.write_table(pa.Table.from_pylist([{**common, **row} for row in rows]), path)
-        return ACCEPTED, str(path)
+        return ACCEPTED, LocalPlace(path)
 
-    def compared(self, *files: tuple[str, str], **options: Any) -> Backtest:
+    def compared(self, *files: tuple[str, Place], **options: Any) -> Backtest:
         flags = options.pop("flags", ())
         values = {"policy": parse_flags(flags), "definitions": (), "by": "ce_source", "sample": 1.0, **options}
         plan = BacktestPlan(today=self.today.to_json(), candidate=self.tomorrow.to_json(), tasks=(files,), **values)
-        (batch,) = compare(plan, iter([pa.RecordBatch.from_pydict({"id": [0]})]))
-        return read_result(batch.column(0)[0].as_py())
+        (text,) = compare(plan, [0])
+        return read_result(text)
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def room(tmp_path: Path, parcels: Any) -> Room:
 
 
 @pytest.fixture
-def letters(room: Room, parcels: Any) -> tuple[str, str]:
+def letters(room: Room, parcels: Any) -> tuple[str, Place]:
     """Three that will land, one that will not, one of no definition."""
     bad = {"data": {"id": 1, "weight": 1}}
     return room.letters(
@@ -73,7 +74,7 @@ def letters(room: Room, parcels: Any) -> tuple[str, str]:
     [((), 3, 2), ((ACCEPTED,), 1, 1), ((NEW,), 1, 0), ((ACCEPTED, DELIVERED), 2, 1), (("/messagegroups/x",), 0, 0)],
 )
 def test_letters_count_for_the_definitions_asked_about(
-    room: Room, letters: tuple[str, str], definitions: tuple[str, ...], mended: int, refused: int
+    room: Room, letters: tuple[str, Place], definitions: tuple[str, ...], mended: int, refused: int
 ) -> None:
     """Also those that are meant for one of them only by the candidate."""
     found = room.compared(letters, definitions=definitions)
@@ -91,7 +92,7 @@ def test_letters_count_for_the_definitions_asked_about(
     ],
 )
 def test_letters_are_counted_by_what_their_rows_would_say(
-    room: Room, letters: tuple[str, str], by: str, expected: dict[str, int]
+    room: Room, letters: tuple[str, Place], by: str, expected: dict[str, int]
 ) -> None:
     assert room.compared(letters, by=by).mended.producers == expected
 

@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.pipeline.s3 import place
 
 from signalbook.documents import write_document
 from signalbook.pipeline import InferenceJob, Job, PipelineError, infer, run
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS
+from signalbook.pipeline.places import StorePlace
 from signalbook.pipeline.tables.naming import home, table_name
 
 pytestmark = pytest.mark.usefixtures("spark_session")
@@ -47,9 +49,15 @@ def events(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_draft_is_tried_on_what_was_held_back(events: Path) -> None:
-    told: list[str] = []
-    draft = infer(InferenceJob(inputs=(str(events),), group="shop", master="local[2]"), told.append)
+def test_a_draft_is_tried_on_what_was_held_back(events: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Of a folder in a store."""
+    folder, told, said = place("s3mock", tmp_path, request), list[str](), list[str]()
+    assert isinstance(folder, StorePlace)
+    (folder / "events.jsonl").write(events.read_bytes())
+    (folder / "_SUCCESS").write(b"")
+    job = InferenceJob(inputs=(str(folder),), group="shop", master="local[2]", storage=folder.storage)
+    draft = infer(job, told.append, said.append)
+    assert ["1 file is skipped" in words for words in said] == [True]
     assert draft.messages == {"order.placed": 800, "order.paid": 400}
     assert (draft.read, draft.unknown, draft.unreadable) == (1201, 1, 0)
     assert 400 < draft.tried < 800

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.commands.test_run import rows
+from tests.pipeline.lake import folder
 
 from signalbook.messages import parse_flags
 from signalbook.pipeline import Job, PipelineError, Progress, replay, run
@@ -76,7 +77,7 @@ AFTER = {"landed": ["e-0", "e-1", "e-4", "e-5"], "dead": ["", "e-2", "e-3"]}
 
 @pytest.mark.parametrize("table_format", ["parquet", "iceberg", "delta"])
 def test_letters_that_conform_are_moved(made: Make, table_format: TableFormat, definitions: Path) -> None:
-    output = made(table_format).output
+    output = folder(made(table_format))
     before = files(output)
     told = replay(made(table_format)).to_json()
     assert (told["replayed"], told["landed"], told["changed"], files(output) == before) == (5, 0, 0, True)
@@ -120,9 +121,9 @@ def test_a_killed_replay_is_completed_or_was_never_begun(
         _die_at(job, stage, done)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
     replay(job)
-    assert places(job.output) == AFTER
-    assert not list(job.output.glob(".staging/*"))
-    assert not Journal.existing(job.output).unfinished()
+    assert places(folder(job)) == AFTER
+    assert not list(folder(job).glob(".staging/*"))
+    assert not Journal.existing(folder(job)).unfinished()
 
 
 def _die_at(job: ReplayJob, stage: str, done: int) -> None:
@@ -143,13 +144,13 @@ def test_only_what_is_wanted_is_run_again(made: Make, definitions: Path) -> None
     by_policy = made("parquet", wanted=DeadLetterFilter(batches=("b1",)), policy=parse_flags(["on_no_match=drop"]))
     told = replay(by_policy).to_json()
     assert (told["landed"], told["dropped"], told["dead_lettered"]) == (2, 1, 2)
-    assert places(job.output)["dead"] == ["", "e-2"]
+    assert places(folder(job))["dead"] == ["", "e-2"]
 
 
 def test_a_letter_that_cannot_be_read_stays_as_it_is(made: Make, definitions: Path) -> None:
     """Its record may be of a newer version, and is all there is of the message."""
     job = made("parquet")
-    (path,) = job.output.glob("dead_letters/*.parquet")
+    (path,) = folder(job).glob("dead_letters/*.parquet")
     before = pq.read_table(path)
     place = before.schema.get_field_index("message")
     records = ['{"sections":{"a":{"$later":1}}}' if text else None for text in before["message"].to_pylist()]
@@ -164,9 +165,9 @@ def test_letters_of_a_table_that_was_dropped(made: Make, definitions: Path) -> N
     """Their files are there still; whoever dropped the table wants them no more."""
     job = made("iceberg")
     relax(definitions)
-    IcebergTables(job.output).catalog.drop_table(("signalbook", "dead_letters"))
+    IcebergTables(folder(job)).catalog.drop_table(("signalbook", "dead_letters"))
     assert replay(job).to_json()["replayed"] == 0
-    assert not Journal.existing(job.output).unfinished()
+    assert not Journal.existing(folder(job)).unfinished()
 
 
 def test_a_folder_without_letters(tmp_path: Path, definitions: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.pipeline.landing.test_deadletters import NOW, Given, event, sidelined
@@ -57,8 +56,8 @@ class Replay:
         (self.staging / tasks.PLAN).write_bytes(msgspec.json.encode(plan))
         (self.staging / tasks.SNAPSHOT).write_bytes(self.tomorrow.to_json())
         (self.staging / WANTED).write_bytes(msgspec.json.encode(wanted))
-        (batch,) = rewrite(str(self.staging), iter([pa.RecordBatch.from_pydict({"id": [0]})]))
-        return tasks.read_manifest(batch.column(0)[0].as_py())
+        (text,) = rewrite(str(self.staging), [0])
+        return tasks.read_manifest(text)
 
     def rows(self, manifest: tasks.Manifest) -> dict[str, list[dict[str, Any]]]:
         read = {str(file.table): pq.read_table(self.staging / file.name) for file in manifest.files}

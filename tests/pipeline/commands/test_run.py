@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from tests.brokers.program import Broker
-from tests.pipeline.lake import rest_choice
+from tests.pipeline.lake import folder, rest_choice
 from tests.pipeline.s3 import place
 
 from signalbook.errors import SignalbookError
@@ -101,7 +101,7 @@ def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> No
     assert told["lag"]["seconds"] > 0
     violations = {(found["definition"], found["path"], found["rule"]): found for found in told["violations"]}
     assert violations[ACCEPTED, "/id", "type"]["example"]["position"] > 0
-    landed = rows(job().output, "parcels/parcel.accepted")
+    landed = rows(folder(job()), "parcels/parcel.accepted")
     assert Counter(row["id"] for row in landed) == Counter(f"P{n}" for n in range(30) if n not in (19, 29))
     first = next(row for row in landed if row["id"] == "P3")
     assert (first["size"], first["_context"], first["_definition"]) == ({"l": 3, "w": None}, [("depot", "7")], ACCEPTED)
@@ -112,7 +112,7 @@ def test_a_batch_lands(job: Callable[..., Job], table_format: TableFormat) -> No
 def test_dead_letters_keep_what_was_read(job: Callable[..., Job], table_format: TableFormat) -> None:
     run(job(table_format=table_format))
     content = Path(job().inputs[0]).read_bytes()
-    letters = {row["reason"]: row for row in rows(job().output, "dead_letters")}
+    letters = {row["reason"]: row for row in rows(folder(job()), "dead_letters")}
     assert letters.keys() == {"no_match", "schema_violation"}
     for letter in letters.values():
         assert content[letter["position"] :].startswith(letter["original"] + b"\n")
@@ -124,17 +124,17 @@ def test_dead_letters_keep_what_was_read(job: Callable[..., Job], table_format: 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
 def test_a_second_run_of_a_batch_changes_nothing(job: Callable[..., Job], table_format: TableFormat) -> None:
     first = run(job(table_format=table_format))
-    before = {path: path.stat().st_mtime_ns for path in job().output.rglob("*.*") if path.is_file()}
+    before = {path: path.stat().st_mtime_ns for path in folder(job()).rglob("*.*") if path.is_file()}
     again = run(job(table_format=table_format))
     assert again.to_json() | {"note": ""} == first.to_json() | {"note": ""}
     assert "committed before" in again.note
-    assert {path: path.stat().st_mtime_ns for path in job().output.rglob("*.*") if path.is_file()} == before
+    assert {path: path.stat().st_mtime_ns for path in folder(job()).rglob("*.*") if path.is_file()} == before
 
 
 def test_other_batches_add_to_the_tables(job: Callable[..., Job]) -> None:
     for batch_id in ("b1", "b2", ""):
         run(job(batch_id=batch_id, table_format="iceberg"))
-    assert len(rows(job().output, "parcels/parcel.accepted")) == 3 * 28
+    assert len(rows(folder(job()), "parcels/parcel.accepted")) == 3 * 28
 
 
 def test_a_batch_id_stands_for_one_input(job: Callable[..., Job], tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_table_takes_new_columns(job: Callable[..., Job], tmp_path: Path, defi
     schema["properties"]["colour"] = {"type": "string"}
     definitions.write_text(json.dumps(document))
     run(job(table_format="iceberg", batch_id="b2"))
-    assert {row.get("colour", "?") for row in rows(job().output, "parcels/parcel.accepted")} == {None}
+    assert {row.get("colour", "?") for row in rows(folder(job()), "parcels/parcel.accepted")} == {None}
 
 
 KILLED_AT = [("processing", 0), ("prepared", 0), ("committing", 0), ("committing", 1), ("committed", 2)]
@@ -179,11 +179,11 @@ def test_a_killed_run_is_completed_by_the_next(
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
     report = run(job(table_format=table_format))
     assert (report.tally.read, report.landed) == (30, 28)
-    assert sorted(row["ce_id"] for row in rows(job().output, "parcels/parcel.accepted")) == sorted(
+    assert sorted(row["ce_id"] for row in rows(folder(job()), "parcels/parcel.accepted")) == sorted(
         f"e-{n}" for n in range(30) if n not in (19, 29)
     )
-    assert len(rows(job().output, "dead_letters")) == 2
-    assert not list(job().output.glob(".staging/*"))
+    assert len(rows(folder(job()), "dead_letters")) == 2
+    assert not list(folder(job()).glob(".staging/*"))
 
 
 @pytest.mark.parametrize(("stage", "done"), [("processing", 0), ("prepared", 0), ("committing", 1)])
@@ -200,16 +200,16 @@ def test_a_catalog_killed_at_a_stage(
     try:
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
             run(wanted, show)
-        assert len(Journal.existing(wanted.output).unfinished()) == (stage != "processing")
+        assert len(Journal.existing(folder(wanted)).unfinished()) == (stage != "processing")
         with pytest.raises(PipelineError, match="there is no answer of an Iceberg catalog"):
             run(wanted)
     finally:
         if not rest_catalog.runs:
             rest_catalog.start()
     assert run(job(table_format="iceberg")).landed == 28
-    assert len({row["ce_id"] for row in rows(wanted.output, "parcels/parcel.accepted")}) == 28
-    assert len(rows(wanted.output, "parcels/parcel.accepted")) == 28
-    assert len(rows(wanted.output, "dead_letters")) == 2
+    assert len({row["ce_id"] for row in rows(folder(wanted), "parcels/parcel.accepted")}) == 28
+    assert len(rows(folder(wanted), "parcels/parcel.accepted")) == 28
+    assert len(rows(folder(wanted), "dead_letters")) == 2
 
 
 @pytest.mark.parametrize(("stage", "done"), [("prepared", 0), ("committing", 1)])
@@ -222,8 +222,8 @@ def test_a_driver_killed_while_it_commits_to_a_rest_catalog(
         _die_at(wanted, stage, done)
     assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
     assert run(wanted).landed == 28
-    assert len(rows(wanted.output, "parcels/parcel.accepted")) == 28
-    assert len(rows(wanted.output, "dead_letters")) == 2
+    assert len(rows(folder(wanted), "parcels/parcel.accepted")) == 28
+    assert len(rows(folder(wanted), "dead_letters")) == 2
 
 
 def _die_at(job: Job, stage: str, done: int) -> None:
@@ -255,11 +255,11 @@ def test_a_driver_killed_while_its_workers_write(job: Callable[..., Job], tmp_pa
         done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, check=False)
         if done.returncode:
             break
-        shutil.rmtree(job().output)  # the workers had ended before it looked for the third time
+        shutil.rmtree(folder(job()))  # the workers had ended before it looked for the third time
     assert done.returncode == -signal.SIGKILL, done.stderr
-    assert rows(job().output, "parcels/parcel.accepted") == []
+    assert rows(folder(job()), "parcels/parcel.accepted") == []
     assert run(job()).landed == 28
-    assert len(rows(job().output, "parcels/parcel.accepted")) == 28
+    assert len(rows(folder(job()), "parcels/parcel.accepted")) == 28
 
 
 def test_blank_lines_and_a_missing_last_newline(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
@@ -297,23 +297,23 @@ def test_inputs_in_a_store(
     report = run(job(inputs=(f"{home}/**/*.gz", f"{home}/day=2"), storage=home.storage), notify=said.append)
     assert (report.landed, report.tally.read) == (30, 30)
     assert ["1 file is skipped (1 hidden)" in words for words in said] == [True]
-    sources = {row["_source"] for row in rows(job().output, "parcels/parcel.accepted")}
+    sources = {row["_source"] for row in rows(folder(job()), "parcels/parcel.accepted")}
     assert sources == {f"{home}/day=1/a.jsonl.gz", f"{home}/day=2/b.jsonl"}
 
 
 def test_batches_of_events(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "a.json").write_text(json.dumps([parcels.event(1), parcels.event(2, data={})], indent=2))
-    (folder / "b.json").write_text("[{")
-    (folder / "c.json").write_text("[]")
-    report = run(job(inputs=(str(folder),), input_format="cloudevents-batch"))
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    (inputs / "a.json").write_text(json.dumps([parcels.event(1), parcels.event(2, data={})], indent=2))
+    (inputs / "b.json").write_text("[{")
+    (inputs / "c.json").write_text("[]")
+    report = run(job(inputs=(str(inputs),), input_format="cloudevents-batch"))
     assert (report.tally.read, report.landed, report.tally.reasons) == (
         3,
         1,
         {"schema_violation": 1, "decode_error": 1},
     )
-    assert {(row["position"], row["original"][:2]) for row in rows(job().output, "dead_letters")} == {
+    assert {(row["position"], row["original"][:2]) for row in rows(folder(job()), "dead_letters")} == {
         (1, b"{\n"),
         (0, b"{"),
     }
@@ -343,10 +343,10 @@ def test_requests_over_http(job: Callable[..., Job], tmp_path: Path, parcels: An
         2,
         {"schema_violation": 2, "decode_error": 1},
     )
-    landed = {row["ce_id"]: row for row in rows(job().output, "parcels/parcel.accepted")}
+    landed = {row["ce_id"]: row for row in rows(folder(job()), "parcels/parcel.accepted")}
     assert (landed["e-1"]["_protocol"], landed["e-1"]["_address"]) == ("HTTP", "/in")
     assert ("x-a", "1, 2") in landed["e-1"]["_headers"]
-    assert {row["element"] for row in rows(job().output, "dead_letters")} == {None, 1}
+    assert {row["element"] for row in rows(folder(job()), "dead_letters")} == {None, 1}
 
 
 def test_payloads_without_schema_are_kept_as_sent(job: Callable[..., Job], tmp_path: Path, parcels: Any) -> None:
@@ -356,7 +356,7 @@ def test_payloads_without_schema_are_kept_as_sent(job: Callable[..., Job], tmp_p
     binary = {name: value for name, value in note.items() if name != "data"} | {"data_base64": "/w==", "id": "3"}
     path.write_bytes(parcels.lines(*texts, binary))
     run(job(inputs=(str(path),)))
-    found = {row["ce_id"]: (row["data"], row["data_binary"]) for row in rows(job().output, "parcels/parcel.noted")}
+    found = {row["ce_id"]: (row["data"], row["data_binary"]) for row in rows(folder(job()), "parcels/parcel.noted")}
     assert found["2"] == ("1", None)
     assert found["3"] == (None, b"\xff")
     assert '"weight":  1.50' in str(found["e-1"][0])
@@ -426,7 +426,7 @@ def test_a_damaged_file(job: Callable[..., Job], tmp_path: Path) -> None:
     inputs = (str(tmp_path / "*.jsonl*"),)
     with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz"):
         run(job(inputs=inputs, on_damaged_file="stop"))
-    assert [path.name for path in job().output.rglob("*") if path.is_file()] == [".lock"]
+    assert [path.name for path in folder(job()).rglob("*") if path.is_file()] == [".lock"]
     report = run(job(inputs=inputs))
     (found,) = (each for each in report.tally.violations.top() if each.rule == "damaged_file")
     assert (found.messages, found.example.source) == (1, str(tmp_path / "broken.jsonl.gz"))
@@ -439,4 +439,4 @@ def test_where_no_file_can_be_read_it_is_no_matter_of_a_file(job: Callable[..., 
     (tmp_path / "broken.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(PipelineError, match=r"cannot read .*broken\.jsonl\.gz: damaged gzip: Not a gzipped file"):
         run(job(inputs=(str(tmp_path / "broken.jsonl.gz"),)))
-    assert [path.name for path in job().output.rglob("*") if path.is_file()] == [".lock"]
+    assert [path.name for path in folder(job()).rglob("*") if path.is_file()] == [".lock"]

@@ -26,7 +26,7 @@ from tests.brokers.program import Broker
 from tests.pipeline.commands.following import all_once, dying_at, follow, places
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.conftest import CONNECTORS
-from tests.pipeline.lake import rest_choice
+from tests.pipeline.lake import folder, rest_choice
 
 from signalbook.pipeline import Job, PipelineError, Progress, Report, StreamJob, run, status, stream
 from signalbook.pipeline.commands import stream as stream_command
@@ -103,7 +103,7 @@ def test_a_topic_as_a_batch(job: Job, topic: Topic) -> None:
     topic.send(30)
     report = run(replace(job, batch_id="b1"))
     assert (report.tally.read, report.landed, report.tally.reasons) == (30, 27, {"schema_violation": 3})
-    rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
     assert {row["_address"] for row in rows} == {topic.name}
     assert {row["_source"] for row in rows} == {f"kafka:{topic.name}/{n}" for n in range(3)}
     assert all(row["_received_at"] is not None and row["_position"] < 10 for row in rows)
@@ -124,9 +124,9 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic, definitions: Pa
     assert second.tally.landed == {"/messagegroups/parcels/messages/parcel.late": 10}
     assert second.fingerprint != first[0].fingerprint
     assert follow(job) == []
-    (state,) = status(job.output).streams
+    (state,) = status(folder(job)).streams
     assert (state.name, state.batches, state.tally.read) == ("stream", 3, 30)
-    assert all_once(job.output, 30)
+    assert all_once(folder(job), 30)
 
 
 def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +142,8 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
     monkeypatch.undo()
     topic.send(10)
     follow(job)
-    assert all_once(job.output, 50)
-    assert not list(job.output.glob(".staging/*"))
+    assert all_once(folder(job), 50)
+    assert not list(folder(job).glob(".staging/*"))
 
 
 def test_a_catalog_that_is_killed(job: Job, topic: Topic, rest_catalog: Broker, request: pytest.FixtureRequest) -> None:
@@ -169,15 +169,15 @@ def test_a_catalog_that_is_killed(job: Job, topic: Topic, rest_catalog: Broker, 
         if not rest_catalog.runs:
             rest_catalog.start()
     follow(job)
-    assert sorted(landed(job.output)) == sorted(f"e-{number}" for number in range(30) if number % 10 != 9)
-    assert len(rows(job.output, "dead_letters")) == 3
+    assert sorted(landed(folder(job))) == sorted(f"e-{number}" for number in range(30) if number % 10 != 9)
+    assert len(rows(folder(job), "dead_letters")) == 3
 
 
 def test_a_stream_of_delta(job: Job, topic: Topic) -> None:
     topic.send(20)
     assert len(follow(replace(job, table_format="delta"), most=12)) == 2
-    assert sorted(landed(job.output)) == sorted(f"e-{number}" for number in range(20) if number % 10 != 9)
-    assert len(rows(job.output, "dead_letters")) == 2
+    assert sorted(landed(folder(job))) == sorted(f"e-{number}" for number in range(20) if number % 10 != 9)
+    assert len(rows(folder(job), "dead_letters")) == 2
 
 
 def landed(output: Path) -> list[str]:
@@ -188,7 +188,7 @@ def landed(output: Path) -> list[str]:
 def page(job: Job, topic: Topic) -> str:
     """The job file that the documentation shows, for this job."""
     text = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text().split("```")[1].removeprefix("toml")
-    ours = {"http://localhost:8080": job.registry, "kafka://localhost:9092/orders": topic.url, "lake": str(job.output)}
+    ours = {"http://localhost:8080": job.registry, "kafka://localhost:9092/orders": topic.url, "lake": str(folder(job))}
     for theirs, own in ours.items():
         assert text.count(f'"{theirs}"') == 1
         text = text.replace(f'"{theirs}"', f'"{own}"')
@@ -213,7 +213,7 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
     options = ["--interval", "0", "--master", "local[1]", "--jars", str(CONNECTORS)]
     with subprocess.Popen([*command, *options], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 900
-        while not list(job.output.glob("batches/*.json")) and time.monotonic() < deadline:
+        while not list(folder(job).glob("batches/*.json")) and time.monotonic() < deadline:
             assert process.poll() is None, "the stream ended"
             time.sleep(0.05)
         topic.send(10)
@@ -233,7 +233,7 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
         with suppress(ProcessLookupError):
             os.kill(java, signal.SIGKILL)
     assert told == ["waiting for the end of the Java process of an earlier run of the stream 'orders'"]
-    (state,) = status(job.output).streams
+    (state,) = status(folder(job)).streams
     assert (state.name, state.tally.read, state.tally.landed.total()) == ("orders", 30, 27)
 
 
@@ -258,14 +258,14 @@ def test_a_stream_that_is_stopped_ends_its_batch(job: Job, topic: Topic, event: 
     once = event is Overlooked  # so that it ends in any case
     stream(StreamJob(job=job, most=9, interval=0, once=once), stop, done=done)
     assert len(reports) == 1
-    assert len(places(job.output)) == reports[0].tally.read < 20
+    assert len(places(folder(job))) == reports[0].tally.read < 20
     follow(job)
-    assert all_once(job.output, 20)
+    assert all_once(folder(job), 20)
 
 
 def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, topic: Topic) -> None:
     stop, reports, others = threading.Event(), list[Report](), ExitStack()
-    planned = job.output / "streams" / "stream" / "checkpoint" / "offsets" / "1"
+    planned = folder(job) / "streams" / "stream" / "checkpoint" / "offsets" / "1"
 
     def stop_the_next() -> None:
         deadline = time.monotonic() + 900
@@ -275,15 +275,15 @@ def test_a_stream_that_waits_for_others_in_its_folder_can_be_stopped(job: Job, t
 
     def done(report: Report) -> None:
         reports.append(report)
-        others.enter_context(Journal.open(job.output).alone(900.0))
+        others.enter_context(Journal.open(folder(job)).alone(900.0))
         threading.Thread(target=stop_the_next, daemon=True).start()
 
     topic.send(20)
     with others:
         stream(StreamJob(job=job, most=9, interval=0), stop, done=done)
-    assert len(places(job.output)) == reports[0].tally.read < 20
+    assert len(places(folder(job))) == reports[0].tally.read < 20
     follow(job)
-    assert all_once(job.output, 20)
+    assert all_once(folder(job), 20)
 
 
 def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: Path) -> None:
@@ -296,18 +296,18 @@ def test_a_stream_ends_its_batch_by_a_signal(job: Job, topic: Topic, tmp_path: P
         deadline = time.monotonic() + 900
         # a batch is at work, or was while nobody looked
         begun = (".staging/*", "batches/*.json")
-        while not any(list(job.output.glob(each)) for each in begun) and time.monotonic() < deadline:
+        while not any(list(folder(job).glob(each)) for each in begun) and time.monotonic() < deadline:
             assert process.poll() is None, "the stream ended"
             time.sleep(0.05)
         process.terminate()
         told, _ = process.communicate(timeout=900)
         assert process.returncode == 0
-    batches = [path.stem for path in sorted(job.output.glob("batches/*.json"))]
+    batches = [path.stem for path in sorted(folder(job).glob("batches/*.json"))]
     assert batches
     assert [line.partition(":")[0] for line in told.decode().splitlines()] == batches
-    assert not list(job.output.glob("batches/prepared/*"))
+    assert not list(folder(job).glob("batches/prepared/*"))
     follow(replace(job, table_format="iceberg", partition="day"), name="orders")
-    (state,) = status(job.output).streams
+    (state,) = status(folder(job)).streams
     assert (state.tally.read, state.tally.landed.total()) == (20, 18)
 
 
@@ -315,8 +315,8 @@ def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
     """The stream goes on where the journal ends, whatever ``startingOffsets`` says; one that is older is no other."""
     topic.send(20)
     follow(job, most=8)
-    place = job.output / "streams" / "stream" / "checkpoint"
-    older = job.output.with_name("older")
+    place = folder(job) / "streams" / "stream" / "checkpoint"
+    older = folder(job).with_name("older")
     for offsets in ("earliest", "latest"):
         if place.exists():
             shutil.move(place, older)
@@ -327,7 +327,7 @@ def test_a_checkpoint_that_is_gone(job: Job, topic: Topic) -> None:
     shutil.move(older, place)
     topic.send(5)
     follow(job)
-    assert all_once(job.output, 35)
+    assert all_once(folder(job), 35)
     (place / "metadata").unlink()
     with pytest.raises(PipelineError, match=r"does not start from .*checkpoint: .*MISSING_METADATA"):
         follow(job)
@@ -338,7 +338,7 @@ def test_a_checkpoint_of_another_stream(job: Job, topic: Topic) -> None:
     topic.send(10)
     follow(job)
     follow(job, name="other", most=4)
-    streams = job.output / "streams"
+    streams = folder(job) / "streams"
     shutil.rmtree(streams / "stream" / "checkpoint")
     shutil.move(streams / "other" / "checkpoint", streams / "stream")
     with pytest.raises(PipelineError, match=r"last is stream-000000000: remove .*checkpoint, and the stream goes on"):
@@ -361,7 +361,7 @@ def test_a_stream_that_cannot_start_says_why(job: Job, more: dict[str, Any], wor
 
 def test_two_streams_of_one_name(job: Job, spark_session: SparkSession) -> None:
     with (
-        stream_command._alone(job.output / "streams" / "stream", "stream"),
+        stream_command._alone(Journal.open(job.place), folder(job) / "streams" / "stream", "stream"),
         pytest.raises(PipelineError, match="give this"),
     ):
         follow(job)

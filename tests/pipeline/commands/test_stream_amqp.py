@@ -17,6 +17,7 @@ from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.pipeline.commands.following import all_once, dying_at, follow, places, sent, until
+from tests.pipeline.lake import folder
 
 from signalbook.brokers.amqp.connection import AMQPConnection, AMQPSender
 from signalbook.brokers.amqp.messages import AMQPMessage, to_bytes
@@ -104,11 +105,11 @@ def test_each_message_is_in_one_place_once(
     properties = {"subject": "weighed", "to": "scales"}
     queue.put(AMQPMessage(body=b"1", properties=properties, application_properties={"grams": 500}))
     reports = until(job, 21)
-    assert all_once(job.output, 21)
+    assert all_once(folder(job), 21)
     landed = sum((report.tally.landed for report in reports), start=reports[0].tally.landed.__class__())
     assert landed["/messagegroups/parcels/messages/parcel.weighed"] == 1
     assert landed.total() == 19
-    rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
     assert {row["_protocol"] for row in rows} == {"AMQP/1.0"}
     (weighed,) = (row for row in rows if row["_address"] == "scales")
     assert dict(weighed["_headers"]) == {"grams": "500"}
@@ -120,8 +121,8 @@ def test_a_folder_that_is_full_holds_back_what_comes(job: Job, queue: Queue) -> 
     reports = until(small, 30)
     assert max(each.tally.read for each in reports) < 20
     # Where a link ends before the queue knows what was accepted, it comes again: to the folder at least once.
-    assert sent(job.output) == {f"e-{number}" for number in range(30)}
-    assert set(places(job.output).values()) == {1}
+    assert sent(folder(job)) == {f"e-{number}" for number in range(30)}
+    assert set(places(folder(job)).values()) == {1}
 
 
 def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: Certificates) -> None:
@@ -131,8 +132,8 @@ def test_a_login_with_tls_leaves_no_trace(job: Job, queue: Queue, certificates: 
         job, inputs=(url,), options=PATIENT | {"user": USER, "password": PASSWORD, "ca": str(certificates.authority)}
     )
     until(secret, 3)
-    assert all_once(job.output, 3)
-    kept = b"".join(path.read_bytes() for path in job.output.rglob("*") if path.is_file())
+    assert all_once(folder(job), 3)
+    kept = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
     assert PASSWORD.encode() not in kept
 
 

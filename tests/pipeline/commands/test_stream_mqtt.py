@@ -25,6 +25,7 @@ from paho.mqtt.properties import Properties
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.pipeline.commands.following import all_once, dying_at, follow, places, sent, until
+from tests.pipeline.lake import folder
 
 from signalbook.messages import Policy
 from signalbook.pipeline import Job, PipelineError, Report, StreamJob, run, stream
@@ -100,9 +101,9 @@ def test_a_stream_goes_on_where_it_ended(job: Job, topic: Topic) -> None:
     topic.send(10)
     reports += until(job, 30, most=12)
     assert max(report.tally.read for report in reports) <= 12
-    assert all_once(job.output, 30)
+    assert all_once(folder(job), 30)
     assert sum(report.landed for report in reports) == 27
-    rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
     assert {(row["_protocol"], row["_address"]) for row in rows} == {("MQTT/5.0", f"{topic.name}/depot")}
     assert {row["_source"].partition(":")[0] for row in rows} == {"mqtt5"}
     assert all(row["_received_at"] is not None for row in rows)
@@ -138,7 +139,7 @@ def test_a_message_that_is_no_event(job: Job, topic: Topic, definitions: Path, p
     tallies = [report.tally for report in until(job, 2)]
     assert sum((each.landed for each in tallies), start=Counter()) == {"/messagegroups/parcels/messages/sale": 1}
     assert sum((each.reasons for each in tallies), start=Counter()) == {"decode_error": 1}
-    (path,) = job.output.glob("tables/**/*.parquet")
+    (path,) = folder(job).glob("tables/**/*.parquet")
     (row,) = pq.ParquetFile(path).read().to_pylist()
     assert (row["ce_type"], row["ce_source"], row["ce_subject"]) == ("com.ex.sale", "17", "4")
 
@@ -153,7 +154,7 @@ def test_each_message_is_in_one_place_once(job: Job, topic: Topic, monkeypatch: 
             until(job, 10 * number)  # what was sent may come after a stream that saw nothing
     monkeypatch.undo()
     until(job, 20)
-    assert all_once(job.output, 20)
+    assert all_once(folder(job), 20)
 
 
 def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> None:
@@ -176,7 +177,7 @@ def test_a_folder_that_is_full_holds_back_what_comes(job: Job, topic: Topic) -> 
     stream(StreamJob(job=small, interval=0), stop, done=done)
     late.cancel()
     assert max(each.tally.read for each in reports) < 20
-    assert all_once(job.output, 60)
+    assert all_once(folder(job), 60)
 
 
 def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> None:
@@ -188,24 +189,24 @@ def test_a_driver_killed_for_good(job: Job, topic: Topic, tmp_path: Path) -> Non
     options = ["--interval", "0", "--master", "local[1]"]
     with subprocess.Popen([*command, *options], cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 900
-        while not places(job.output) and time.monotonic() < deadline:
+        while not places(folder(job)) and time.monotonic() < deadline:
             assert process.poll() is None, "the stream ended"
             time.sleep(0.05)
         process.kill()
     topic.send(10)
     deadline = time.monotonic() + 900
-    while len(sent(job.output)) < 30 and time.monotonic() < deadline:
+    while len(sent(folder(job))) < 30 and time.monotonic() < deadline:
         follow(job, name="sensors")
     # What was written and not yet acknowledged comes again: to the folder it is at least once, from there once.
-    assert sent(job.output) == {f"e-{number}" for number in range(30)}
-    assert set(places(job.output).values()) == {1}
+    assert sent(folder(job)) == {f"e-{number}" for number in range(30)}
+    assert set(places(folder(job)).values()) == {1}
 
 
 def page(job: Job, topic: Topic) -> str:
     """The job file that the documentation shows, for this job."""
     text = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
     (found,) = (block.removeprefix("toml") for block in text.split("```") if '"mqtt://' in block)
-    found = found.replace("http://localhost:8080", job.registry).replace('"lake"', f'"{job.output}"\n{FORMAT}')
+    found = found.replace("http://localhost:8080", job.registry).replace('"lake"', f'"{folder(job)}"\n{FORMAT}')
     found = found.replace("mqtt://localhost:1883/sensors/+/temperature", topic.url)
     return "\n".join(line for line in found.splitlines() if not line.startswith(("user", "password")))
 
@@ -222,7 +223,7 @@ def test_a_login_leaves_no_trace(job: Job, topic: Topic, mosquitto: Broker) -> N
     follow(secret)
     topic.send(3)
     until(secret, 3)
-    kept = b"".join(path.read_bytes() for path in job.output.rglob("*") if path.is_file())
+    kept = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
     assert PASSWORD.encode() not in kept
 
 

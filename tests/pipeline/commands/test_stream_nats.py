@@ -21,6 +21,7 @@ from tests.brokers.certificates import Certificates
 from tests.brokers.program import Broker
 from tests.brokers.servers import PASSWORD, USER
 from tests.pipeline.commands.following import all_once, dying_at, follow
+from tests.pipeline.lake import folder
 
 from signalbook.pipeline import Job, PipelineError, run
 from signalbook.pipeline.commands.stream import MicroBatches
@@ -106,8 +107,8 @@ def test_a_stream_goes_on_where_it_ended(job: Job, stream: Stream) -> None:
     (second,) = follow(job)
     assert (second.tally.read, second.landed, second.tally.reasons) == (10, 9, {"schema_violation": 1})
     assert follow(job) == []
-    assert all_once(job.output, 30)
-    rows = [row for path in job.output.glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
+    assert all_once(folder(job), 30)
+    rows = [row for path in folder(job).glob("tables/**/*.parquet") for row in pq.ParquetFile(path).read().to_pylist()]
     assert {row["_address"] for row in rows} == {f"{stream.name}.depot.{n}" for n in range(2)}
     assert {row["_source"] for row in rows} == {f"nats:{stream.name}"}
     assert {(row["_protocol"], row["_received_at"] is None) for row in rows} == {("NATS", False)}
@@ -145,7 +146,7 @@ def test_each_message_is_in_one_place_once(job: Job, stream: Stream, monkeypatch
     monkeypatch.undo()
     stream.send(10)
     follow(job)
-    assert all_once(job.output, 40)
+    assert all_once(folder(job), 40)
 
 
 def test_messages_that_were_dropped_unread(job: Job, stream: Stream) -> None:
@@ -157,7 +158,7 @@ def test_messages_that_were_dropped_unread(job: Job, stream: Stream) -> None:
     with pytest.raises(PipelineError, match=r"begins with message 8, and 6 was to be next.*failOnDataLoss"):
         follow(job)
     follow(replace(job, options=PATIENT | {"failOnDataLoss": "false"}))
-    assert all_once(job.output, 13)
+    assert all_once(folder(job), 13)
 
 
 @pytest.mark.parametrize("count", [2, 9])
@@ -177,10 +178,10 @@ def test_a_checkpoint_that_is_gone(job: Job, stream: Stream) -> None:
     stream.make()
     stream.send(5)
     follow(job)
-    shutil.rmtree(job.output / "streams" / "stream" / "checkpoint")
+    shutil.rmtree(folder(job) / "streams" / "stream" / "checkpoint")
     stream.send(4)
     assert [report.tally.read for report in follow(job)] == [4]
-    assert all_once(job.output, 9)
+    assert all_once(folder(job), 9)
 
 
 def test_a_login_with_tls_leaves_no_trace(
@@ -192,8 +193,8 @@ def test_a_login_with_tls_leaves_no_trace(
     options |= PATIENT
     secure = replace(job, inputs=(stream.url.replace("nats:", "tls:"),), options=options)
     follow(secure)
-    assert all_once(job.output, 3)
-    kept = b"".join(path.read_bytes() for path in job.output.rglob("*") if path.is_file())
+    assert all_once(folder(job), 3)
+    kept = b"".join(path.read_bytes() for path in folder(job).rglob("*") if path.is_file())
     assert PASSWORD.encode() not in kept
     with pytest.raises(PipelineError, match="Authorization Violation") as caught:
         follow(replace(secure, options=options | {"password": "not-it-3"}), name="other")

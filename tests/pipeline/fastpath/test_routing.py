@@ -39,7 +39,7 @@ from signalbook.pipeline.sources.base import MessageBatch, Split
 from signalbook.pipeline.sources.captures import KAFKA as CAPTURES
 from signalbook.pipeline.sources.files import JSONL, structured
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
-from signalbook.values import now
+from signalbook.values import JSONObject, now
 
 GROUP = "/messagegroups/parcels"
 FLAGS = {
@@ -263,8 +263,14 @@ def test_values_that_do_not_fit_their_columns_are_kept(parcels: Any) -> None:
         "day": {"format": "date", "type": "string"},
     }
     contract = Snapshot.of_documents([("parcels", document)]).compile(parse_flags(()))
-    sound = {"id": "P", "weight": 1, "price": 1.25, "day": "2026-01-02", "at": "2026-01-02T03:04:05.5+01:00"}
-    odd = [{"price": 1e40}, {"day": "someday"}, {"at": "2026-01-02T03:04:05.1234567Z"}]
+    sound: JSONObject = {
+        "id": "P",
+        "weight": 1,
+        "price": 1.25,
+        "day": "2026-01-02",
+        "at": "2026-01-02T03:04:05.5+01:00",
+    }
+    odd: list[JSONObject] = [{"price": 1e40}, {"day": "someday"}, {"at": "2026-01-02T03:04:05.1234567Z"}]
     text = parcels.lines(*(parcels.event(n, data=sound | more) for n, more in enumerate([{}, *odd, {}])))
     tally = check(contract, text)
     assert (tally.landed.total(), tally.dead_lettered) == (5, 0)

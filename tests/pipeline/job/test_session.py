@@ -19,9 +19,12 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.landing.tasks import numbered_tasks
 
-with open_session("local[1]"):
-    pass
+with open_session("local[1]", brief=True) as session:
+    options = session._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
+    print([option for option in options if "Tiered" in option])
+    print(numbered_tasks(session, 2, lambda numbers: (b"%d" % number for number in numbers)))
 with open_session("local[1]", jars=[Path(sys.argv[1])]) as session:
     options = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "t"}
     print(session.read.format("kafka").options(**options).load().columns[:2])
@@ -52,7 +55,7 @@ def test_a_session_with_connectors_follows_one_without() -> None:
     command = [sys.executable, "-c", PROGRAM, str(CONNECTORS)]
     talkative = {**os.environ, "SPARK_SUBMIT_OPTS": "-XX:+PrintCommandLineFlags"}
     ran = subprocess.run(command, env=talkative, capture_output=True, text=True, check=False, timeout=1800)
-    assert ran.stdout == "['key', 'value']\n", ran.stderr
+    assert ran.stdout == "['-XX:TieredStopAtLevel=1']\n[b'0', b'1']\n['key', 'value']\n", ran.stderr
 
 
 FETCHING = """

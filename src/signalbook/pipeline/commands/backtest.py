@@ -6,7 +6,7 @@ Landed messages are rebuilt from their columns, dead letters made of the bytes t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -36,7 +36,7 @@ from signalbook.pipeline.landing.deadletters import (
 )
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
 from signalbook.pipeline.landing.staging import read_rows
-from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, task_results
+from signalbook.pipeline.landing.tasks import numbered_tasks, task_failures
 from signalbook.pipeline.places import Place
 from signalbook.pipeline.reports.report import HELD, MOST, decode, violation_kind
 from signalbook.pipeline.sources.base import UnreadableMessage
@@ -218,8 +218,8 @@ class BacktestPlan:
     sample: float
 
 
-def compare(plan: BacktestPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: task numbers in, one ``Backtest`` as JSON out for each."""
+def compare(plan: BacktestPlan, numbers: Iterable[int]) -> Iterator[bytes]:
+    """What tasks do: their numbers in, one ``Backtest`` as JSON out for each."""
     today, tomorrow = (Snapshot.from_json(text).compile(plan.policy) for text in (plan.today, plan.candidate))
 
     def work(number: int) -> bytes:
@@ -228,7 +228,7 @@ def compare(plan: BacktestPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[p
             comparing.landed(xid, place) if xid else comparing.dead_letters(place)
         return msgspec.json.encode(comparing.found)
 
-    return task_results(batches, work)
+    return map(work, numbers)
 
 
 def read_result(text: bytes) -> Backtest:
@@ -459,7 +459,7 @@ def backtest(
     for doubt in checked.doubts:
         notify(doubt)
     progress("starting Spark")
-    with open_session(job.master) as session:
+    with open_session(job.master, brief=True) as session:
         progress(f"comparing {len(files)} files of {len(chosen)} definitions that differ")
         return _compared(session, job, journal.output, today, tomorrow, files)
 
@@ -494,6 +494,8 @@ def _compared(
         sample=job.sample,
     )
     found = Backtest()
-    for result in collect_results(numbered_tasks(session, count, partial(compare, plan)), output):
+    with task_failures(output):
+        results = numbered_tasks(session, count, partial(compare, plan))
+    for result in results:
         found.add(read_result(result))
     return found

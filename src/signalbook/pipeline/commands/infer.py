@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from signalbook.messages import Contract, Message, Outcome, Policy, Rejected
@@ -27,7 +26,8 @@ from signalbook.pipeline.inference.observations import Observations, kind_header
 from signalbook.pipeline.inference.schemas import RULES_BY_STRICTNESS, Rules
 from signalbook.pipeline.job.session import open_session
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.landing.tasks import collect_results, numbered_tasks, task_results
+from signalbook.pipeline.landing.tasks import numbered_tasks, task_failures
+from signalbook.pipeline.places import Storage
 from signalbook.pipeline.reports.report import violation_kind
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.base import Split, UnreadableMessage
@@ -119,10 +119,15 @@ def _reason(refused: Rejected) -> str:
 Work = Callable[[InferencePlan, int], msgspec.Struct]
 
 
-def run_task(folder: str, work: Work, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow``: task numbers in, what ``work`` found out, in MessagePack, for each."""
-    plan = msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan)
-    return task_results(batches, lambda number: msgspec.msgpack.encode(work(plan, number)))
+def run_task(folder: str, work: Work, storage: Storage, numbers: Iterable[int]) -> Iterator[bytes]:
+    """What tasks do: their numbers in, what ``work`` found out, in MessagePack, for each."""
+    plan = _reachable(msgspec.msgpack.decode((Path(folder) / PLAN).read_bytes(), type=InferencePlan), storage)
+    return (msgspec.msgpack.encode(work(plan, number)) for number in numbers)
+
+
+def _reachable(plan: InferencePlan, storage: Storage) -> InferencePlan:
+    """The plan whose files in stores can be read; as it is written down it holds no credentials."""
+    return replace(plan, tasks=tuple(tuple(replace(split, storage=storage) for split in task) for task in plan.tasks))
 
 
 def look(plan: InferencePlan, number: int) -> Halves:
@@ -177,7 +182,8 @@ def _contract(snapshot: str) -> Contract:
 class InferenceJob:
     """The options of ``signalbook pipeline infer``.
 
-    ``inputs`` are files, folders and globs; ``group`` is the id of the message group and the schema group to make.
+    ``inputs`` are files, folders and globs, paths or URLs; ``storage`` says how stores are reached. ``group`` is the id
+    of the message group and the schema group to make.
     ``accept`` is the share of held-back messages that the definitions have to accept; ``limit`` the most messages
     looked at, 0 for all of them.
     """
@@ -188,6 +194,7 @@ class InferenceJob:
     accept: float = 0.99
     limit: int = 0
     master: str = "local[*]"
+    storage: Storage = field(default_factory=Storage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,22 +249,24 @@ _SNAPSHOT: Final = "snapshot-{}.json"
 _Found = TypeVar("_Found", Halves, Trial)
 
 
-def infer(job: InferenceJob, progress: Callable[[str], None] = lambda _: None) -> InferredDefinitions:
+def infer(
+    job: InferenceJob, progress: Callable[[str], None] = lambda _: None, notify: Callable[[str], None] = lambda _: None
+) -> InferredDefinitions:
     """Infer definitions and schemas from messages nobody has defined yet: from one half, tried on the other, from both.
 
-    ``progress`` is called with what is being done. Nothing is written anywhere. Raises ``PipelineError`` and what
-    reading the input raises.
+    ``progress`` is called with what is being done, ``notify`` with what people should know of the input. Nothing is
+    written anywhere. Raises ``PipelineError`` and what reading the input raises.
     """
     _check(job)
     source = base.file_source(job.input_format)
-    found = find_files(job.inputs, source)
-    for notice in found.notices:
-        progress(notice)
+    found = find_files(job.inputs, source, job.storage)
+    for words in found.notices:
+        notify(words)
     with tempfile.TemporaryDirectory(prefix="signalbook-infer-") as name:
         progress("starting Spark")
-        with open_session(job.master) as session:
+        with open_session(job.master, brief=True) as session:
             dealt = plan_tasks(source, found.files, session.sparkContext.defaultParallelism)
-            stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt))
+            stream = _Stream(session=session, folder=Path(name), plan=_planned(job, dealt), storage=job.storage)
             progress("looking at messages")
             halves = stream.each(look, Halves())
             if not halves.first.kinds and not halves.second.kinds:
@@ -279,7 +288,7 @@ def _check(job: InferenceJob) -> None:
 
 def _planned(job: InferenceJob, dealt: tuple[tuple[Split, ...], ...]) -> InferencePlan:
     found = InferencePlan(source=job.input_format, tasks=dealt, limit=-(-job.limit // max(len(dealt), 1)))
-    return replace(found, header=kind_header(_sample(found)))
+    return replace(found, header=kind_header(_sample(_reachable(found, job.storage))))
 
 
 def _sample(found: InferencePlan) -> Iterator[Message]:
@@ -298,12 +307,15 @@ class _Stream:
     session: SparkSession
     folder: Path
     plan: InferencePlan
+    storage: Storage
 
     def each(self, work: Work, found: _Found) -> _Found:
         """Add to ``found`` what ``work`` finds in every task."""
         (self.folder / PLAN).write_bytes(msgspec.msgpack.encode(self.plan))
-        frame = numbered_tasks(self.session, len(self.plan.tasks), partial(run_task, str(self.folder), work))
-        for result in collect_results(frame, self.folder):
+        task = partial(run_task, str(self.folder), work, self.storage)
+        with task_failures(self.folder):
+            results = numbered_tasks(self.session, len(self.plan.tasks), task)
+        for result in results:
             found.merge(msgspec.msgpack.decode(result, type=type(found)))
         return found
 

@@ -8,7 +8,7 @@ by the next run, or was never begun.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Final, Self
 import msgspec
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from signalbook.pipeline.commands.run import check
 from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_errors, land
@@ -45,7 +45,6 @@ from signalbook.pipeline.landing.tasks import (
     Task,
     encoded_manifest,
     numbered_tasks,
-    task_results,
 )
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.reports.report import Report, Tally
@@ -59,11 +58,11 @@ WANTED: Final = "wanted.json"
 _KEPT: Final = ("batch", "sidelined_at")
 
 
-def rewrite(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow`` over dead letters: task numbers in, one manifest as JSON out for each."""
+def rewrite(folder: Where, numbers: Iterable[int]) -> Iterator[bytes]:
+    """What tasks over dead letters do: their numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
     wanted = msgspec.json.decode((task.staging / WANTED).read(), type=DeadLetterFilter)
-    return task_results(batches, lambda number: encoded_manifest(partial(_replay_task, task, wanted, number)))
+    return (encoded_manifest(partial(_replay_task, task, wanted, number)) for number in numbers)
 
 
 def _replay_task(task: Task, wanted: DeadLetterFilter, number: int) -> Manifest:
@@ -216,7 +215,7 @@ def replay(
             nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
             return Replay(report=nothing, replayed=0, changed=0, dry_run=job.dry_run)
         progress(Progress(stage="spark"))
-        with open_session(job.master) as session:
+        with open_session(job.master, brief=True) as session:
             return _replay_on(job, journal, snapshot, files, session, progress)
 
 
@@ -261,7 +260,7 @@ class DeadLetterIntake(Intake):
         tasks = tuple(tuple(splits[number::parallelism]) for number in range(min(parallelism, len(splits))))
         return cls(source=_SOURCE, origin=_SOURCE, tasks=tasks, wanted=wanted, files=known)
 
-    def manifests(self, session: SparkSession, folder: Place) -> DataFrame:
+    def manifests(self, session: SparkSession, folder: Place) -> list[bytes]:
         """The manifest of each task."""
         (folder / WANTED).write(msgspec.json.encode(self.wanted))
         return numbered_tasks(session, len(self.tasks), partial(rewrite, folder))

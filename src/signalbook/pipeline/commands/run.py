@@ -61,7 +61,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
         for doubt in snapshot.doubts:
             notify(doubt)
         progress(Progress(stage="spark"))
-        with open_session(job.master, jars=job.jars, packages=_packages(job)) as session:
+        with _session(job) as session:
             yield Begun(session, open_intake(session), snapshot)
 
     return land_once(replace(job, output=output, batch_id=batch_id), origin, begun, progress)
@@ -123,9 +123,11 @@ def check(policy: Policy) -> None:
     check_policy(policy)
 
 
-def _packages(job: Job) -> tuple[str, ...]:
+def _session(job: Job) -> AbstractContextManager[SparkSession]:
     source = base.find_source(job.input_format)
-    return source.packages if isinstance(source, RecordSource) else ()
+    if isinstance(source, RecordSource):
+        return open_session(job.master, jars=job.jars, packages=source.packages)
+    return open_session(job.master, jars=job.jars, brief=True)
 
 
 def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:

@@ -19,7 +19,7 @@ from signalbook.pipeline.frames.contract import Contract
 from signalbook.pipeline.frames.messages import SOURCE
 from signalbook.pipeline.job.jobs import Job, ShowProgress, storage_of, stream_batch
 from signalbook.pipeline.journal import Partition, TableFormat
-from signalbook.pipeline.landing.tasks import RESULT, Intake, Task
+from signalbook.pipeline.landing.tasks import Intake, Task, record_tasks
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Report
 from signalbook.pipeline.sources.base import MAX_MESSAGE
@@ -82,9 +82,9 @@ def land(
 class _FrameIntake(Intake):
     """Rows of a user's DataFrame."""
 
-    def manifests(self, session: SparkSession, folder: Place) -> DataFrame:  # noqa: ARG002
+    def manifests(self, session: SparkSession, folder: Place) -> list[bytes]:  # noqa: ARG002
         assert self.records is not None
-        return self.records.mapInArrow(partial(process_rows, folder), RESULT)
+        return record_tasks(self.records, partial(process_rows, folder))
 
 
 def process_rows(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

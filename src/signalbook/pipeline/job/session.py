@@ -38,6 +38,10 @@ _QUIET: Final = {
     # names that Spark would make up in the working directory
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "spark-warehouse"),
 }
+# Java compiles what it runs quickly rather than well: to start Spark takes it half the time. Options that a user has
+# set for it come behind these, and hold.
+_BRIEF: Final = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+_LIBRARIES: Final = ("spark.jars", "spark.jars.packages")
 SLOW: Final = "Python worker failed to connect back"
 """What Spark says if a process of Python takes more than ten seconds to start, which is not for us to set."""
 _TAIL: Final = 800
@@ -49,16 +53,19 @@ _OFFLINE: Final = (
 
 
 @contextmanager
-def open_session(master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = ()) -> Iterator[SparkSession]:
+def open_session(
+    master: str, *, jars: Sequence[Path] = (), packages: Sequence[str] = (), brief: bool = False
+) -> Iterator[SparkSession]:
     """This process's Spark session if there is one, else a new one on ``master`` that ends with the block.
 
     ``jars`` are files, or folders of them, that a new one has at hand; without any, Spark fetches ``packages``, Maven
-    artifacts of its own version, in its own way. Raises ``PipelineError`` if Spark cannot start.
+    artifacts of its own version, in its own way. In a ``brief`` one Java has little to do but start tasks. Raises
+    ``PipelineError`` if Spark cannot start.
     """
     if SparkContext._active_spark_context is not None:  # whichever thread has made it
         yield SparkSession.builder.getOrCreate()
         return
-    started = _start(master, _libraries(jars, packages))
+    started = _start(master, {**_libraries(jars, packages), **(_BRIEF if brief else {})})
     try:
         yield started
     finally:
@@ -88,9 +95,9 @@ def _libraries(jars: Sequence[Path], packages: Sequence[str]) -> dict[str, str]:
         missing = next((str(file) for file in files if not file.is_file()), "" if files else f"JAR files in {jars[0]}")
         if missing:
             raise PipelineError(f"{missing}: there is no such file")
-        return {"spark.jars": ",".join(str(file.absolute()) for file in files)}
+        return {_LIBRARIES[0]: ",".join(str(file.absolute()) for file in files)}
     if packages:
-        return {"spark.jars.packages": ",".join(f"{name}_{_scala()}:{pyspark.__version__}" for name in packages)}
+        return {_LIBRARIES[1]: ",".join(f"{name}_{_scala()}:{pyspark.__version__}" for name in packages)}
     return {}
 
 
@@ -101,14 +108,14 @@ def _scala() -> str:
     return ".".join(library.name.removeprefix("scala-library-").split(".")[:2])
 
 
-def _start(master: str, libraries: Mapping[str, str]) -> SparkSession:
+def _start(master: str, more: Mapping[str, str]) -> SparkSession:
     if "JAVA_HOME" not in os.environ and shutil.which("java") is None:
         raise PipelineError(_NO_JAVA)
     # the workers' Python must be the driver's
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if libraries:
+    if any(name in more for name in _LIBRARIES):
         _end_java()
-    options = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **libraries}
+    options = {**_QUIET, **(_LOCAL if master.startswith("local") else {}), **more}
     builder = SparkSession.builder.appName("signalbook").master(master)
     for name, value in options.items():
         builder = builder.config(name, value)

@@ -42,7 +42,7 @@ from signalbook.pipeline.tables.naming import escape
 PLAN: Final = "plan.json"
 SNAPSHOT: Final = "snapshot.json"
 PROGRESS: Final = "progress"
-# What every task answers, one row for each.
+# What every task over records answers, one row for each.
 RESULT: Final = "result binary"
 # Seconds between two notes of a task's progress, and between two looks of the driver at all of them.
 _EVERY: Final = 0.5
@@ -97,10 +97,8 @@ class TaskProgress:
     dead_lettered: int
 
 
-def process_files(
-    folder: Where, batches: Iterator[pa.RecordBatch], storage: Storage | None = None
-) -> Iterator[pa.RecordBatch]:
-    """The function for ``mapInArrow`` over files: task numbers in, one manifest as JSON out for each."""
+def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None = None) -> Iterator[bytes]:
+    """What tasks over files do: their numbers in, one manifest as JSON out for each."""
     task = Task.of(folder)
     source = base.file_source(task.plan.source)
 
@@ -110,22 +108,13 @@ def process_files(
         messages = (batch for split in splits for batch in base.read_split(source, split, stop=stop))
         return encoded_manifest(partial(task.process, number, source, messages))
 
-    return task_results(batches, work)
+    return map(work, numbers)
 
 
 def process_records(folder: Where, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The function for ``mapInArrow`` over records: rows of ``RECORD_COLUMNS`` in, one manifest as JSON out."""
     task = Task.of(folder)
     yield from task.process_records(base.find_source(task.plan.source), batches)
-
-
-def task_results(batches: Iterator[pa.RecordBatch], work: Callable[[int], bytes]) -> Iterator[pa.RecordBatch]:
-    """For ``mapInArrow`` over the numbers of tasks: what ``work`` answers to each, as rows of ``RESULT``."""
-    return (_row(work(number)) for batch in batches for number in batch.column(0).to_pylist())
-
-
-def _row(result: bytes) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"result": pa.array([result], pa.binary())})
 
 
 def encoded_manifest(work: Callable[[], Manifest]) -> bytes:
@@ -169,7 +158,8 @@ class Task:
         context = TaskContext.get()
         number = 0 if context is None else context.partitionId()
         # One manifest for the partition: Spark hands it over as many Arrow batches, which share files and row groups.
-        yield _row(encoded_manifest(partial(self.process, number, source, messages)))
+        manifest = encoded_manifest(partial(self.process, number, source, messages))
+        yield pa.RecordBatch.from_pydict({"result": pa.array([manifest], pa.binary())})
 
     @contextmanager
     def staged_files(self, number: int) -> Iterator[StagedFiles]:
@@ -253,10 +243,10 @@ class Intake:
         """Bytes to read, 0 where nobody knows before they are read."""
         return sum(split.size for task in self.tasks for split in task)
 
-    def manifests(self, session: SparkSession, folder: Place) -> DataFrame:
-        """The manifest of each task that finds the plan in ``folder``, once Spark is asked for them."""
+    def manifests(self, session: SparkSession, folder: Place) -> list[bytes]:
+        """The manifest of each task, which finds the plan in ``folder``, as JSON. Raises what Spark raises."""
         if self.records is not None:
-            return self.records.mapInArrow(partial(process_records, folder), RESULT)
+            return record_tasks(self.records, partial(process_records, folder))
         return numbered_tasks(session, len(self.tasks), partial(process_files, folder, storage=self.storage))
 
     def outcome(self, manifests: Sequence[Manifest], batch: JournalEntry) -> JournalEntry:  # noqa: ARG002
@@ -299,8 +289,8 @@ class Attempt:
         started = time.monotonic()
         policy = settled(self.policy, self.journal)
         folder = self._stage(policy)
-        with _watching(folder, self.intake.size, show):
-            results = collect_results(self.intake.manifests(session, folder), self.journal.output)
+        with _watching(folder, self.intake.size, show), task_failures(self.journal.output):
+            results = self.intake.manifests(session, folder)
         manifests = [read_manifest(text) for text in results]
         tally = Tally()
         for manifest in manifests:
@@ -349,17 +339,26 @@ class Attempt:
         return folder
 
 
-def numbered_tasks(
-    session: SparkSession, count: int, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-) -> DataFrame:
-    """``count`` tasks that get nothing but their number; ``work`` answers as ``task_results`` does."""
-    return session.range(0, count, 1, max(count, 1)).mapInArrow(work, RESULT)
+def numbered_tasks(session: SparkSession, count: int, work: Callable[[Iterable[int]], Iterator[bytes]]) -> list[bytes]:
+    """What ``work`` answers to the numbers of ``count`` tasks, which get nothing else. Raises what Spark raises.
+
+    By no query, which it takes Java several times as long to plan and compile as to do this.
+    """
+    return session.sparkContext.parallelize(range(count), max(count, 1)).mapPartitions(work).collect()
 
 
-def collect_results(frame: DataFrame, output: object) -> list[bytes]:
-    """What all tasks answered. Raises ``PipelineError`` in the words of a task that failed."""
+def record_tasks(
+    records: DataFrame, work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> list[bytes]:
+    """What ``work`` answers to each partition of ``records``, as rows of ``RESULT``. Raises what Spark raises."""
+    return [bytes(row["result"]) for row in records.mapInArrow(work, RESULT).collect()]
+
+
+@contextmanager
+def task_failures(output: object) -> Iterator[None]:
+    """Raise ``PipelineError`` in the words of a task that failed."""
     try:
-        return [bytes(row["result"]) for row in frame.collect()]
+        yield
     except (PySparkException, Py4JError) as error:
         raise PipelineError(explain_failure(str(error), output)) from error
 

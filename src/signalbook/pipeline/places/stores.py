@@ -151,14 +151,15 @@ class StorePlace(Place):
         return self._put(content, "create")
 
     def tagged(self) -> tuple[bytes, str]:
-        """With its ``ETag``."""
+        """With its ``ETag`` and version: some stores go by this, some by that."""
         with self._errors():
             found = self._store.get(self.key)
-            return found.bytes().to_bytes(), found.meta["e_tag"] or ""
+            return found.bytes().to_bytes(), f"{found.meta['e_tag'] or ''}\n{found.meta['version'] or ''}"
 
     def swap(self, content: bytes, tag: str) -> bool:
-        """With ``If-Match``."""
-        return self._put(content, {"e_tag": tag})
+        """With ``If-Match``, or the condition that the store has for it."""
+        seen = dict(zip(("e_tag", "version"), tag.split("\n"), strict=False))
+        return self._put(content, {name: value for name, value in seen.items() if value})
 
     def _put(self, content: bytes, mode: Literal["create"] | dict[str, str]) -> bool:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
