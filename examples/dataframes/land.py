@@ -6,7 +6,6 @@ INPUT is a folder of JSON lines, or kafka://HOST:PORT/TOPIC.
 """
 
 import sys
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +33,7 @@ def main(registry: str, source: str, output: str, checkpoint: str) -> None:
 
     writer = read(spark, source).writeStream.foreachBatch(land).option("checkpointLocation", checkpoint)
     writer.trigger(availableNow=True).start().awaitTermination()
-    orders = pipeline.read(spark, Path(output), "/messagegroups/shop.orders/messages/shop.order.placed")
+    orders = pipeline.read(spark, output, "/messagegroups/shop.orders/messages/shop.order.placed")
     orders.select("ce_id", "order", "total").orderBy("ce_id").show()
 
 
