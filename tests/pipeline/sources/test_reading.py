@@ -168,7 +168,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bytes,
     return make
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EISDIR])
 def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], number: int) -> None:
     error = OSError(number, os.strerror(number))
     found = Found(JSONL, failing(LINES[:1000], error))
@@ -182,11 +182,11 @@ def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], n
         Found(JSONL, path, stop=True)
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.ETIMEDOUT, errno.ECONNRESET, errno.ESTALE])
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ETIMEDOUT, errno.ECONNRESET, errno.ESTALE, errno.EIO])
 def test_what_may_be_readable_the_next_time_is_tried_again(
     failing: Callable[[bytes, OSError], Path], number: int
 ) -> None:
-    """A worker that does not see the file, or a network: nothing is said of the file, and Spark tries again."""
+    """A worker that does not see the file, or a network, of which mounted buckets and NFS say EIO: Spark tries again."""
     for content in (b"", LINES[:1000]):
         with pytest.raises(PipelineError, match=r"cannot read .*/f") as caught:
             Found(JSONL, failing(content, OSError(number, os.strerror(number))))

@@ -25,8 +25,8 @@ ENDLESS: Final = 1 << 62
 _REQUEST: Final = 4 * 1024 * 1024
 PACKED: Final = ".gz"
 """The ending of files that are gzip."""
-# Of a disk, not of a network: what it says once it says always.
-_LASTING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EISDIR})
+# What is said once and always. Not EIO: mounted buckets and soft NFS say it of a connection that is lost.
+_LASTING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR})
 _BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 # Longer ones first: that of UTF-32 begins as that of UTF-16 does.
 _MARKS: Final = (
