@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 from typing import Final
 
 _PASSED_ON: Final = ("content-length", "content-type", "content-range", "etag", "last-modified", "x-amz-version-id")
@@ -86,6 +87,12 @@ def now_and_then(fate: Fate, every: int = 3) -> Fate:
         return (fate if asked.number % every == 0 else delivered)(asked, deliver)
 
     return chosen
+
+
+def in_turn(*fates: Fate) -> Fate:
+    """One after the other."""
+    turns = cycle(fates)
+    return lambda asked, deliver: next(turns)(asked, deliver)
 
 
 class OldListings:

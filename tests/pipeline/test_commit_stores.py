@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,17 @@ from tests.brokers.servers import BUCKET
 from tests.pipeline import storeway
 from tests.pipeline.lake import ORDER, Lake
 from tests.pipeline.s3 import SERVERS, storage_of
-from tests.pipeline.storeway import Answer, Asked, Deliver, Fate, OldListings, StoreWay, now_and_then, store_way
+from tests.pipeline.storeway import (
+    Answer,
+    Asked,
+    Deliver,
+    Fate,
+    OldListings,
+    StoreWay,
+    in_turn,
+    now_and_then,
+    store_way,
+)
 
 from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit import complete_unfinished
@@ -27,21 +38,35 @@ from signalbook.pipeline.places import place_of
 
 INT = pa.int32()
 ROOT = Path(__file__).parents[2]
-FORMATS: list[TableFormat] = ["parquet", "iceberg", "delta"]
 
 
-@pytest.fixture(params=SERVERS)
-def way(request: pytest.FixtureRequest) -> Iterator[StoreWay]:
-    """A way to each server."""
-    with store_way(request.getfixturevalue(request.param).ports["plain"]) as found:
+SOME = ("parquet-s3proxy", "iceberg-s3mock", "delta-s3proxy")
+ALL = tuple(f"{table_format}-{server}" for table_format in ("parquet", "iceberg", "delta") for server in SERVERS)
+FATES = (storeway.lost, storeway.failing, storeway.twice, storeway.unknown, storeway.never_came, storeway.slow)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """All of it takes half an hour: ``make stores`` does, other runs some."""
+    every = metafunc.config.getoption("--every-request")
+    if "kind" in metafunc.fixturenames:
+        metafunc.parametrize("kind", ALL if every else SOME)
+    if "fate" in metafunc.fixturenames:
+        fates = [now_and_then(each) for each in FATES] if every else [now_and_then(in_turn(*FATES))]
+        metafunc.parametrize("fate", fates)
+
+
+@pytest.fixture
+def way(kind: str, request: pytest.FixtureRequest) -> Iterator[StoreWay]:
+    """A way to a server."""
+    with store_way(request.getfixturevalue(kind.partition("-")[2]).ports["plain"]) as found:
         yield found
 
 
-@pytest.fixture(params=FORMATS)
-def lake(way: StoreWay, request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+@pytest.fixture
+def lake(kind: str, way: StoreWay, tmp_path: Path) -> Lake:
     """A row in a table that is reached by that way."""
     stored = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(way.own))
-    lake = Lake(tmp_path / "unused", request.param, stored=stored)
+    lake = Lake(tmp_path / "unused", cast("TableFormat", kind.partition("-")[0]), stored=stored)
     with lake.journal.alone():
         lake.put([{"a": 0}], {"a": INT})
     return lake
@@ -51,11 +76,8 @@ def numbers(lake: Lake) -> list[int]:
     return [row["a"] for row in lake.rows()]
 
 
-@pytest.mark.parametrize(
-    "fate", [storeway.lost, storeway.never_came, storeway.failing, storeway.unknown, storeway.twice, storeway.slow]
-)
 def test_requests_that_go_wrong_now_and_then(way: StoreWay, lake: Lake, fate: Fate) -> None:
-    way.fate = now_and_then(fate)
+    way.fate = fate
     with lake.journal.alone():
         for number in range(1, 3):
             lake.put([{"a": number}], {"a": INT} if number == 1 else {"a": INT, "b": INT})
@@ -121,6 +143,7 @@ def work(lake: Lake) -> None:
 _WORKS = """
 import pickle, sys
 from pathlib import Path
+from typing import cast
 from tests.pipeline.lake import Lake
 from tests.pipeline.test_commit_stores import work
 
@@ -172,9 +195,7 @@ def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
 def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.FixtureRequest) -> None:
     """With any of its requests; with ``--every-request`` one after the other, else some of them."""
     every = request.config.getoption("--every-request")
-    if not every and way.port != request.getfixturevalue("s3proxy").ports["plain"]:
-        return
-    step = 1 if every else 31
+    step = 1 if every else 53
     at, after = step, False
     while killed(way, lake, at, after=after):
         work(lake)
@@ -186,4 +207,4 @@ def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.Fixt
             lake.count = 0
             lake.put([{"a": 0}], {"a": INT})
         at, after = (at, True) if every and not after else (at + step, not every and not after)
-    assert at > 31
+    assert at > 53

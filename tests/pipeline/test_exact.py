@@ -72,7 +72,8 @@ def test_what_a_column_holds(shape: Scalar, value: JSON, expected: tuple[Any, bo
 @pytest.mark.parametrize(
     ("shape", "value"),
     [
-        (TIME, "2026-01-02T03:04:05.500000Z"), (DAY, "2024-02-29"), (PRICE, 12.34), (SPAN, "1.5s"), (SPAN, "100s"),
+        (TIME, "2026-01-02T03:04:05.500000Z"), (DAY, "2024-02-29"), (PRICE, 12.34),
+        (SPAN, "1.500s"), (SPAN, "1000s"), (SPAN, "-0.000001s"),
         (NANOS, 1_000_000_123_456_000),
     ],
 )  # fmt: skip

@@ -122,6 +122,9 @@ def _nanoseconds(value: datetime) -> int:
 
 def _number(shape: Scalar, value: Decimal) -> JSON:
     if shape.kind == "duration":
-        text = f"{value:f}"
-        return f"{text.rstrip('0').rstrip('.') if '.' in text else text}s"
+        text = f"{value:.9f}"
+        # Protobuf has three, six or nine digits.
+        for _ in range(3):
+            text = text.removesuffix("000")
+        return f"{text.removesuffix('.')}s"
     return str(value) if shape.sent == "string" else float(value)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from signalbook.formats import find
+from signalbook.formats import as_sent, find
 from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
@@ -107,3 +108,61 @@ def test_attributes_of_an_event() -> None:
         "time": "2026-01-02T03:04:05Z",
         "x": "1",
     }
+
+
+AT = "2026-01-02T03:04:05.123456789Z"
+MICROS = datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
+PROTO = """syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto";
+message R { google.protobuf.Timestamp at = 1; google.protobuf.Duration took = 2; }"""
+AVRO = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "at", "type": {"type": "long", "logicalType": "timestamp-nanos"}}],
+}
+XSD = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="r"><xs:complexType><xs:sequence>
+<xs:element name="at" type="xs:dateTime"/><xs:element name="day" type="xs:date"/>
+</xs:sequence></xs:complexType></xs:element></xs:schema>"""
+STRUCTURE = {
+    "$schema": "https://json-structure.org/meta/core/v0/#", "$id": "https://example.com/doc", "name": "R",
+    "type": "object", "additionalProperties": False,
+    "properties": {
+        "at": {"type": "datetime"}, "day": {"type": "date"}, "sum": {"type": "decimal", "precision": 9, "scale": 2},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("format", "document", "value", "row", "rest"),
+    [
+        (
+            "Protobuf/3", PROTO, {"at": AT, "took": "1.500s"},
+            {"at": MICROS, "took": Decimal("1.500000000")}, {"at": AT},
+        ),
+        ("Avro/1.11", AVRO, {"at": 1767323045123456789}, {"at": MICROS}, {"at": 1767323045123456789}),
+        (
+            "XSD/1.1", XSD, {"at": AT, "day": "2026-01-02Z"},
+            {"at": MICROS, "day": date(2026, 1, 2)}, {"at": AT, "day": "2026-01-02Z"},
+        ),
+        (
+            "JsonStructure/draft-04", STRUCTURE, {"at": AT, "day": "2026-01-02", "sum": "1.50"},
+            {"at": MICROS, "day": date(2026, 1, 2), "sum": Decimal("1.50")}, {"at": AT},
+        ),
+    ],
+)  # fmt: skip
+def test_times_of_every_format_have_columns_of_their_own(
+    format: str, document: Any, value: dict[str, JSON], row: dict[str, Any], rest: JSON
+) -> None:
+    found = find(format)
+    assert found is not None
+    text = document if isinstance(document, str) else json.dumps(document)
+    schema = found.parse(text.encode(), format)
+    payload = schema.encode(value)
+    assert schema.decode(payload) == value
+    arrays = payload_builder(schema.shape(), ValueForm.DECODED)([value])
+    kept = rests(schema.shape(), [value])
+    names = columns.payload(schema.shape()).names
+    landed = {name: array[0].as_py() for name, array in zip(names, arrays, strict=True)}
+    assert (landed, json.loads(kept[0].as_py())) == (row, rest)
+    assert payloads_of(schema)({**landed, "_rescue": kept[0].as_py()}) == value
+    plain = payload_builder(as_sent(schema.shape()), ValueForm.DECODED)([value])
+    assert payloads_of(schema)({name: array[0].as_py() for name, array in zip(names, plain, strict=True)}) == value

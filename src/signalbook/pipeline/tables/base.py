@@ -86,8 +86,10 @@ class Outdated(PipelineError):
 
 def versions_of(table: TableName, names: Iterable[str]) -> list[TableName]:
     """The tables of the definition of ``table`` among those in its group called ``names``, oldest first."""
-    found = (TableName(table.group, name) for name in names)
-    return sorted((each for each in found if each.first == table.first), key=lambda each: each.version)
+    first = table.first
+    # By their beginning first: each of thousands of tables looks through the names of all.
+    found = [TableName(table.group, name) for name in names if name.startswith(first.message)]
+    return sorted((each for each in found if each.first == first), key=lambda each: each.version)
 
 
 def of_table(files: Sequence[DataFile], table: TableName) -> list[DataFile]:

@@ -34,6 +34,8 @@ class ParquetTables(Tables):
     def __init__(self, output: Where) -> None:
         self.output = place_of(output)
         self._folders: dict[str, list[str]] = {}
+        self._known: dict[TableName, tuple[bytes, pa.Schema]] = {}
+        self._coming: dict[TableName, pa.Schema] = {}
 
     def versions(self, table: TableName) -> list[TableName]:
         """The folders there are."""
@@ -54,8 +56,11 @@ class ParquetTables(Tables):
             content, tag = (self._home(table) / COLUMNS).tagged()
         except FileNotFoundError:
             return None
-        with _read_errors(table):
-            return pq.read_schema(pa.BufferReader(content)), tag
+        # The same columns are asked for several times in a batch; of hundreds, to read them is most of a commit.
+        if table not in self._known or self._known[table][0] != content:
+            with _read_errors(table):
+                self._known[table] = content, pq.read_schema(pa.BufferReader(content))
+        return self._known[table][1], tag
 
     def _columns_of_files(self, table: TableName) -> pa.Schema:
         with _read_errors(table):
@@ -64,7 +69,10 @@ class ParquetTables(Tables):
 
     def follow(self, table: TableName, columns: pa.Schema) -> None:
         """A folder takes new columns only."""
-        merge(self.columns(table), columns, refuse)
+        there = self.columns(table)
+        if not there.equals(columns):
+            merge(there, columns, refuse)
+        self._coming[table] = columns
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """By day or not, as the folder is already: Spark does not see files beside folders of days."""
@@ -96,7 +104,10 @@ class ParquetTables(Tables):
         In this order a run that dies in between leaves rows twice until the next one, and never loses any.
         """
         files, folder = of_table(batch.files, table), self._home(table)
-        staged = next((schema for file in files if (schema := _schema(self.output / file.staged)) is not None), None)
+        staged = self._coming.pop(table, None)
+        if staged is None:
+            schemas = (_schema(self.output / file.staged) for file in files)
+            staged = next((schema for schema in schemas if schema is not None), None)
         if staged is not None:
             # Before the files are there: Spark takes the columns from ``_common_metadata``, and would not show those of
             # the new files.
@@ -112,11 +123,17 @@ class ParquetTables(Tables):
         for _ in range(_TRIES):
             written = self._written(table)
             there = self._columns_of_files(table) if written is None else written[0]
-            wide = merge(there, columns, refuse).remove_metadata()
             # Docs of columns count too: a definition may have changed what it says of one.
+            same = there.equals(columns.remove_metadata(), check_metadata=True)
+            wide = there if same else merge(there, columns, refuse).remove_metadata()
             if written is not None and wide.equals(there, check_metadata=True):
                 return
             content = _metadata(wide)
+            if place.folder is not None:
+                # The folder is locked, and what is lost with the machine is made again with the batch: a disk need not
+                # be waited for, table by table.
+                place.write(content)
+                return
             # In a store another program may be at it: then its columns are looked at once more.
             if place.create(content) if written is None else place.swap(content, written[1]):
                 return
