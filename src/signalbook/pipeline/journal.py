@@ -292,8 +292,11 @@ class Journal:
         if staging.folder is not None:
             staging.clear()
             return
-        with suppress(OSError):
-            for attempt in staging.folders():
+        with suppress(OSError, PipelineError):  # what is left is removed the next time
+            attempts = staging.folders()
+            # Only now: as long as it is ours nobody else begins an attempt, so that none of those seen is at work.
+            self._lock.check()
+            for attempt in attempts:
                 self._sweep_attempt(staging / attempt)
 
     def _sweep_attempt(self, folder: Place) -> None:
@@ -304,7 +307,7 @@ class Journal:
         now = time.time_ns()
         for found in folder.files(deep=True):
             # The claim stays for a while, so that who was held up finds it.
-            if now - found.modified > _FORGOTTEN or (swept and found.path != _CLAIM):
+            if not prepared and (now - found.modified > _FORGOTTEN or (swept and found.path != _CLAIM)):
                 (folder / found.path).delete()
 
     def _claimed(self, attempt: str, state: bytes) -> bool:
