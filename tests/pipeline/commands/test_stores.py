@@ -36,6 +36,7 @@ from signalbook.pipeline import (
     views,
 )
 from signalbook.pipeline.journal import TableFormat
+from signalbook.values import JSONObject
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
@@ -66,7 +67,7 @@ def test_all_that_can_be_done(
     spark_session: SparkSession,
 ) -> None:
     root = place(server, tmp_path, request)
-    more = {3: {"data": {"id": "P3", "weight": 1.5, "colour": "red"}}, 7: {"data": {"id": 7}}}
+    more: dict[int, JSONObject] = {3: {"data": {"id": "P3", "weight": 1.5, "colour": "red"}}, 7: {"data": {"id": 7}}}
     events = [parcels.event(n, **more.get(n, {})) for n in range(20)]
     (root / "in/a.jsonl").write(parcels.lines(*events[:10]))
     (root / "in/b.jsonl").write(parcels.lines(*events[10:]))
