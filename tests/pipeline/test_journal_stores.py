@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from signalbook.pipeline import journal as journal_module
 from signalbook.pipeline import locks
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, JournalEntry
-from signalbook.pipeline.places import Place, Storage, Stored, place_of
+from signalbook.pipeline.places import Place, Storage, Stored, place_of, stores
 
 
 @pytest.fixture(params=SERVERS)
@@ -99,17 +100,39 @@ def test_who_lost_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest.Mo
 
 
 def test_what_is_prepared_stays_for_long(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so does what a driver that is held up has claimed, however long ago it was staged."""
     journal = Journal.open(output)
     journal.prepare(staged(journal, "x"))
+    staged(journal, "y")
+    (output / ".staging/y/claim").write(b"prepared")
     files = type(output).files
 
     def aged(self: Place, *, deep: bool = False) -> Iterator[Stored]:
         for found in files(self, deep=deep):
-            yield replace(found, modified=0)
+            yield found if found.path.endswith("y/claim") else replace(found, modified=0)
 
     monkeypatch.setattr(type(output), "files", aged)
     journal.sweep()
     assert (output / ".staging/x/f").exists()
+    assert (output / ".staging/y/f").exists()
+
+
+def test_marks_of_dead_runs_take_no_requests(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the one that lists them."""
+    journal = Journal.open(output)
+    for number in range(5):
+        staged(journal, f"x{number}")
+    journal.sweep()
+    asked: list[str] = []
+    connect = stores.connect
+
+    def counted(root: str, storage: Storage) -> Any:
+        asked.append(root)
+        return connect(root, storage)
+
+    monkeypatch.setattr(stores, "connect", counted)
+    journal.sweep()
+    assert len(asked) == 1
 
 
 def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
