@@ -20,7 +20,7 @@ def test_the_job_file_is_one(tmp_path: Path) -> None:
     wanted = job_options(path, {}).streaming(once=False)
     assert (wanted.name, wanted.interval) == ("live", 1)
     assert (wanted.job.registry, wanted.job.groups, wanted.job.inputs) == ("http://h:1", ("/g",), ("kafka://h:2/t",))
-    assert (wanted.job.output, wanted.job.jars) == (tmp_path / 'ö"x', (tmp_path / "jars",))
+    assert (wanted.job.output, wanted.job.jars) == (str(tmp_path / 'ö"x'), (tmp_path / "jars",))
 
 
 def test_reports_are_reported_once_and_whole(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -18,7 +20,7 @@ from signalbook.pipeline.columns import TIMESTAMP
 from signalbook.pipeline.commit import assign_tables, commit
 from signalbook.pipeline.job.jobs import OutputOptions, Progress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
-from signalbook.pipeline.places import Place, place_of
+from signalbook.pipeline.places import LocalPlace, Place, place_of
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
@@ -48,6 +50,21 @@ def folder(job: OutputOptions) -> Path:
     found = job.place.folder
     assert found is not None
     return found
+
+
+def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Gets the bytes of each read of a data file from now on: one for each column, as older Arrow does unless told."""
+    sizes: list[int] = []
+
+    class Counted(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            found = super().read(size)
+            sizes.append(len(found))
+            return found
+
+    monkeypatch.setattr(LocalPlace, "arrow_source", lambda place: Counted(place.path.read_bytes()))
+    monkeypatch.setattr(pq, "ParquetFile", partial(pq.ParquetFile, pre_buffer=False))
+    return sizes
 
 
 @dataclass(slots=True)

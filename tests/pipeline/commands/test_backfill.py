@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.pipeline.lake import ORDER, XID, Lake
+from tests.pipeline.lake import ORDER, XID, Lake, counted_reads
 
 from signalbook.messages import Policy
 from signalbook.pipeline import columns
@@ -122,6 +122,17 @@ def test_a_column_of_another_type_is_refused(lake: Lake, tmp_path: Path) -> None
     assert (done.refused, done.filled) == (("total",), 3)
     found = rows(lake)
     assert found["2"] == {"x": '{"y":1}', "_rescue": '{"total":1.5}'}
+
+
+def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path / "lake", "parquet")
+    more = [pa.field(f"a{number}", pa.int64()) for number in range(60)]
+    lake.put(ROWS, pa.schema([*FIRST, *more, *columns.RESCUE]))
+    registry = definitions(tmp_path / "r.json", total=NUMBER)
+    reads = counted_reads(monkeypatch)
+    (done,) = fill(lake, registry)
+    assert done.filled == 3
+    assert 0 < len(reads) < 20
 
 
 def test_only_what_is_asked_for(lake: Lake, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake
+from tests.pipeline.lake import KINDS, NOON, ORDER, XID, Lake, counted_reads
 
 from signalbook.pipeline.commands import compact as compact_command
 from signalbook.pipeline.commands.compact import TARGET, Compaction, compact
@@ -74,6 +74,16 @@ def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.Mon
     compact(lake.output, (), TARGET, quiet)
     made = next(path for path in lake.journal.tables()[ORDER] if "compact-" in path.name)
     assert pq.ParquetFile(made.arrow_source()).num_row_groups == 4
+
+
+def test_a_row_group_is_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path / "lake", "parquet")
+    for _ in range(2):
+        lake.put([{"a0": 1}], {f"a{number}": INT for number in range(60)})
+    reads = counted_reads(monkeypatch)
+    (done,) = compact(lake.output, (), TARGET, quiet)
+    assert done.rows == 2
+    assert 0 < len(reads) < 20
 
 
 def dying(lake: Lake, stage: str) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from signalbook.errors import SignalbookError
 from signalbook.pipeline.job.jobs import job_options, read
+from signalbook.pipeline.places import LocalPlace, place_of
 from signalbook.pipeline.tables.catalogs import CatalogChoice
 
 PAGE = Path(__file__).parents[3] / "docs" / "pipeline.md"
@@ -43,7 +44,7 @@ def test_a_job_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: 
     stream = job_options(tmp_path / name, {"output": None}, name=None).streaming(once=True)
     assert (stream.name, stream.interval, stream.once, stream.most) == ("orders", 2.0, True, 500_000)
     job = stream.job
-    assert (job.input_format, job.output, job.policy.on_no_match) == ("kafka", Path("lake"), "drop")
+    assert (job.input_format, job.output, job.policy.on_no_match) == ("kafka", "lake", "drop")
     assert job.options == {"kafka.sasl.jaas.config": "password=s3", "failOnDataLoss": "false"}
 
 
@@ -92,9 +93,11 @@ def test_what_is_wrong_is_named(tmp_path: Path, text: str, words: str) -> None:
     assert words in str(caught.value)
 
 
-def test_an_output_at_a_file_url() -> None:
-    given = {"registry": "r", "inputs": ["a"], "output": "file:///a/b"}
-    assert job_options(None, given).job().output == Path("/a/b")
+@pytest.mark.parametrize("output", ["file:///a/b", "file:/a/b", "file://localhost/a/b", "/a/b"])
+def test_an_output_is_where_every_command_finds_it(output: str) -> None:
+    """Spark writes the second."""
+    given = {"registry": "r", "inputs": ["a"], "output": output}
+    assert job_options(None, given).job().place == place_of(output) == LocalPlace(Path("/a/b"))
 
 
 def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:

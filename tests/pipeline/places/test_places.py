@@ -18,7 +18,7 @@ from tests.brokers.servers import BUCKET, PASSWORD
 from tests.pipeline.s3 import KINDS, SERVERS, place, storage_of
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, is_url, place_of
+from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of
 
 
 @pytest.fixture(params=KINDS)
@@ -176,14 +176,12 @@ def test_places_reach_other_processes(somewhere: Place) -> None:
 def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert place_of("lake") == place_of(Path("lake")) == LocalPlace(tmp_path / "lake")
-    for text in ("/lake", "file:///lake", "file:/lake", "FILE:///lake"):
+    for text in ("/lake", "file:///lake", "file:/lake", "FILE:///lake", "file://localhost/lake"):
         assert place_of(text) == LocalPlace(Path("/lake"))
-        assert not is_url(text)
     for url in ("s3://b/lake", "s3a://b", "gs://b/x/y", "az://c/x", "abfss://c@a.dfs.core.windows.net/x"):
         found = place_of(url)
         assert (str(found), str(found / "t"), found.folder) == (url, f"{url}/t", None)
         assert place_of(found) is found
-        assert is_url(url)
     assert str(place_of("s3://b/lake/")) == "s3://b/lake"
 
 
@@ -192,6 +190,11 @@ def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     [
         ("hdfs://h:9/x", "hdfs is not supported: mount it"),
         ("dbfs:/x", "dbfs is not supported: on Databricks give the mounted path"),
+        ("hdfs:/x", "hdfs is not supported: mount it"),
+        ("file://lake", "^file://lake: a file: URL is file:///PATH, on this machine"),
+        ("file://lake/x", "a file: URL is file:///PATH"),
+        ("file:lake", "a file: URL is file:///PATH"),
+        ("s3:/b/lake", "^s3:/b/lake lacks a slash: write s3://b/lake$"),
         ("ftp://h/x", "ftp is not supported: give a path, .* a URL of: abfs, abfss"),
         ("s3:///x", "names no bucket"),
         ("s3://b/a//c", "has an empty part"),
@@ -212,6 +215,8 @@ def test_a_path_made_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, u
     for path in (Path(url), Path(url).absolute()):
         with pytest.raises(PipelineError, match=rf"^{url.partition('/')[0]}//.+ is a URL and no path"):
             place_of(path)
+    with pytest.raises(PipelineError, match=r"^file:///lake is a URL"):
+        place_of(Path("file:///lake"))
     assert place_of(Path("volume:/lake")) == LocalPlace(tmp_path / "volume:/lake")
 
 

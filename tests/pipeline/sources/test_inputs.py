@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.s3 import KINDS, place
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace, Storage, StorePlace
+from signalbook.pipeline.places import LocalPlace, Storage, StorePlace, place_of
 from signalbook.pipeline.sources.avro import CONTAINER
 from signalbook.pipeline.sources.base import FileSource
 from signalbook.pipeline.sources.files import BATCH, JSONL
@@ -123,6 +123,36 @@ def test_of_a_folder_what_is_no_input_is_skipped(folder: tuple[str, Storage | No
     for nothing in (f"{home}/none", f"{home}/none/*.jsonl"):
         with pytest.raises(PipelineError, match="is not there"):
             names(nothing, storage=storage)
+
+
+def test_globs_mean_the_same_on_disk_and_in_stores(folder: tuple[str, Storage | None]) -> None:
+    """``**`` at the end is all that is below, and what is there by the very name is no glob."""
+    home, storage = folder
+    for name in ("x[1]/y[2].jsonl", "deep/2026/01/d.jsonl", "deep/e.jsonl"):
+        file = place_of(home, storage) / name
+        file.parent.make()
+        file.write(b"{}\n")
+
+    def ends(glob: str) -> list[str]:
+        return [path.removeprefix(f"{home}/") for path, _ in find_files([f"{home}/{glob}"], JSONL, storage).files]
+
+    assert ends("deep/**") == ends("d**/**") == ["deep/2026/01/d.jsonl", "deep/e.jsonl"]
+    assert ends("**/2026/**") == ends("deep/**/0[!2]/**/*") == ["deep/2026/01/d.jsonl"]
+    assert ends("deep/?.jsonl") == ["deep/e.jsonl"]
+    assert names(f"{home}/x[1]/", storage=storage) == names(f"{home}/x[1]", storage=storage) == ["y[2].jsonl"]
+    assert ends("x[1]/y[2].jsonl") == ends("x[[]1]/*") == ["x[1]/y[2].jsonl"]
+    with pytest.raises(PipelineError, match="is not there"):
+        ends("deep[!x]e.jsonl")
+
+
+@pytest.mark.parametrize("name", ["x[1]", "a*b", "what?"])
+def test_a_working_folder_is_no_glob(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / name
+    (home / "in").mkdir(parents=True)
+    (home / "in" / "a.jsonl").write_text("x")
+    monkeypatch.chdir(home)
+    for text in ("in/*.jsonl", "*/a.*", "**", f"{home}/in/?.jsonl"):
+        assert find_files([text], JSONL).files == ((str(home / "in" / "a.jsonl"), 1),)
 
 
 def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pipeline.s3 import SERVERS, place
-from tests.pipeline.sources.test_avro import container
+from tests.pipeline.sources.test_avro import block, container, header
 from tests.pipeline.sources.test_protobuf import EVENTS, delimited
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of
-from signalbook.pipeline.sources import reading
-from signalbook.pipeline.sources.avro import CONTAINER
+from signalbook.pipeline.sources import avro, reading
+from signalbook.pipeline.sources.avro import CONTAINER, FileWindow, read_blocks, read_header
 from signalbook.pipeline.sources.base import DAMAGED, UNREADABLE, DamagedFile, FileSource, Split, read_split
 from signalbook.pipeline.sources.files import BATCH, JSONL
 from signalbook.pipeline.sources.inputs import plan_tasks
@@ -168,7 +168,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[bytes,
     return make
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EISDIR])
 def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], number: int) -> None:
     error = OSError(number, os.strerror(number))
     found = Found(JSONL, failing(LINES[:1000], error))
@@ -182,11 +182,11 @@ def test_a_file_that_cannot_be_read(failing: Callable[[bytes, OSError], Path], n
         Found(JSONL, path, stop=True)
 
 
-@pytest.mark.parametrize("number", [errno.ENOENT, errno.ETIMEDOUT, errno.ECONNRESET, errno.ESTALE])
+@pytest.mark.parametrize("number", [errno.ENOENT, errno.ETIMEDOUT, errno.ECONNRESET, errno.ESTALE, errno.EIO])
 def test_what_may_be_readable_the_next_time_is_tried_again(
     failing: Callable[[bytes, OSError], Path], number: int
 ) -> None:
-    """A worker that does not see the file, or a network: nothing is said of the file, and Spark tries again."""
+    """A worker that does not see the file, or a network, for which mounted buckets say EIO: Spark tries again."""
     for content in (b"", LINES[:1000]):
         with pytest.raises(PipelineError, match=r"cannot read .*/f") as caught:
             Found(JSONL, failing(content, OSError(number, os.strerror(number))))
@@ -199,6 +199,7 @@ def test_files_in_stores_are_read_as_those_on_disk(
 ) -> None:
     """By ranges, packed and in parts, in UTF-16 and damaged; one that is gone fails the task."""
     monkeypatch.setattr(reading, "_REQUEST", 1000)
+    monkeypatch.setattr(reading, "_LOOK", 100)
     home = place(server, tmp_path, request)
     packed = gzip.compress(LINES)
     contents = {"a.jsonl": LINES, "b.gz": packed, "c.gz": packed[:-100], "d": LINES.decode().encode("utf-16")}
@@ -216,11 +217,17 @@ def test_files_in_stores_are_read_as_those_on_disk(
         list(read_split(JSONL, gone))
 
 
-@given(st.binary(max_size=200), st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=8), st.integers(1, 50))
-def test_reading_ahead_is_reading(content: bytes, steps: list[tuple[bool, int]], request_size: int) -> None:
+@given(
+    st.binary(max_size=200),
+    st.lists(st.tuples(st.booleans(), st.integers(0, 250)), max_size=8),
+    st.integers(1, 50),
+    st.integers(1, 50),
+)
+def test_reading_ahead_is_reading(content: bytes, steps: list[tuple[bool, int]], request_size: int, look: int) -> None:
     """Whatever is read and sought, it is what the file has."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "_REQUEST", request_size)
+        patch.setattr(reading, "_LOOK", look)
         plain, ahead = io.BytesIO(content), reading.ReadAhead(io.BytesIO(content))
         for seeks, number in steps:
             if seeks:
@@ -228,6 +235,40 @@ def test_reading_ahead_is_reading(content: bytes, steps: list[tuple[bool, int]],
             else:
                 assert ahead.read(number) == plain.read(number)
         ahead.close()
+
+
+class Counted(io.BytesIO):
+    """An object in a store, whose requests are counted."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.requests: list[int] = []
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        found = super().read(size)
+        self.requests += [len(found)] if found else []
+        return found
+
+
+@pytest.mark.parametrize(("size", "requests", "share"), [(300, 20, 1.1), (20_000, 150, 0.2)], ids=["small", "large"])
+def test_blocks_before_a_split_are_counted_by_few_requests(
+    size: int, requests: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small ones are read over, large ones are not read, and nothing is read twice."""
+    monkeypatch.setattr(reading, "_REQUEST", 4000)
+    monkeypatch.setattr(reading, "_LOOK", 100)
+    monkeypatch.setattr(avro, "_USUAL_HEADER", 2000)
+    blocks = [block(n, bytes(size)) for n in range(120)]
+    content = header() + b"".join(blocks)
+    file = Counted(content)
+    ahead = reading.ReadAhead(file)
+    window = FileWindow(ahead)
+    start = len(content) - sum(map(len, blocks[115:]))
+    found = list(read_blocks(window, read_header("f", window), start, len(content)))
+    ahead.close()
+    assert [(number, each.count) for number, each in found] == [(sum(range(n)), n) for n in range(115, 120)]
+    assert len(file.requests) <= requests
+    assert sum(file.requests) < share * len(content)
 
 
 def test_where_requests_fail_it_is_said_when_their_bytes_are_read() -> None:

@@ -25,7 +25,7 @@ from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.filling import RESCUE, Filling
 from signalbook.pipeline.landing.rows import layout
-from signalbook.pipeline.landing.staging import open_file
+from signalbook.pipeline.landing.staging import open_file, open_rows
 from signalbook.pipeline.landing.tasks import settled
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
@@ -163,7 +163,7 @@ class _Work:
         """A file with what gained something; None if nothing did."""
         path = self._journal.output / home(self._table, self._format) / file.name
         try:
-            with pq.ParquetFile(path.arrow_source()) as source:
+            with open_rows(path) as source:
                 there = source.schema_arrow.remove_metadata()
                 if RESCUE not in there.names:
                     return None

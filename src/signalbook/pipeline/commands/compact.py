@@ -22,7 +22,7 @@ from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_error
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, TableFormat
-from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file
+from signalbook.pipeline.landing.staging import ROW_GROUP_BYTES, open_file, open_rows
 from signalbook.pipeline.places import Place, Where
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.evolution import aligned, merge, promote
@@ -195,7 +195,7 @@ class _Work:
 
     def _row_groups(self, places: Sequence[Place]) -> Iterator[pa.Table]:
         for place in places:
-            with pq.ParquetFile(place.arrow_source()) as file:
+            with open_rows(place) as file:
                 for number in range(file.num_row_groups):
                     yield file.read_row_group(number)
             self.done += place.size()

@@ -17,7 +17,7 @@ from signalbook.messages import Policy
 from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Partition, TableFormat
-from signalbook.pipeline.places import Place, Storage, Where, is_url, place_of
+from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.sources.base import MAX_MESSAGE
 from signalbook.pipeline.tables.catalogs import CatalogChoice, filled, named_catalog, parse_catalog
 
@@ -233,7 +233,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             groups=tuple(self.groups),
             inputs=tuple(self.inputs),
             input_format=self.input_format or FORMATS.get(self.inputs[0].partition("://")[0], "cloudevents-jsonl"),
-            output=self.output if is_url(self.output) else Path(self.output.removeprefix("file://")),
+            output=self.output,
             storage=storage_of(self.storage),
             table_format=self.table_format,
             catalog=parse_catalog(self.catalog),

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from signalbook.pipeline import columns
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile
-from signalbook.pipeline.places import Output, Where, place_of
+from signalbook.pipeline.places import Output, Place, Where, place_of
 from signalbook.pipeline.tables.naming import TableName
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
@@ -63,6 +63,11 @@ def open_file(output: Output, schema: pa.Schema, *, thin: bool = False) -> pq.Pa
     return writer
 
 
+def open_rows(place: Place) -> pq.ParquetFile:
+    """A data file to be read, a row group at once: older Arrow makes a request for each column unless it is told."""
+    return pq.ParquetFile(place.arrow_source(), pre_buffer=True)
+
+
 def read_rows(place: Where, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of a data file in portions, each with the number of its first row.
 
@@ -70,7 +75,7 @@ def read_rows(place: Where, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
     """
     first = 0
     try:
-        with pq.ParquetFile(place_of(place).arrow_source()) as file:
+        with open_rows(place_of(place)) as file:
             # no portion spans row groups: those are bounded in bytes, so that portions of huge messages are, too
             for group in range(file.num_row_groups):
                 for rows in file.iter_batches(_PORTION, row_groups=[group]):

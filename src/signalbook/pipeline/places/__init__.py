@@ -18,49 +18,61 @@ from signalbook.pipeline.places.local import LocalPlace
 from signalbook.pipeline.places.settings import Storage
 from signalbook.pipeline.places.stores import SCHEMES, StorePlace
 
-__all__ = ["LocalPlace", "Output", "Place", "Storage", "StorePlace", "Stored", "Where", "is_url", "place_of"]
+__all__ = ["LocalPlace", "Output", "Place", "Storage", "StorePlace", "Stored", "Where", "place_of"]
 
 Where = str | Path | Place
 """What names a place: a URL or a path, as text or not, or the place itself."""
 
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_FILE: Final = re.compile(r"file:(?://)?(?=/)", re.IGNORECASE)
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(/{0,2})")
+_FILE: Final = "file"
 # Schemes that Spark knows and we do not read or write: what else there is to say to them.
 _MOUNTED: Final = {
     "dbfs": "on Databricks give the mounted path, /dbfs/..., or a volume's, /Volumes/...",
     "hdfs": "mount it (by its NFS gateway or fuse_dfs) and give the mounted path",
     "webhdfs": "mount it (by its NFS gateway or fuse_dfs) and give the mounted path",
 }
+# Those that no folder's name begins with, even if a slash is lost.
+_KNOWN: Final = {*SCHEMES, "http", "https"}
 _OTHERS: Final = "give a path, such as that of a mounted bucket, or a URL of: "
-
-
-def is_url(text: str) -> bool:
-    """Whether ``text`` names a place by a URL that is no local path, of a scheme that is known here or is not."""
-    return not _FILE.match(text) and (_URL.match(text) is not None or text.lower().startswith("dbfs:"))
 
 
 def place_of(where: Where, storage: Storage | None = None) -> Place:
     """The place that a path, a URL or a place stands for; ``storage`` says how stores are reached.
 
-    Nothing is looked for yet. Raises ``PipelineError`` for a URL of a scheme that is not supported.
+    Nothing is looked for yet. Raises ``PipelineError`` for a URL that is not supported or not whole.
     """
     if isinstance(where, Place):
         return where
     if isinstance(where, Path):
         _refuse_url(where)
         return LocalPlace(where.absolute())
-    if not is_url(where):
-        return LocalPlace(Path(_FILE.sub("", where)).absolute())
-    scheme = where.partition(":")[0].lower()
+    found = _URL.match(where)
+    scheme, slashes = (found[1].lower(), found[2]) if found else ("", "")
+    if scheme == _FILE:
+        return LocalPlace(_path_of(where))
+    if slashes != "//" and scheme not in _MOUNTED and not (slashes and scheme in _KNOWN):
+        return LocalPlace(Path(where).absolute())
     if scheme not in SCHEMES:
         advice = _MOUNTED.get(scheme, f"{_OTHERS}{', '.join(sorted(SCHEMES))}")
         raise PipelineError(f"{where}: {scheme} is not supported: {advice}")
+    if slashes != "//":
+        raise PipelineError(f"{where} lacks a slash: write {where.replace(':/', '://', 1)}")
     return StorePlace.of(where, storage or Storage())
+
+
+def _path_of(url: str) -> Path:
+    """The path of a ``file:`` URL (RFC 8089), as it stands there. Raises ``PipelineError`` for one of a host."""
+    rest = url[len(_FILE) + 1 :]
+    host, slash, path = rest[2:].partition("/") if rest.startswith("//") else ("", rest[:1], rest[1:])
+    if slash != "/" or host.lower() not in ("", "localhost"):
+        raise PipelineError(f"{url}: a file: URL is file:///PATH, on this machine; or give the path alone")
+    return Path("/", path.lstrip("/"))
 
 
 def _refuse_url(path: Path) -> None:
     """Raise for a ``Path`` that was made of a URL: ``s3://bucket/lake`` would be a folder named ``s3:``."""
     for number, part in enumerate(path.parts):
-        if part.endswith(":") and part[:-1].lower() in {*SCHEMES, *_MOUNTED, "file", "http", "https"}:
-            url = f"{part}//{'/'.join(path.parts[number + 1 :])}"
+        scheme = part[:-1].lower()
+        if part.endswith(":") and scheme in {*_KNOWN, *_MOUNTED, _FILE}:
+            url = f"{part}//{'/' if scheme == _FILE else ''}{'/'.join(path.parts[number + 1 :])}"
             raise PipelineError(f"{url} is a URL and no path: give it as text")

@@ -8,6 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -103,22 +105,30 @@ class _Selection:
         return True
 
     def _listed(self) -> tuple[Place, Iterator[tuple[str, int]]]:
-        """A place, and the files there that the input names, by their paths below it."""
-        magic = _MAGIC.search(str(self._place))
+        """A place, and the files there that the input names, by their paths below it; first as no glob."""
         if isinstance(self._place, LocalPlace):
-            if self._place.path.is_dir() or magic is None:
-                return self._place, _walked(self._place.path)
-            base = Path(str(self._place.path)[: magic.start()].rpartition("/")[0] or "/")
-            return LocalPlace(base), _globbed(self._place.path, base)
+            return _listed_on_disk(self._place.path)
         listed = ((each.path, each.size) for each in self._place.files(deep=True))
-        if magic is None:
+        if _MAGIC.search(str(self._place)) is None:
             return self._place, listed
+        if (first := next(listed, None)) is not None:
+            return self._place, chain([first], listed)
         root = self._place
         while _MAGIC.search(str(root)):
             root = root.parent
-        pattern = re.compile(_translated(str(self._place)[len(str(root)) + 1 :]))
+        patterns = str(self._place)[len(str(root)) + 1 :].split("/")
         below = ((each.path, each.size) for each in root.files(deep=True))
-        return root, (pair for pair in below if pattern.fullmatch(pair[0]))
+        return root, (pair for pair in below if _matches(pair[0].split("/"), patterns))
+
+
+def _listed_on_disk(path: Path) -> tuple[Place, Iterator[tuple[str, int]]]:
+    home = Path.cwd()
+    # the working folder is no part of a glob, whatever its name
+    magic = _MAGIC.search(str(path), len(str(home)) if path.is_relative_to(home) else 0)
+    if magic is None or path.is_dir():
+        return LocalPlace(path), _walked(path)
+    base = Path(str(path)[: magic.start()].rpartition("/")[0] or "/")
+    return LocalPlace(base), _globbed(path.relative_to(base), base)
 
 
 def _exists(place: Place) -> bool:
@@ -140,18 +150,19 @@ def _raise(error: OSError) -> None:
 
 
 def _globbed(pattern: Path, base: Path) -> Iterator[tuple[str, int]]:
-    for path in map(Path, glob.glob(str(pattern), recursive=True)):  # noqa: PTH207 - of a text with several stars
+    for name in glob.glob(str(pattern), root_dir=base, recursive=True):  # noqa: PTH207 - of a text with several stars
+        path = base / name
         if path.is_file():
             yield path.relative_to(base).as_posix(), path.stat().st_size
 
 
-def _translated(pattern: str) -> str:
-    """A glob as a regular expression of paths; ``**`` stands for any number of folders."""
-    parts = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
-    known = {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}
-    return "".join(
-        known.get(part) or (part.replace("[!", "[^", 1) if part.startswith("[") else re.escape(part)) for part in parts
-    )
+def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether a path is one of a glob, in which ``**`` stands for any number of folders, and at its end for all."""
+    if not (parts and patterns):
+        return not (parts or patterns)
+    if patterns[0] == "**":
+        return len(patterns) == 1 or any(_matches(parts[n:], patterns[1:]) for n in range(len(parts)))
+    return fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
 
 
 def _ending(name: str) -> str:

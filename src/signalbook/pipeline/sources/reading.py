@@ -23,10 +23,12 @@ ENDLESS: Final = 1 << 62
 """More bytes than any file has."""
 # Bytes of a request to a store: fewer take as long as that.
 _REQUEST: Final = 4 * 1024 * 1024
+# Bytes of the first request at a place, where few are asked for: most often something else is looked at next.
+_LOOK: Final = 64 * 1024
 PACKED: Final = ".gz"
 """The ending of files that are gzip."""
-# Of a disk, not of a network: what it says once it says always.
-_LASTING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EIO, errno.EISDIR})
+# What is said once and always. Not EIO: mounted buckets and soft NFS say it of a connection that is lost.
+_LASTING: Final = frozenset({errno.EACCES, errno.EPERM, errno.EISDIR})
 _BROKEN: Final = (EOFError, zlib.error, gzip.BadGzipFile)
 # Longer ones first: that of UTF-32 begins as that of UTF-16 does.
 _MARKS: Final = (
@@ -126,15 +128,12 @@ class ReadAhead:
         self._coming: Future[bytes] | None = None
         self._piece = b""
         self._at = 0
+        self._end = 0  # of the piece, in the file
 
     def read(self, size: int, /) -> bytes:
         """The next bytes. Raises ``OSError``."""
         parts: list[bytes] = []
-        while size > 0:
-            if self._at == len(self._piece):
-                self._piece, self._at = self._next(size), 0
-                if not self._piece:
-                    break
+        while size > 0 and (self._at < len(self._piece) or self._go_on(size)):
             part = self._piece[self._at : self._at + size]
             self._at += len(part)
             size -= len(part)
@@ -142,22 +141,31 @@ class ReadAhead:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def seek(self, place: int, /) -> int:
-        """Go to a place."""
-        self._settle()
-        self._piece, self._at = b"", 0
-        return self._file.seek(place)
+        """Go to a place; one that is near is read on to, which takes no longer than a request. Raises ``OSError``."""
+        while self._piece and 0 < place - self._end < _REQUEST and self._go_on(_REQUEST):
+            pass
+        if 0 <= self._end - place <= len(self._piece):
+            self._at = len(self._piece) - (self._end - place)
+        else:
+            self._settle()
+            self._piece, self._at, self._end = b"", 0, place
+            self._file.seek(place)
+        return place
 
     def close(self) -> None:
         """Wait for what is under way."""
         self._settle()
         self._pool.shutdown()
 
-    def _next(self, size: int) -> bytes:
-        if size <= _LONGEST_MARK and self._coming is None:
-            return self._file.read(size)
-        found = self._file.read(_REQUEST) if self._coming is None else self._coming.result()
-        self._coming = self._pool.submit(self._file.read, _REQUEST) if found else None
-        return found
+    def _go_on(self, size: int) -> bool:
+        """Have the next piece, because of ``size`` bytes; whether there is one."""
+        if size <= _LOOK and not self._piece:
+            found = self._file.read(_LOOK)
+        else:
+            found = self._file.read(_REQUEST) if self._coming is None else self._coming.result()
+            self._coming = self._pool.submit(self._file.read, _REQUEST) if found else None
+        self._piece, self._at, self._end = found, 0, self._end + len(found)
+        return bool(found)
 
     def _settle(self) -> None:
         if self._coming is not None:
