@@ -94,6 +94,27 @@ def test_columns_by_their_names(spark_session: SparkSession, contract: Contract)
     assert tuple(same) == ("1", "parcel.accepted", "KAFKA", row.data)
 
 
+def test_times_as_attributes(spark_session: SparkSession, contract: Contract) -> None:
+    """In UTC, though there is no such local time, or it comes twice; those without a zone are in the session's."""
+    gap, again = (datetime(2026, 3, 29, 2, 30, tzinfo=UTC), datetime(2026, 10, 25, 1, 0, 0, 500_000, tzinfo=UTC))
+    rows = [("1", gap, datetime(2026, 1, 2, 1)), ("2", again, None)]
+    frame = spark_session.createDataFrame(rows, "id string, at timestamp, plain timestamp_ntz").selectExpr(
+        '\'{"id": "P", "weight": 1}\' AS body', "'parcel.accepted' AS type", "'/depots/7' AS source", "*"
+    )
+    names = {name: name for name in ("type", "source", "id")}
+    columns = MessageColumns(body="body", attributes={**names, "time": "at", "sent": "at", "plain": "plain"})
+    spark_session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        found = validate(frame, contract, columns).landed.orderBy("ce_id").collect()
+    finally:
+        spark_session.conf.set("spark.sql.session.timeZone", "UTC")
+    assert [row.ce_time.astimezone(UTC) for row in found] == [gap, again]
+    assert [row.ce_extensions for row in found] == [
+        {"sent": "2026-03-29T02:30:00Z", "plain": "2026-01-02T00:00:00Z"},
+        {"sent": "2026-10-25T01:00:00.5Z"},
+    ]
+
+
 def test_columns_that_are_of_no_use(spark_session: SparkSession, contract: Contract) -> None:
     frame = spark_session.range(1).selectExpr("id", "struct(id) AS parsed", "'x' AS text")
     for columns, words in (

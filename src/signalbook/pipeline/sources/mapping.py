@@ -163,11 +163,13 @@ class MessageParts:
             yield _header(_CONTENT_TYPE, self.cast("content_type", "string"))
 
     def _attribute(self, name: str) -> str:
-        """An attribute as text."""
-        column, kind = self.parts[name]
-        if isinstance(kind, TimestampType):
-            return f"date_format(to_utc_timestamp({column}, current_timezone()), \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
-        return self.cast(name, "string")
+        """An attribute as text, a time as RFC 3339 has it; one without a zone is in that of the session."""
+        if not isinstance(self.parts[name][1], (TimestampType, TimestampNTZType)):
+            return self.cast(name, "string")
+        # Counted from an origin without a zone: ``date_format`` is in local time, which skips hours.
+        counted = f"INTERVAL '0.000001' SECOND * unix_micros({self.cast(name, 'timestamp')})"
+        utc = f"CAST(TIMESTAMP_NTZ'1970-01-01 00:00:00' + {counted} AS string)"
+        return f"concat(replace({utc}, ' ', 'T'), 'Z')"
 
     def _attribute_map(self) -> str:
         """The attributes in a map, whose names may have the prefix already."""
