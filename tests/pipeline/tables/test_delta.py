@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
-from tests.brokers.servers import BUCKET, Broker
+from tests.brokers.program import Broker
+from tests.brokers.servers import BUCKET
 from tests.pipeline.lake import ORDER, XID, Lake
 from tests.pipeline.s3 import storage_of
 from tests.pipeline.storeway import Answer, Asked, Deliver, delivered, store_way
@@ -25,7 +26,7 @@ from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import JournalEntry
-from signalbook.pipeline.places import place_of
+from signalbook.pipeline.places import LocalPlace, place_of
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
@@ -293,3 +294,25 @@ def test_what_a_store_was_sent_is_not_said(tmp_path: Path, s3proxy: Broker, meth
             way.fate = delivered
             complete_unfinished(lake.journal, lambda _: None)
         assert [row["a"] for row in lake.rows()] == [0, 1]
+
+
+def test_looks_for_tables_are_few(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for a group and one for each log: in a store each is a request."""
+    names = [TableName("shop", f"t{number}") for number in range(20)]
+    for name in names:
+        (lake.output / "tables/shop" / name.message / LOG).mkdir(parents=True)
+    asked: list[str] = []
+    look = LocalPlace.folders
+
+    def folders(place: LocalPlace) -> list[str]:
+        asked.append(place.name)
+        return look(place)
+
+    monkeypatch.setattr(LocalPlace, "folders", folders)
+    tables = lake.tables
+    assert [tables.versions(name) for name in names] == [[name] for name in names]
+    assert asked == ["shop", *(name.message for name in names)]
+    assert tables.versions(ORDER) == [ORDER]
+    assert tables.columns(ORDER).names == ["a", "_landed_at"]
+    assert asked[21:] == [ORDER.message]
+    assert (tables.versions(DEAD_LETTERS), asked[22:]) == ([], [lake.output.name])

@@ -57,14 +57,18 @@ class DeltaTables(Tables):
             raise PipelineError(
                 f"tables of Delta cannot be in {self.output}, for the {found[0]} in that: choose another"
             )
+        self._folders: dict[str, list[str]] = {}
+        self._logged: set[TableName] = set()
         self._loaded: dict[TableName, DeltaTable] = {}
         self._options = delta_options(self.output)
 
     def versions(self, table: TableName) -> list[TableName]:
         """The folders that have a log."""
         group = self._home(table).parent
-        names = [name for name in group.folders() if LOG in (group / name).folders()]
-        return versions_of(table, map(plain_name, names))
+        # One look for all tables of a group: in a store it is a request, as each for a log is.
+        if str(group) not in self._folders:
+            self._folders[str(group)] = [plain_name(name) for name in group.folders()]
+        return [each for each in versions_of(table, self._folders[str(group)]) if self._has_log(each)]
 
     def columns(self, table: TableName) -> pa.Schema:
         """The columns of a table, but for the day that divides it."""
@@ -153,16 +157,20 @@ class DeltaTables(Tables):
     def _find(self, table: TableName) -> DeltaTable | None:
         """A table as it was when first asked for."""
         if table not in self._loaded:
-            home = self._home(table)
-            if LOG not in home.folders():
+            if not self._has_log(table):
                 return None
             with self._plainly(table):
                 try:
-                    self._loaded[table] = DeltaTable(str(home), storage_options=self._options)
+                    self._loaded[table] = DeltaTable(str(self._home(table)), storage_options=self._options)
                 except TableNotFoundError:  # what made it died before it had an entry
                     return None
                 _check_features(table, self._loaded[table])
         return self._loaded[table]
+
+    def _has_log(self, table: TableName) -> bool:
+        if table not in self._logged and LOG in self._home(table).folders():
+            self._logged.add(table)
+        return table in self._logged
 
     def _home(self, table: TableName) -> Place:
         return self.output / home(table, "delta")
