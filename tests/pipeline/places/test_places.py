@@ -18,7 +18,7 @@ from tests.brokers.servers import BUCKET, PASSWORD
 from tests.pipeline.s3 import KINDS, SERVERS, place, storage_of
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, is_url, place_of, together
+from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, in_parallel, is_url, place_of
 from signalbook.pipeline.places.base import TOGETHER
 
 
@@ -267,7 +267,7 @@ def test_many_requests_are_made_as_they_are_wanted(url: str, ahead: int) -> None
         asked.append(number)
         return -number
 
-    found = together(place_of(url), ask, range(100))
+    found = in_parallel(place_of(url), ask, range(100))
     assert [next(found) for _ in range(3)] == [0, -1, -2]
     assert len(asked) <= 3 + ahead
     assert list(found) == [-number for number in range(3, 100)]
@@ -276,4 +276,4 @@ def test_many_requests_are_made_as_they_are_wanted(url: str, ahead: int) -> None
 
 def test_a_request_of_many_that_fails() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(together(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))
+        list(in_parallel(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.base import Output, Place, Stored, together
+from signalbook.pipeline.places.base import Output, Place, Stored, in_parallel
 from signalbook.pipeline.places.local import LocalPlace
 from signalbook.pipeline.places.settings import Storage
 from signalbook.pipeline.places.stores import SCHEMES, StorePlace
@@ -26,9 +26,9 @@ __all__ = [
     "StorePlace",
     "Stored",
     "Where",
+    "in_parallel",
     "is_url",
     "place_of",
-    "together",
 ]
 
 Where = str | Path | Place

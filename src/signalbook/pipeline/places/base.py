@@ -156,7 +156,7 @@ class Place(ABC):
         """Remove all that is below, as far as that can be done."""
 
 
-def together(output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterator[_Found]:
+def in_parallel(output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterator[_Found]:
     """What ``look`` finds for each of ``items``, in their order; in a store some at once, since each is a request.
 
     They are asked for as what is found is taken, so that no more than those are held.

@@ -10,7 +10,7 @@ import pyarrow as pa
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
-from signalbook.pipeline.places import Place, together
+from signalbook.pipeline.places import Place, in_parallel
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, quoted
 
 DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quoted(LANDED_AT)}) DIV 86400000000 AS INT))"
@@ -120,7 +120,7 @@ def move_in(output: Place, folder: Place, files: Sequence[DataFile]) -> list[Pla
             if not place.exists():
                 raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged)) from None
 
-    for _ in together(output, lambda pair: move(*pair), zip(files, places, strict=True)):
+    for _ in in_parallel(output, lambda pair: move(*pair), zip(files, places, strict=True)):
         pass
     for parent in parents:
         parent.settle()

@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from signalbook.pipeline.places import Place, Storage, place_of, together
+from signalbook.pipeline.places import Place, Storage, in_parallel, place_of
 
 HINT: Final = "version-hint.text"
 _SETTING: Final = "signalbook.storage."
@@ -176,7 +176,7 @@ class StoreCatalog(MetastoreCatalog):
         levels = self.identifier_to_tuple(namespace)
         folder = self._tables / ".".join(levels)
         names = folder.folders()
-        inside = together(folder, lambda name: (folder / name).folders(), names)
+        inside = in_parallel(folder, lambda name: (folder / name).folders(), names)
         return [(*levels, name) for name, folders in zip(names, inside, strict=True) if "metadata" in folders]
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
