@@ -68,6 +68,10 @@ def test_text_in_another_encoding_is_named(tmp_path: Path) -> None:
         ('syntax="proto3";', "Protobuf/3"),
         ('edition = "2023";', "Protobuf"),
         ('package a; // syntax = "proto3"', "Protobuf/2"),
+        ('/* once:\nsyntax = "proto2";\n*/ // and then\nsyntax = "proto3";', "Protobuf/3"),
+        ("\n" * 100_000 + "package a;", "Protobuf/2"),  # took minutes
+        ("/\n" * 100_000 + "/*" * 100_000, "Protobuf/2"),
+        ("\ufeffsyntax /* as */ = // it is\n 'proto3';", "Protobuf/3"),
     ],
 )
 def test_the_format_a_file_states(text: str, format: str) -> None:

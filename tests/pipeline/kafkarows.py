@@ -92,6 +92,7 @@ JSON_VALUES = (
         b'{"id":"P","weight":1,"size":{"l":99999999999999999999}}',
     ),
     *(b'{"id":"P","weight":1,"extra":' + b"[" * depth + b"]" * depth + b"}" for depth in (3, 400, 70_000)),
+    *(b'{"id":"P","id":"Q","weight":1}', b'{"id":"P","weight":1,"x":{"y":1,"y":2}}', b'{"id":1,"id":2,"weight":1}'),
     *(b"", b"{", b"null", b"\xef\xbb\xbf{}", b'{"id":"P","weight":1}\n', b'{"id":"P","weight":1} {}'),
 )
 AVRO_VALUES = (

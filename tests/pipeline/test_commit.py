@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -15,7 +15,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline.commit import Withdrawn, complete_unfinished, land
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.journal import JournalEntry
+from signalbook.pipeline.journal import PREPARED, JournalEntry
 from signalbook.pipeline.landing.tasks import Attempt, Intake
 from signalbook.pipeline.tables.iceberg import IcebergTables
 from signalbook.pipeline.tables.naming import DEAD_LETTERS
@@ -60,6 +60,33 @@ def test_letters_that_someone_took_away_stop_nothing(lake: Lake, died: bool) -> 
     assert lake.journal.unfinished() == []
     lake.put([{"a": 3}], COLUMNS)
     assert lake.rows() == [{"a": 1}, {"a": 3}]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "parquet-s3proxy"])
+def test_a_batch_that_another_run_landed_meanwhile(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is held up while it enters the batch, and killed once that is done: the other's rows are there, once."""
+    lake = Lake.of(kind, tmp_path / "lake", request)
+    other = Lake(lake.output, lake.table_format, stored=lake.stored)
+    create = type(lake.place).create
+
+    def held_up(place: Any, content: bytes) -> bool:
+        if "prepared" not in str(place.parent):
+            return create(place, content)
+        monkeypatch.undo()
+        other.put([{"a": 1}], COLUMNS)
+        assert create(place, content)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(lake.place), "create", held_up)
+    with pytest.raises(KeyboardInterrupt):
+        lake.prepared([{"a": 1}], COLUMNS)
+    assert len(lake.journal.unfinished()) == 1
+    assert complete_unfinished(other.journal, lambda _: None) == {}
+    other.put([{"a": 2}], COLUMNS)
+    assert [row["a"] for row in lake.rows()] == [1, 2]
+    assert not [found for found in lake.place.files(deep=True) if found.path.startswith((".staging", PREPARED))]
 
 
 def test_tables_of_another_format_that_came_meanwhile(lake: Lake) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,9 +13,10 @@ from tests.pipeline.s3 import SERVERS, place
 from tests.pipeline.test_journal import FILE, batch
 
 from signalbook.pipeline import journal as journal_module
+from signalbook.pipeline import locks
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, JournalEntry
-from signalbook.pipeline.places import Place
+from signalbook.pipeline.places import Place, Storage, Stored, place_of, stores
 from signalbook.pipeline.places.base import TOGETHER
 
 
@@ -86,6 +89,53 @@ def test_what_dead_runs_staged_goes(output: Place, monkeypatch: pytest.MonkeyPat
     assert list(output.files(deep=True)) == []
 
 
+def test_who_lost_the_lease_sweeps_nothing(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the attempt of who has it now."""
+    first, second = Journal.open(output), Journal.open(output)
+    monkeypatch.setattr(locks, "TERM", 0.0)
+    with first.alone(), second.alone(60.0):
+        entry = staged(second, "y")
+        first.sweep()
+        second.prepare(entry)
+        assert (output / ".staging/y/f").exists()
+
+
+def test_what_is_prepared_stays_for_long(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And so does what a driver that is held up has claimed, however long ago it was staged."""
+    journal = Journal.open(output)
+    journal.prepare(staged(journal, "x"))
+    staged(journal, "y")
+    (output / ".staging/y/claim").write(b"prepared")
+    files = type(output).files
+
+    def aged(self: Place, *, deep: bool = False) -> Iterator[Stored]:
+        for found in files(self, deep=deep):
+            yield found if found.path.endswith("y/claim") else replace(found, modified=0)
+
+    monkeypatch.setattr(type(output), "files", aged)
+    journal.sweep()
+    assert (output / ".staging/x/f").exists()
+    assert (output / ".staging/y/f").exists()
+
+
+def test_marks_of_dead_runs_take_no_requests(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the one that lists them."""
+    journal = Journal.open(output)
+    for number in range(5):
+        staged(journal, f"x{number}")
+    journal.sweep()
+    asked: list[str] = []
+    connect = stores.connect
+
+    def counted(root: str, storage: Storage) -> Any:
+        asked.append(root)
+        return connect(root, storage)
+
+    monkeypatch.setattr(stores, "connect", counted)
+    journal.sweep()
+    assert len(asked) == 1
+
+
 def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The lease tells whoever has it next."""
     first, second = Journal.open(output), Journal.open(output)
@@ -120,8 +170,6 @@ def test_many_entries_are_read_as_they_are_taken(output: Place, monkeypatch: pyt
 def test_a_store_that_refuses(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     there = place("s3proxy", tmp_path, request)
     wrong = dict(there.storage.options) | {"secret_access_key": "wrong-4711"}
-    from signalbook.pipeline.places import Storage, place_of
-
     journal = Journal.open(place_of(str(there), Storage.of(wrong)))
     with pytest.raises(PipelineError, match=r"cannot use s3://.*: the store answers 403") as failure, journal.alone():
         pass

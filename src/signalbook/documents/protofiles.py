@@ -16,14 +16,18 @@ from signalbook.values import JSONObject
 from signalbook.xid import ID
 
 SUFFIX: Final = ".proto"
-_SYNTAX: Final = re.compile(rb"""^\s*(?:syntax\s*=\s*["'](proto[23])["']|(edition)\s*=)""", re.MULTILINE)
+# Blanks and comments. Nothing is tried twice, however many there are.
+_GAP: Final = rb"(?:\s++|//[^\n]*+|/\*.*?\*/)*+"
+_SYNTAX: Final = re.compile(
+    rb"""(?:\xef\xbb\xbf)?%b(?:syntax%b=%b["'](proto[23])["']|(edition)%b=)""" % ((_GAP,) * 4), re.DOTALL
+)
 _FORMATS: Final = {b"proto2": "Protobuf/2", b"proto3": "Protobuf/3", b"edition": "Protobuf"}
 _NOT_IN_AN_ID: Final = re.compile(r"[^A-Za-z0-9._~:@-]+")
 
 
 def proto_format(content: bytes) -> str:
     """The format of a ``.proto`` file: as it states, else proto2, as the compiler has it."""
-    match = _SYNTAX.search(content)
+    match = _SYNTAX.match(content)  # before all else, or not at all
     return "Protobuf/2" if match is None else _FORMATS[match[1] or match[2]]
 
 

@@ -24,7 +24,6 @@ ROOT_LABEL: Final = "protobuf.root"
 """The label of a schema group that says which folder its schemas are in, for those that import them."""
 
 _SUFFIX: Final = ".proto"
-_WELL_KNOWN: Final = "google/protobuf/"
 _COMMON: Final = "googleapis-common-protos"
 # What goes by another name in the package, since Python has a module of the one it should have.
 _RENAMED: Final = {"google/longrunning/operations.proto": "google/longrunning/operations_proto.proto"}
@@ -99,7 +98,7 @@ def by_xid(path: str) -> tuple[str, str]:
 
 def is_well_known(path: str) -> bool:
     """Whether the compiler itself has this file; nobody may have another in its place."""
-    return path.startswith(_WELL_KNOWN) and (_compiler() / path).is_file()
+    return path in _well_known()
 
 
 def is_built_in(path: str) -> bool:
@@ -120,6 +119,12 @@ def include_folders() -> tuple[Path, ...]:
 @cache
 def _compiler() -> Path:
     return Path(str(files("grpc_tools"))) / "_proto"
+
+
+@cache
+def _well_known() -> frozenset[str]:
+    root = _compiler()
+    return frozenset(file.relative_to(root).as_posix() for file in (root / "google/protobuf").rglob(f"*{_SUFFIX}"))
 
 
 @cache

@@ -131,6 +131,10 @@ def complete_unfinished(journal: Journal, show: ShowProgress) -> dict[str, Journ
     """
     completed: dict[str, JournalEntry] = {}
     for batch in journal.unfinished():
+        # entered by a run that was held up until another had landed the batch, and was killed before it saw that
+        if (done := journal.find(batch.id)) is not None and done.files != batch.files:
+            journal.withdraw(batch)
+            continue
         tables = open_tables(journal.output, batch.table_format)
         with suppress(Withdrawn):  # its work is undone, and that was all there was to do
             completed[batch.id] = commit(journal, tables, batch, show)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal
 
@@ -286,20 +286,33 @@ class Journal:
         if staging.folder is not None:
             staging.clear()
             return
-        with suppress(OSError):
-            for attempt in staging.folders():
-                self._sweep_attempt(staging / attempt)
+        with suppress(OSError, PipelineError):  # what is left is removed the next time
+            self._sweep(staging)
 
-    def _sweep_attempt(self, folder: Place) -> None:
-        """In a store: unless its driver lives after all and has prepared it."""
-        path = f"{STAGING}/{folder.name}"
-        prepared = any(file.staged.startswith(f"{path}/") for entry in self.unfinished() for file in entry.files)
-        swept = not prepared and self._claimed(path, _SWEPT)
-        now = time.time_ns()
-        for found in folder.files(deep=True):
-            # The claim stays for a while, so that who was held up finds it.
-            if now - found.modified > _FORGOTTEN or (swept and found.path != _CLAIM):
-                (folder / found.path).delete()
+    def _sweep(self, staging: Place) -> None:
+        """In a store: what is there of attempts, unless their driver lives after all and has prepared it."""
+        attempts: dict[str, list[Stored]] = {}
+        for found in staging.files(deep=True):
+            attempt, _, path = found.path.partition("/")
+            attempts.setdefault(attempt, []).append(replace(found, path=path))
+        forgotten = time.time_ns() - _FORGOTTEN
+        dead = {attempt: files for attempt, files in attempts.items() if not _is_mark(files, forgotten)}
+        if not dead:
+            return
+        # Only now: as long as it is ours nobody else begins an attempt, so that none of those seen is at work.
+        self._lock.check()
+        prepared = {attempt for entry in self.unfinished() for attempt in _attempts(entry)}
+        for attempt, files in dead.items():
+            if f"{STAGING}/{attempt}" not in prepared:
+                self._sweep_attempt(staging / attempt, files, forgotten)
+
+    def _sweep_attempt(self, folder: Place, files: Sequence[Stored], forgotten: int) -> None:
+        # The claim stays for a while, so that who was held up finds it; and with it the files, if it is theirs.
+        over = any(found.path == _CLAIM and found.modified < forgotten for found in files)
+        if over or self._claimed(f"{STAGING}/{folder.name}", _SWEPT):
+            for found in files:
+                if over or found.path != _CLAIM:
+                    (folder / found.path).delete()
 
     def _claimed(self, attempt: str, state: bytes) -> bool:
         """Whether an attempt is now in this state, and in no other; a folder's lock sees to that by itself."""
@@ -343,6 +356,11 @@ def _attempts(batch: JournalEntry) -> set[str]:
 def _names(folder: Place) -> set[str]:
     """The paths of all files below it."""
     return {found.path for found in folder.files(deep=True)}
+
+
+def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:
+    """Whether all that is left of an attempt is a claim that has to stay."""
+    return len(files) == 1 and files[0].path == _CLAIM and files[0].modified >= forgotten
 
 
 def _find(place: Place) -> JournalEntry | None:

@@ -125,6 +125,22 @@ def test_imports_of_imports(registry: Registry) -> None:
     assert outcome(registry) == (True, "")
 
 
+def test_what_was_true_of_an_import_is_looked_at_again(registry: Registry) -> None:
+    """By a write to the Version that imports it, be it one that says nothing; until then it stands."""
+    registry.put(f"{SHOP}/schemas/money", schema())
+    registry.put(ORDER, order("money.proto"))
+    registry.put(f"{SHOP}/schemas/money", schema('syntax = "proto3"; package m; message Coins {}'))
+    assert outcome(registry) == (True, "")
+    assert registry.refused("PATCH", f"{ORDER}/versions/1", {}).code == "format_violation"
+    registry.delete(f"{SHOP}/schemas/money")
+    assert outcome(registry) == (True, "")
+    registry.patch(f"{ORDER}/versions/1", {})
+    assert outcome(registry)[1].startswith("it imports 'money.proto', which is missing")
+    registry.put(f"{SHOP}/schemas/money", schema())
+    registry.patch(f"{ORDER}/versions/1", {})
+    assert outcome(registry) == (True, "")
+
+
 def test_google_is_built_in(registry: Registry) -> None:
     registry.put(ORDER, order("google/type/money.proto", "google.type.Money"))
     assert outcome(registry) == (True, "")

@@ -31,8 +31,12 @@ def test_imports_go_through_the_resolver() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["../x.proto", "/x.proto", "a/../../x.proto", "a//b.proto", "x", ".h/x.proto", "document.proto"]
-)
+    "path",
+    [
+        "../x.proto", "/x.proto", "a/../../x.proto", "a//b.proto", "x", ".h/x.proto", ".document.proto", ".proto",
+        f"{'a' * 300}.proto", f"{'a/' * 300}b.proto", f"google/protobuf/{'a' * 300}.proto",
+    ],
+)  # fmt: skip
 def test_imports_do_not_climb(path: str) -> None:
     asked: list[str] = []
 
@@ -43,6 +47,21 @@ def test_imports_do_not_climb(path: str) -> None:
     with pytest.raises(SchemaError):
         FORMAT.parse(f'import "{path}"; message A {{}}'.encode(), "Protobuf/2", resolve=resolve)
     assert asked == []
+
+
+@pytest.mark.parametrize("path", ["document.proto", "document.proto/x.proto", "y.proto/versions/2.proto"])
+def test_any_other_name_can_be_imported(path: str) -> None:
+    """The document itself has none that could be meant; Versions of a schema ``y.proto`` are below its path."""
+    document = f'import "{path}"; message A {{ required B b = 1; }}'.encode()
+    assert FORMAT.parse(document, "Protobuf/2", link="A", resolve={path: b"message B {}"}.get)
+
+
+@pytest.mark.parametrize("below", ["y.proto/z.proto", "y.proto/a/z.proto"])
+def test_no_file_is_a_folder_of_another(below: str) -> None:
+    document = f'import "y.proto"; import "{below}"; message A {{}}'.encode()
+    texts = {"y.proto": b"message B {}", below: b"message C {}"}
+    with pytest.raises(SchemaError, match="cannot be imported"):
+        FORMAT.parse(document, "Protobuf/2", resolve=texts.get)
 
 
 def test_imports_are_limited() -> None:

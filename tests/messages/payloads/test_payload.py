@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from signalbook.formats import PayloadError
-from signalbook.messages import CompiledDefinition
+from signalbook.messages import Accepted, CompiledDefinition, Contract, Policy, Rejected
+from signalbook.messages.bindings.http import request
 from signalbook.messages.definitions.schemas import NONE, SchemaUse
 from signalbook.messages.message import Message
 from signalbook.messages.payloads import payload
@@ -109,3 +111,42 @@ def test_what_nothing_writes(value: Any, content_type: str) -> None:
     """K-52"""
     with pytest.raises(PayloadError):
         encode_payload(NONE, value, content_type)
+
+
+@pytest.mark.parametrize(
+    "body", ['{"n":1,"n":2}', '{"n":1,"x":{"m":1,"m":2}}', '{"n":"x","n":"y"}', '{"n":1}', '{"n":', ""]
+)
+@pytest.mark.parametrize(
+    ("document", "format"),
+    [({"properties": {"n": {"type": "number"}}}, "JsonSchema/draft-07"), (AVRO, "Avro/1.11"), (PROTO, "Protobuf/3")],
+)
+@pytest.mark.parametrize("policy", ["last", "dead_letter"])
+def test_names_that_come_twice_are_judged_however_they_are_sent(
+    document: Any, format: str, body: str, policy: Literal["last", "dead_letter"]
+) -> None:
+    """In binary mode, in ``data_base64`` and without an envelope as in a structured event."""
+    kind = "application/json"
+    schema = {"dataschema": document, "dataschemaformat": format}
+
+    def outcome(message: Message, **more: Any) -> tuple[str, list[str]]:
+        contract = Contract.compile({"/g/m/t": schema | more}, lambda _: None, Policy(on_duplicate_names=policy))
+        (found,) = contract.process(message)
+        if isinstance(found, Accepted):
+            return "accepted", [each.rule for each in found.warnings]
+        assert isinstance(found, Rejected)
+        return found.reason.value, [each.rule for each in found.violations]
+
+    def event(data: str) -> tuple[str, list[str]]:
+        text = f'{{"specversion":"1.0","id":"1","source":"/s","type":"t","datacontenttype":"{kind}",{data}}}'
+        message = Message(content_type="application/cloudevents+json", body=text.encode())
+        return outcome(message, envelope="CloudEvents/1.0")
+
+    attributes = {"specversion": "1.0", "id": "1", "source": "/s", "type": "t"}
+    headers = [("content-type", kind), *((f"ce-{name}", value) for name, value in attributes.items())]
+    binary = outcome(request("POST", "/", headers, body.encode()), envelope="CloudEvents/1.0")
+    assert event(f'"data_base64":"{b64encode(body.encode()).decode()}"') == binary
+    assert outcome(Message(content_type=kind, body=body.encode())) == binary
+    if body.endswith("}"):
+        assert event(f'"data":{body}') == binary
+    twice = body.count('"n"') == 2 or body.count('"m"') == 2
+    assert ("duplicate" in binary[1]) is (twice and (policy == "dead_letter" or binary[0] == "accepted"))

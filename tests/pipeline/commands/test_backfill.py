@@ -68,7 +68,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
 
 
 def fill(lake: Lake, registry: str, **more: Any) -> list[Backfill]:
-    return backfill(lake.output, registry, policy=Policy(columns="typed"), **more)
+    return backfill(lake.place, registry, policy=Policy(columns="typed"), **more)
 
 
 def rows(lake: Lake, table: TableName = ORDER) -> dict[str, JSONObject]:
@@ -97,6 +97,14 @@ def test_declared_members_move_into_their_columns(lake: Lake, tmp_path: Path) ->
     assert again == Backfill(table=ORDER, filled=0, unfit=1, files=0)
     assert rows(lake) == found
     assert len(list(lake.journal.committed())) == 2  # what is reported
+
+
+def test_in_a_store(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Which is reached as the output is, and not as libraries think of by themselves."""
+    lake = Lake.of("iceberg-s3proxy", tmp_path / "lake", request)
+    lake.put(ROWS, pa.schema([*FIRST, *columns.RESCUE]))
+    (done,) = fill(lake, definitions(tmp_path / "r.json", total=NUMBER))
+    assert (done.filled, rows(lake)["2"]["total"]) == (3, 1.5)
 
 
 def test_landing_and_compaction_go_on(lake: Lake, tmp_path: Path) -> None:

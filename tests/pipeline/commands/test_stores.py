@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from signalbook.pipeline import (
     PipelineError,
     Place,
     ReplayJob,
+    backfill,
     backtest,
     compact,
     exposition,
@@ -34,6 +36,7 @@ from signalbook.pipeline import (
     views,
 )
 from signalbook.pipeline.journal import TableFormat
+from signalbook.values import JSONObject
 
 pytestmark = pytest.mark.usefixtures("spark_session")
 ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
@@ -64,7 +67,8 @@ def test_all_that_can_be_done(
     spark_session: SparkSession,
 ) -> None:
     root = place(server, tmp_path, request)
-    events = [parcels.event(n, **({"data": {"id": n}} if n == 7 else {})) for n in range(20)]
+    more: dict[int, JSONObject] = {3: {"data": {"id": "P3", "weight": 1.5, "colour": "red"}}, 7: {"data": {"id": 7}}}
+    events = [parcels.event(n, **more.get(n, {})) for n in range(20)]
     (root / "in/a.jsonl").write(parcels.lines(*events[:10]))
     (root / "in/b.jsonl").write(parcels.lines(*events[10:]))
     job = job_for(root, definitions, table_format, batch_id="b1")
@@ -83,12 +87,22 @@ def test_all_that_can_be_done(
     assert backtest(candidate).broken.messages == 0
     replayed = replay(ReplayJob(registry=str(definitions), output=job.output, storage=job.storage))
     assert (replayed.report.landed, replayed.report.tally.dead_lettered) == (2, 0)
+    declare(definitions, "colour")
+    assert [(done.filled, done.files) for done in backfill(job.place, str(definitions))] == [(2, 1)]
     found = read(spark_session, job.place, ACCEPTED)
     assert found.groupBy("ce_id").count().where("count <> 2").count() == 0
-    assert found.count() == 40
+    assert (found.count(), found.where("colour = 'red'").count()) == (40, 2)
     assert [each.tally.read for each in status(job.place).reports[:2]] == [20, 20]
     assert b"signalbook_pipeline" in exposition(job.place, "p")
     _check_objects(job.place)
+
+
+def declare(path: Path, member: str) -> None:
+    """From now on parcels have this text."""
+    document = json.loads(path.read_text())
+    version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]
+    version["schema"]["properties"][member] = {"type": "string"}
+    path.write_text(json.dumps(document))
 
 
 def _check_objects(lake: Place) -> None:

@@ -329,6 +329,16 @@ def test_names_that_come_twice_are_judged_by_policy(contracts: list[Contract], p
     assert {each["violations"][0]["rule"] for each in tables["signalbook.dead_letters"]} == {"duplicate"}
 
 
+def test_names_that_come_twice_in_binary_mode(contracts: list[Contract]) -> None:
+    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}
+    headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
+    values = (b'{"id":"P","id":"Q","weight":1}', b'{"id":"P","weight":1,"x":{"y":1,"y":2}}', JSON_VALUES[0])
+    frames = list(base.record_batches(rows(*((value, headers) for value in values))))
+    assert processed(contracts[0], KAFKA, frames)[0].duplicates == {f"{GROUP}/messages/parcel.accepted": 2}
+    strict = processed(contracts[-1], KAFKA, frames)[0]
+    assert (strict.landed.total(), strict.reasons) == (1, {"decode_error": 2})
+
+
 def test_what_is_inherited_from_a_version_counts_on_both_paths(contract: Contract, parcels: Any) -> None:
     """F-15, F-41: native and textual values of a definition that states nothing itself."""
     flagged: list[dict[str, Any]] = [

@@ -74,7 +74,7 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
     if not type.validateformat or not name:
         return {}
     known = _unchanged(version, type)
-    if known is not None:
+    if known is not None and not _may_import(version, context):
         return known
     if version.attributes.get(f"{type.singular}url") is not None:
         if type.strictvalidation:
@@ -88,6 +88,8 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
     content = context.documents.read(version.document)
     if isinstance(reader, Importing) and reader.imports(text_of(content, name)):
         return validated("formatvalidated", _NOT_LOOKED_FOR)
+    if known is not None:
+        return known
     found = work.worked_out((version.document, name), partial(_faults, reader, content, name), size=len(content)) or []
     return _judgement(version, type, found, context)
 
@@ -111,7 +113,9 @@ def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:
     """Whether ``_outcome`` looks at the document."""
     name = version.attributes.get("format")
-    if not type.validateformat or not name or _unchanged(version, type) is not None:
+    if not type.validateformat or not name:
+        return False
+    if _unchanged(version, type) is not None and not _may_import(version, context):
         return False
     return version.attributes.get(f"{type.singular}url") is None and _reader(name, context) is not None
 
@@ -121,8 +125,13 @@ def _reader(name: str, context: Context) -> Format | None:
     return formats.find(name) if _offered(name, context) else None
 
 
+def _may_import(version: VersionCopy, context: Context) -> bool:
+    """Whether it was written, and may depend on other documents, which have changed since."""
+    return version.touched and isinstance(_reader(version.attributes["format"], context), Importing)
+
+
 def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
-    """The stored outcome, when nothing it depends on is different now."""
+    """The stored outcome, when nothing of the Version that it depends on is different now."""
     before = version.before
     if before is None or "formatvalidated" not in before.attributes or before.document != version.document:
         return None

@@ -21,7 +21,8 @@ from signalbook.formats.base import MAX_FINDINGS, Resolve, SchemaError, Unresolv
 from signalbook.formats.imports import ROOT_LABEL, include_folders, is_built_in, is_well_known, renamed
 from signalbook.values import Finding
 
-MAIN: Final = "document.proto"
+# No import can name it: see ``_SAFE``.
+MAIN: Final = ".document.proto"
 MAX_BYTES: Final = 1024 * 1024
 MAX_FILES: Final = 100
 _TIMEOUT: Final = 30.0
@@ -33,8 +34,10 @@ _LOOKED: Final = (
 # What has no end goes to the end at once: looking for it from each beginning would take hours.
 _NOISE: Final = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?", re.DOTALL)
 _IMPORT: Final = re.compile(r"\bimport\s+(?:public\s+|weak\s+)?([\"'])([^\"'\n]*)\1\s*;")
-# What may become a file name: nothing that climbs out of the directory or hides in it.
-_SAFE: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*\.proto", re.ASCII)
+# What may become a file name: nothing that climbs out of the directory or hides in it, or that is too long for one.
+_SAFE: Final = re.compile(
+    r"(?=.{1,500}\Z)(?:[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}/)*[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}(?<=\.proto)", re.ASCII
+)
 # What the compiler's logging says besides.
 _LOG: Final = re.compile(r"WARNING: All log messages|[IWE]\d{4} |.*: warning: ")
 _MESSAGE: Final = re.compile(r"^(?P<file>[^:\n]*?)(?::(?P<line>\d+):(?P<column>\d+))?: (?P<text>.*)$")
@@ -57,9 +60,8 @@ def gather(document: bytes, resolve: Resolve | None) -> Sources:
         path, by = waiting.pop()
         if path in found or path in missing:
             continue
-        # Paths become file names below a temporary folder, so that nothing may climb out of it, or stand for the
-        # document itself.
-        content = resolve(path) if resolve and _SAFE.fullmatch(path) and path != MAIN else None
+        # Paths become file names below a temporary folder, so that nothing may climb out of it.
+        content = resolve(path) if resolve and _SAFE.fullmatch(path) else None
         if content is None:
             content = renamed(path)
         if content is None:
@@ -120,8 +122,12 @@ def compile_set(sources: Sources) -> bytes:
         root, output = Path(folder) / "in", Path(folder) / "set.bin"
         for path, text in sources:
             file = root / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text)
+            try:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(text)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError):
+                message = f"{shorten(repr(path))} cannot be imported: of what is imported, one is a folder of another"
+                raise SchemaError([Finding(path="", rule="import", message=message)]) from None
         errors = _run(root, output)
         if errors is not None:
             raise SchemaError(_findings(errors, f"{root}/"))

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from signalbook.formats import PayloadError, Schema
-from signalbook.formats.base import Tolerant, is_json, json_payload, media_type
+from signalbook.formats.base import JsonValues, Tolerant, is_json, json_payload, media_type
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
@@ -121,10 +121,7 @@ class Payload:
         use = definition.schema_of_number(number)
         if use.schema is None:
             return _without_schema(use)
-        result = self._check_body(definition, use.schema, bare)
-        if use.of_values and result.reason is None:
-            self._repeated = _repeated(bare, result.data)
-        return msgspec.structs.replace(result, bare=bare)
+        return msgspec.structs.replace(self._check_body(definition, use.schema, bare), bare=bare)
 
     def _check_value(self, schema: Schema) -> PayloadResult:
         findings = schema.validate(self.value)
@@ -138,11 +135,26 @@ class Payload:
         reader = schema
         if definition.policy.unknown_fields == "drop" and isinstance(schema, Tolerant):
             reader = schema.tolerant
-        try:
-            data = reader.decode(body, self.content_type() or definition.payload_type)
-        except PayloadError as error:
-            return PayloadResult(schema=schema, reason=Reason(error.reason), findings=error.findings)
-        return PayloadResult(data=data, schema=schema)
+        content_type = self.content_type() or definition.payload_type
+        result = _decoded(schema, reader, body, content_type)
+        if self.value is UNSET:  # else it was looked at when it was decoded
+            as_json = is_json(content_type) or isinstance(schema, JsonValues)
+            self._repeated = _repeated_by(schema, body, result) if as_json else None
+        return result
+
+
+def _decoded(schema: Schema, reader: Schema, body: bytes, content_type: str) -> PayloadResult:
+    try:
+        return PayloadResult(data=reader.decode(body, content_type), schema=schema)
+    except PayloadError as error:
+        return PayloadResult(schema=schema, reason=Reason(error.reason), findings=error.findings)
+
+
+def _repeated_by(schema: Schema, body: bytes, result: PayloadResult) -> str | None:
+    """A name that comes twice in a JSON payload that was read, whether it conforms or not."""
+    if result.reason is None and isinstance(schema, JsonValues):
+        return _repeated(body, result.data)
+    return _repeated(body, parse_json(body)) if result.reason in (None, Reason.SCHEMA_VIOLATION) else None
 
 
 def _repeated(body: bytes, value: JSON) -> str | None:

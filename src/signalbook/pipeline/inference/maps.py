@@ -21,9 +21,10 @@ _SHARE: Final = 0.3
 _STRANGERS: Final = 5
 # Names that nobody gives to a member: UUIDs, long hexadecimal, dates, addresses, and the random ids of databases.
 _ID: Final = re.compile(
-    r"\d{3,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,}|\d{4}-\d\d(-\d\d.*)?"
-    r"|[^@\s]+@[^@\s]+\.[^@\s]+|\w+://.*|(?:\d{1,3}\.){3}\d{1,3}|(?=.*\d)(?=.*[A-Z])(?=.*[a-z])[0-9A-Za-z]{20,}",
-    re.ASCII | re.IGNORECASE,
+    r"\d{3,}|(?i:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|(?=.*\d)[0-9a-f]{12,})"
+    r"|\d{4}-\d\d(-\d\d.*)?|[^@\s]+@[^@\s.]+(?:\.[^@\s.]+)+|\w+://.*|(?:\d{1,3}\.){3}\d{1,3}"
+    r"|(?=.*\d)(?=.*[A-Z])(?=.*[a-z])[0-9A-Za-z]{20,}",
+    re.ASCII,
 )
 _NUMBER: Final = re.compile(r"\d+", re.ASCII)
 # Members that say of what type a value is, which is theirs: of Firestore, and of DynamoDB.

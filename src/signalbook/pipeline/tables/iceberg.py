@@ -154,7 +154,7 @@ class IcebergTables(Tables):
                 self._append(table, batch, places, summary)
 
     def _append(self, table: TableName, batch: JournalEntry, places: list[str], summary: dict[str, str]) -> None:
-        schema = pq.read_schema(place_of(places[0], self.output.storage).arrow_source())
+        schema = self._schema(places[0])
         found = self._find(table)
         fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
         with fresh as transaction:
@@ -265,7 +265,10 @@ class IcebergTables(Tables):
 
     def _together(self, table: TableName, places: list[str]) -> pa.Schema:
         """The columns of a table with those of files."""
-        return reduce(lambda one, other: merge(one, other, promote), map(pq.read_schema, places), self.columns(table))
+        return reduce(lambda one, other: merge(one, other, promote), map(self._schema, places), self.columns(table))
+
+    def _schema(self, place: str) -> pa.Schema:
+        return pq.read_schema(place_of(place, self.output.storage).arrow_source())
 
     def _widen(self, transaction: Transaction, schema: pa.Schema) -> None:
         with transaction.update_schema() as update:
