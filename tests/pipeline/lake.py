@@ -110,6 +110,11 @@ class Lake:
     def tables(self) -> Tables:
         return open_tables(self.place, self.table_format)
 
+    def files(self, table: TableName = ORDER) -> list[Place]:
+        """The files of a table."""
+        folder = self.place / home(table, self.table_format)
+        return [folder / file.name for file in self.journal.files()[table]]
+
     def prepared(self, rows: list[dict[str, Any]], columns: Columns, table: TableName = ORDER) -> JournalEntry:
         """A batch in the journal with these rows, and when they landed."""
         self.count += 1

@@ -26,7 +26,7 @@ import pytest
 from tests.pipeline.s3 import place
 
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.tables.naming import DEAD_LETTERS
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, home
 
 _PATIENCE = 300.0
 _LOCAL = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_NO_DAEMONIZE": "1"}
@@ -151,11 +151,14 @@ def test_workers_that_share_no_folder(
     found = json.loads(told)
     assert (found["read"], found["landed"], found["dead_lettered"]) == (EVENTS, EVENTS - wrong, wrong)
     lake = root / "out"
-    files = Journal.existing(lake).tables()
+    journal = Journal.existing(lake)
+    table_format = journal.table_format()
+    assert table_format is not None
     ids: Counter[str] = Counter()
-    for table, paths in files.items():
+    for table, files in journal.files().items():
         if table != DEAD_LETTERS:
-            for path in paths:
+            for file in files:
+                path = lake / home(table, table_format) / file.name
                 ids.update(pq.ParquetFile(path.arrow_source()).read(["ce_id"]).column("ce_id").to_pylist())
     assert len(ids) == ids.total() == EVENTS - wrong
     staged = [each.path for each in lake.files(deep=True) if each.path.startswith(".staging")]

@@ -14,7 +14,6 @@ from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError, Stopped
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.tasks import settled
-from signalbook.pipeline.places import LocalPlace
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 
@@ -156,7 +155,7 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
     for entry in (batch("b1"), replace(batch("b2"), files=(replace(FILE, name="g"),), removed=(FILE,))):
         journal.prepare(entry)
         journal.commit(entry)
-    assert journal.tables() == {FILE.table: [LocalPlace(tmp_path / "tables" / "g" / "m" / "g")]}
+    assert journal.files() == {FILE.table: [replace(FILE, name="g")]}
 
 
 def test_columns_are_as_they_were_decided_first(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from signalbook.pipeline import locks
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, JournalEntry
 from signalbook.pipeline.places import Place, Storage, Stored, place_of, stores
+from signalbook.pipeline.places.base import TOGETHER
 
 
 @pytest.fixture(params=SERVERS)
@@ -146,11 +147,23 @@ def test_a_prepared_batch_that_is_not_listed_yet(output: Place, monkeypatch: pyt
         assert second.unfinished() == [entry]
 
 
-def test_many_entries_are_read(output: Place) -> None:
+def test_many_entries_are_read_as_they_are_taken(output: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some at once: all of years would be gigabytes."""
     journal = Journal.open(output)
     for number in range(20):
         (output / "batches" / f"b{number:02}.json").write(msgspec.json.encode(batch(f"b{number:02}")))
-    assert [entry.id for entry in journal.committed()] == [f"b{number:02}" for number in range(20)]
+    asked: list[str] = []
+    read = journal_module._read
+
+    def counted(place: Place) -> JournalEntry:
+        asked.append(place.name)
+        return read(place)
+
+    monkeypatch.setattr(journal_module, "_read", counted)
+    committed = journal.committed()
+    assert next(committed).id == "b00"
+    assert len(asked) <= 1 + TOGETHER
+    assert [entry.id for entry in committed] == [f"b{number:02}" for number in range(1, 20)]
     assert journal.files() == {}
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -21,7 +20,7 @@ import msgspec
 
 from signalbook.pipeline.errors import PipelineError, Stopped, disk_failure
 from signalbook.pipeline.locks import Lock, lock_of
-from signalbook.pipeline.places import Place, Stored, Where, place_of
+from signalbook.pipeline.places import Place, Stored, Where, in_parallel, place_of
 from signalbook.pipeline.reports.report import Report, Tally, decode
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, escape, home
 
@@ -35,8 +34,6 @@ _CLAIM: Final = "claim"
 _PREPARED: Final = b"prepared"
 _SWEPT: Final = b"swept"
 _FORGOTTEN: Final = 24 * 3600 * 10**9
-# Entries that are read at once where each is a request.
-_TOGETHER: Final = 16
 
 TableFormat = Literal["iceberg", "parquet", "delta"]
 # How tables that do not exist yet are to be divided.
@@ -178,33 +175,30 @@ class Journal:
         return journal
 
     def committed(self) -> Iterator[JournalEntry]:
-        """Entries of all committed batches, by their ids, without compactions; one is read after the other."""
+        """Entries of all committed batches, by their ids, without compactions; read as they are taken."""
         return (entry for entry in self._entries() if not entry.compaction)
 
     def files(self) -> dict[TableName, list[DataFile]]:
         """The files of each table that no others replaced, as far as they are still where they were left."""
-        entries = list(self._entries())
-        removed = {(file.table, file.name) for entry in entries for file in entry.removed}
-        found: dict[TableName, list[DataFile]] = {}
-        for entry in entries:
+        found: dict[TableName, dict[str, DataFile]] = {}
+        removed: set[tuple[TableName, str]] = set()
+        homes: dict[TableName, Place] = {}
+        for entry in self._entries():
+            removed.update((file.table, file.name) for file in entry.removed)
             for file in entry.files:
-                if (file.table, file.name) not in removed:
-                    found.setdefault(file.table, []).append(file)
-        # Removed by a compaction or replay of ours, or taken away by somebody else: either way readers have it no more.
-        there = {table: self._there(table, entries[0].table_format) for table in found}
-        standing = {table: [file for file in files if file.name in there[table]] for table, files in found.items()}
-        return {table: files for table, files in sorted(standing.items()) if files}
-
-    def _there(self, table: TableName, table_format: TableFormat) -> set[str]:
-        return {each.path for each in (self.output / home(table, table_format)).files(deep=True)}
-
-    def tables(self) -> dict[TableName, list[Place]]:
-        """The files of each table, as far as they are still where the batches left them."""
-        table_format = self.table_format() or "parquet"
-        return {
-            table: [self.output / home(table, table_format) / file.name for file in files]
-            for table, files in self.files().items()
+                found.setdefault(file.table, {})[file.name] = file
+                homes[file.table] = self.output / home(file.table, entry.table_format)
+        # By a compaction or replay of ours, which may be read before what it replaces.
+        for table, name in removed:
+            found.get(table, {}).pop(name, None)
+        left = sorted(table for table, files in found.items() if files)
+        # Or taken away by somebody else: either way readers have it no more.
+        there = in_parallel(self.output, lambda table: _names(homes[table]), left)
+        standing = {
+            table: [file for name, file in found[table].items() if name in names]
+            for table, names in zip(left, there, strict=True)
         }
+        return {table: files for table, files in standing.items() if files}
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
@@ -326,7 +320,7 @@ class Journal:
         return place.folder is not None or place.create(state)
 
     def _entries(self) -> Iterator[JournalEntry]:
-        return iter(self._read_all(BATCHES, sorted(found.path for found in self._listed(BATCHES))))
+        return self._read_all(BATCHES, sorted(found.path for found in self._listed(BATCHES)))
 
     def _listed(self, state: str) -> Iterator[Stored]:
         with store_errors(self.output):
@@ -336,12 +330,8 @@ class Journal:
                 if found.path.endswith(_ENTRY) and "/" not in found.path:
                     yield found
 
-    def _read_all(self, state: str, names: Sequence[str]) -> Iterable[JournalEntry]:
-        places = [self.output / state / name for name in names]
-        if self.output.folder is not None:
-            return (_read(place) for place in places)
-        with ThreadPoolExecutor(_TOGETHER) as pool:
-            return list(pool.map(_read, places))
+    def _read_all(self, state: str, names: Iterable[str]) -> Iterator[JournalEntry]:
+        return in_parallel(self.output, _read, (self.output / state / name for name in names))
 
     def _path(self, state: str, batch: str) -> Place:
         return self.output / state / f"{escape(batch)}{_ENTRY}"
@@ -361,6 +351,11 @@ def store_errors(output: Place) -> Iterator[None]:
 def _attempts(batch: JournalEntry) -> set[str]:
     """The folders that the files of a batch are staged in."""
     return {file.staged.rpartition("/")[0] for file in batch.files}
+
+
+def _names(folder: Place) -> set[str]:
+    """The paths of all files below it."""
+    return {found.path for found in folder.files(deep=True)}
 
 
 def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:

@@ -59,7 +59,7 @@ def test_landing_goes_on_after_it(lake: Lake) -> None:
     lake.put([{"a": 9, "c": 1}], {"a": INT, "c": INT})
     compact(lake.output, (), TARGET, quiet)
     assert [row["a"] for row in lake.rows()] == [0, 1, 2, 3, 4, 5, 7, 8, 9]
-    assert {len(paths) for paths in lake.journal.tables().values()} == {2}
+    assert {len(paths) for paths in lake.journal.files().values()} == {2}
 
 
 def test_no_file_grows_beyond_the_target(lake: Lake) -> None:
@@ -72,7 +72,7 @@ def test_no_file_grows_beyond_the_target(lake: Lake) -> None:
 def test_row_groups_are_written_as_they_fill(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compact_command, "ROW_GROUP_BYTES", 1)
     compact(lake.output, (), TARGET, quiet)
-    made = next(path for path in lake.journal.tables()[ORDER] if "compact-" in path.name)
+    made = next(path for path in lake.files() if "compact-" in path.name)
     assert pq.ParquetFile(made.arrow_source()).num_row_groups == 4
 
 
@@ -174,7 +174,7 @@ def test_promoted_columns_are_written_wide(tmp_path: Path) -> None:
 
 
 def test_files_that_were_tampered_with(lake: Lake) -> None:
-    path = lake.journal.tables()[ORDER][0]
+    path = lake.files()[0]
     pq.write_table(pq.ParquetFile(path.arrow_source()).read().slice(0, 1), path.arrow_source())
     with pytest.raises(PipelineError, match="hold 6 rows where the journal counts 7"):
         compact(lake.output, (), TARGET, quiet)

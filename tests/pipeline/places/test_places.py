@@ -18,7 +18,8 @@ from tests.brokers.servers import BUCKET, PASSWORD
 from tests.pipeline.s3 import KINDS, SERVERS, place, storage_of
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, place_of
+from signalbook.pipeline.places import LocalPlace, Place, Storage, StorePlace, in_parallel, place_of
+from signalbook.pipeline.places.base import TOGETHER
 
 
 @pytest.fixture(params=KINDS)
@@ -260,3 +261,24 @@ def test_threads_share_a_client(stored: StorePlace) -> None:
     for thread in threads:
         thread.join()
     assert found == [b"x"] * 4
+
+
+@pytest.mark.parametrize(("url", "ahead"), [("lake", 0), ("s3://bucket/lake", TOGETHER)])
+def test_many_requests_are_made_as_they_are_wanted(url: str, ahead: int) -> None:
+    """In a store some at once, without waiting for the one before."""
+    asked: list[int] = []
+
+    def ask(number: int) -> int:
+        asked.append(number)
+        return -number
+
+    found = in_parallel(place_of(url), ask, range(100))
+    assert [next(found) for _ in range(3)] == [0, -1, -2]
+    assert len(asked) <= 3 + ahead
+    assert list(found) == [-number for number in range(3, 100)]
+    assert sorted(asked) == list(range(100))
+
+
+def test_a_request_of_many_that_fails() -> None:
+    with pytest.raises(ZeroDivisionError):
+        list(in_parallel(place_of("s3://bucket/lake"), lambda number: 1 // number, [1, 0, 1]))

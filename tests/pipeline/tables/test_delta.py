@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 import signal
 import subprocess
 import sys
+import traceback
 from datetime import date, time
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, TableFeatures, write_deltalake
+from tests.brokers.program import Broker
+from tests.brokers.servers import BUCKET
 from tests.pipeline.lake import ORDER, XID, Lake
+from tests.pipeline.s3 import storage_of
+from tests.pipeline.storeway import Answer, Asked, Deliver, delivered, store_way
 
 from signalbook.pipeline.commands.compact import TARGET, compact
 from signalbook.pipeline.commit import complete_unfinished
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import JournalEntry
+from signalbook.pipeline.places import LocalPlace, place_of
 from signalbook.pipeline.tables import delta
 from signalbook.pipeline.tables.base import move_in
 from signalbook.pipeline.tables.delta import LOG
@@ -256,3 +263,56 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delitem(sys.modules, "signalbook.pipeline.tables.delta", raising=False)
     with pytest.raises(PipelineError, match=r"need deltalake: pip install ./native '.\[pipeline,delta\]'"):
         open_tables(tmp_path, "delta")
+
+
+REFUSED = b"""<?xml version="1.0" encoding="UTF-8"?>
+<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message><AWSAccessKeyId>4711-key</AWSAccessKeyId>
+<StringToSign>AWS4-HMAC-SHA256
+20261123T104900Z</StringToSign><SignatureProvided>4711-signed</SignatureProvided></Error>"""
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_what_a_store_was_sent_is_not_said(tmp_path: Path, s3proxy: Broker, method: str) -> None:
+    """Neither of a table that is read nor of one that is written."""
+
+    def refuse(asked: Asked, deliver: Deliver) -> Answer:
+        refused = asked.method == method and f"{LOG}/" in asked.path
+        return Answer(403, (("content-length", str(len(REFUSED))),), REFUSED) if refused else deliver()
+
+    with store_way(s3proxy.ports["plain"]) as way:
+        stored = place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(way.own))
+        lake = Lake(tmp_path, "delta", stored=stored)
+        with lake.journal.alone():
+            lake.put([{"a": 0}], COLUMNS)
+            batch = lake.prepared([{"a": 1}], COLUMNS)
+            way.fate = refuse
+            with pytest.raises(PipelineError, match=r"order.*: the store answers 403 Forbidden") as failure:
+                lake.commit(batch) if method == "PUT" else lake.tables.paths(ORDER)
+            text = "".join(traceback.format_exception(failure.value))
+            assert str(failure.value).splitlines() == [str(failure.value)]
+            assert not any(word in text for word in ("4711", "AWS4", "\x1b"))
+            way.fate = delivered
+            complete_unfinished(lake.journal, lambda _: None)
+        assert [row["a"] for row in lake.rows()] == [0, 1]
+
+
+def test_looks_for_tables_are_few(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for a group and one for each log: in a store each is a request."""
+    names = [TableName("shop", f"t{number}") for number in range(20)]
+    for name in names:
+        (lake.output / "tables/shop" / name.message / LOG).mkdir(parents=True)
+    asked: list[str] = []
+    look = LocalPlace.folders
+
+    def folders(place: LocalPlace) -> list[str]:
+        asked.append(place.name)
+        return look(place)
+
+    monkeypatch.setattr(LocalPlace, "folders", folders)
+    tables = lake.tables
+    assert [tables.versions(name) for name in names] == [[name] for name in names]
+    assert asked == ["shop", *(name.message for name in names)]
+    assert tables.versions(ORDER) == [ORDER]
+    assert tables.columns(ORDER).names == ["a", "_landed_at"]
+    assert asked[21:] == [ORDER.message]
+    assert (tables.versions(DEAD_LETTERS), asked[22:]) == ([], [lake.output.name])

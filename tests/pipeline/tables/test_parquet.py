@@ -10,6 +10,8 @@ import pytest
 from tests.pipeline.lake import ORDER, Lake
 
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places import LocalPlace
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName
 from signalbook.pipeline.tables.parquet import COLUMNS
 
 INT, TEXT = pa.int32(), pa.string()
@@ -54,3 +56,22 @@ def test_a_folder_that_was_removed_while_a_batch_was_committed(lake: Lake) -> No
     shutil.rmtree(lake.output / "tables/shop/order")
     lake.commit(batch)
     assert lake.rows() == [{"a": 2}]
+
+
+@pytest.mark.parametrize(("table", "looks"), [(DEAD_LETTERS, 0), (ORDER, 1)])
+def test_looks_for_folders_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: TableName, looks: int
+) -> None:
+    """In a store each is a request for a thousand files."""
+    lake = Lake(tmp_path / "lake", "parquet", partition="none")
+    lake.put([{"a": 1}], {"a": INT}, table)
+    batch = lake.prepared([{"a": 2}], {"a": INT}, table)
+    asked: list[str] = []
+
+    def nothing(place: LocalPlace, **_: bool) -> list[str]:
+        asked.append(str(place))
+        return []
+
+    for name in ("files", "folders"):
+        monkeypatch.setattr(LocalPlace, name, nothing)
+    assert (lake.tables.folder(table, batch), len(asked)) == ("", looks)

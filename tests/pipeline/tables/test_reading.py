@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from signalbook.cli.app import app
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import Journal, Partition
-from signalbook.pipeline.tables.naming import TableName
-from signalbook.pipeline.tables.reading import read, view_name, views
+from signalbook.pipeline.journal import Journal, Partition, TableFormat
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, table_name
+from signalbook.pipeline.tables.reading import LandedTables, read, view_name, views
 
 INT, LONG, TEXT = pa.int32(), pa.int64(), pa.string()
 AT = datetime(2026, 1, 2, 3, tzinfo=UTC)
@@ -161,6 +161,26 @@ def test_views_name_the_catalog_as_pyiceberg_does(tmp_path: Path) -> None:
         assert f"`{name}`.system.days(`_landed_at`) AS `landed_on`\nFROM `{name}`{table}" in found["sql"]
     printed = CliRunner().invoke(app, ["pipeline", "views", "--output", str(lake.output)]).output
     assert printed == f"{views(lake.output)[0]['sql']};\n\n"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_definitions_are_found_without_the_journal(
+    tmp_path: Path, kind: TableFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which grows with each batch."""
+    lake = Lake(tmp_path / "lake", kind)
+    lake.put([{"a": 1}], {"a": INT})
+    lake.put([{"a": "x"}], {"a": TEXT})
+    other = "/endpoints/shop/messages/order:placed"
+    lake.put([{"a": 1}], {"a": INT}, table_name(other))
+    lake.put([{"reason": "x"}], {"reason": TEXT}, DEAD_LETTERS)
+    if kind != "parquet":
+        (lake.output / "tables/shop/begun").mkdir()  # by a batch that died
+    monkeypatch.setattr(Journal, "files", None)
+    monkeypatch.setattr(Journal, "committed", None)
+    landed = LandedTables.of(lake.output)
+    assert landed.chosen([XID]) == {XID: ORDER}
+    assert landed.chosen([]) == {other: table_name(other), XID: ORDER}
 
 
 def test_names_of_views() -> None:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.base import Output, Place, Stored
+from signalbook.pipeline.places.base import Output, Place, Stored, in_parallel
 from signalbook.pipeline.places.local import LocalPlace
 from signalbook.pipeline.places.settings import Storage
 from signalbook.pipeline.places.stores import SCHEMES, StorePlace
 
-__all__ = ["LocalPlace", "Output", "Place", "Storage", "StorePlace", "Stored", "Where", "place_of"]
+__all__ = ["LocalPlace", "Output", "Place", "Storage", "StorePlace", "Stored", "Where", "in_parallel", "place_of"]
 
 Where = str | Path | Place
 """What names a place: a URL or a path, as text or not, or the place itself."""

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final, TypeVar
 
 from signalbook.pipeline.places.settings import Storage
+
+TOGETHER: Final = 16
+"""Requests to a store that are made at once."""
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +154,20 @@ class Place(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Remove all that is below, as far as that can be done."""
+
+
+def in_parallel(output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterator[_Found]:
+    """What ``look`` finds for each of ``items``, in their order; in a store some at once, since each is a request.
+
+    They are asked for as what is found is taken, so that no more than those are held.
+    """
+    if output.folder is not None:
+        yield from map(look, items)
+        return
+    left = iter(items)
+    with ThreadPoolExecutor(TOGETHER) as pool:
+        asked = deque(pool.submit(look, item) for item in islice(left, TOGETHER))
+        while asked:
+            found = asked.popleft().result()
+            asked.extend(pool.submit(look, item) for item in islice(left, 1))
+            yield found

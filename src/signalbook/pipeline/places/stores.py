@@ -45,6 +45,8 @@ _PART: Final = 8 * 1024 * 1024
 # What is in an error's text beside much that nobody asked for, such as what was signed.
 _STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
+# How delta-rs has the causes of an error below it, in colours.
+_CAUSE: Final = re.compile(r"\s*(?:\x1b\[[\d;]*m)?↳(?:\x1b\[[\d;]*m)?\s*")
 _LOST: Final = re.compile(r"error sending request|HTTP error|connection|timed? ?out", re.IGNORECASE)
 
 
@@ -244,7 +246,7 @@ class StorePlace(Place):
                 raise self._failed(errno.EIO, "there is no such bucket") from None
             raise FileNotFoundError(errno.ENOENT, "not there", str(self)) from None
         except BaseError as error:
-            raise self._failed(errno.EIO, self.settings.masked(_said(str(error)))) from None
+            raise self._failed(errno.EIO, self.settings.masked(in_few_words(str(error)))) from None
         except TimeoutError as error:
             raise self._failed(errno.EIO, "the store does not answer") from error
 
@@ -252,8 +254,9 @@ class StorePlace(Place):
         return OSError(number, words, str(self))
 
 
-def _said(text: str) -> str:
-    """What an error of obstore comes to."""
+def in_few_words(text: str) -> str:
+    """What an error of obstore, or of delta-rs, comes to: one line, without what was sent."""
+    text = _CAUSE.sub(": ", text)
     status, code = _STATUS.search(text), _CODE.search(text)
     if status is not None:
         return f"the store answers {status[1].strip()}{f' ({code[1]})' if code else ''}"
@@ -274,7 +277,7 @@ def connect(root: str, storage: Storage) -> ObjectStore:
     try:
         return from_url(_plain(root), **options)
     except (BaseError, ValueError) as error:
-        raise PipelineError(f"{root} cannot be used: {storage.masked(_said(str(error)))}") from None
+        raise PipelineError(f"{root} cannot be used: {storage.masked(in_few_words(str(error)))}") from None
 
 
 def _plain(root: str) -> str:

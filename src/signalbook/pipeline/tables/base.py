@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -11,14 +10,11 @@ import pyarrow as pa
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
-from signalbook.pipeline.places import Place
+from signalbook.pipeline.places import Place, in_parallel
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, quoted
 
 DAY_OF_INSTANT: Final = f"date_from_unix_date(CAST(unix_micros({quoted(LANDED_AT)}) DIV 86400000000 AS INT))"
 """The day of an instant in UTC, whatever the time zone of Spark's session is."""
-
-TOGETHER: Final = 16
-"""Requests to a store that are made at once."""
 
 
 class Tables(Protocol):
@@ -124,12 +120,8 @@ def move_in(output: Place, folder: Place, files: Sequence[DataFile]) -> list[Pla
             if not place.exists():
                 raise FileNotFoundError(2, "a staged file of a prepared batch is gone", str(staged)) from None
 
-    if output.folder is not None or len(files) == 1:
-        for file, place in zip(files, places, strict=True):
-            move(file, place)
-    else:
-        with ThreadPoolExecutor(TOGETHER) as pool:
-            list(pool.map(move, files, places))
+    for _ in in_parallel(output, lambda pair: move(*pair), zip(files, places, strict=True)):
+        pass
     for parent in parents:
         parent.settle()
     return places

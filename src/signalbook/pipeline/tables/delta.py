@@ -31,7 +31,7 @@ from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
-from signalbook.pipeline.places.stores import SCHEMES
+from signalbook.pipeline.places.stores import SCHEMES, in_few_words
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, plain_name, quoted
@@ -57,14 +57,18 @@ class DeltaTables(Tables):
             raise PipelineError(
                 f"tables of Delta cannot be in {self.output}, for the {found[0]} in that: choose another"
             )
+        self._folders: dict[str, list[str]] = {}
+        self._logged: set[TableName] = set()
         self._loaded: dict[TableName, DeltaTable] = {}
         self._options = delta_options(self.output)
 
     def versions(self, table: TableName) -> list[TableName]:
         """The folders that have a log."""
         group = self._home(table).parent
-        names = [name for name in group.folders() if LOG in (group / name).folders()]
-        return versions_of(table, map(plain_name, names))
+        # One look for all tables of a group: in a store it is a request, as each for a log is.
+        if str(group) not in self._folders:
+            self._folders[str(group)] = [plain_name(name) for name in group.folders()]
+        return [each for each in versions_of(table, self._folders[str(group)]) if self._has_log(each)]
 
     def columns(self, table: TableName) -> pa.Schema:
         """The columns of a table, but for the day that divides it."""
@@ -84,7 +88,7 @@ class DeltaTables(Tables):
     def paths(self, table: TableName) -> list[str]:
         """The files that the log has."""
         found = self._find(table)
-        with _plainly(table):
+        with self._plainly(table):
             return [] if found is None else _files(found, self._home(table))
 
     def source(self, table: TableName, catalog: str) -> str:  # noqa: ARG002 - there is none
@@ -98,7 +102,7 @@ class DeltaTables(Tables):
 
     def commit(self, batch: JournalEntry, table: TableName) -> None:
         """Make the files part of the table by one entry of its log; others before it, if need be, for its columns."""
-        with _plainly(table):
+        with self._plainly(table):
             for left in reversed(range(_TRIES)):
                 try:
                     self._commit(batch, table)
@@ -153,19 +157,41 @@ class DeltaTables(Tables):
     def _find(self, table: TableName) -> DeltaTable | None:
         """A table as it was when first asked for."""
         if table not in self._loaded:
-            home = self._home(table)
-            if LOG not in home.folders():
+            if not self._has_log(table):
                 return None
-            with _plainly(table):
+            with self._plainly(table):
                 try:
-                    self._loaded[table] = DeltaTable(str(home), storage_options=self._options)
+                    self._loaded[table] = DeltaTable(str(self._home(table)), storage_options=self._options)
                 except TableNotFoundError:  # what made it died before it had an entry
                     return None
                 _check_features(table, self._loaded[table])
         return self._loaded[table]
 
+    def _has_log(self, table: TableName) -> bool:
+        if table not in self._logged and LOG in self._home(table).folders():
+            self._logged.add(table)
+        return table in self._logged
+
     def _home(self, table: TableName) -> Place:
         return self.output / home(table, "delta")
+
+    @contextmanager
+    def _plainly(self, table: TableName) -> Iterator[None]:
+        """Say in a user's words what stops a table; the batch is prepared or not begun then."""
+        try:
+            yield
+        except DeltaError as error:
+            if self.output.folder is None:
+                raise _failure(table, self._said(error)) from None
+            raise _failure(table, str(error)) from error
+        except OSError as error:
+            # delta-rs raises them without a reason, and with all that was sent; our own have words for it.
+            if self.output.folder is not None or error.strerror:
+                raise
+            raise PipelineError(f"table {table} in {self.output}: {self._said(error)}") from None
+
+    def _said(self, error: Exception) -> str:
+        return self.output.storage.masked(in_few_words(str(error)))
 
 
 def delta_options(output: Place) -> dict[str, str] | None:
@@ -272,13 +298,8 @@ def _check_features(table: TableName, found: DeltaTable) -> None:
         )
 
 
-@contextmanager
-def _plainly(table: TableName) -> Iterator[None]:
-    """Say in a user's words what stops a table; the batch is prepared or not begun then."""
-    try:
-        yield
-    except DeltaError as error:
-        raise PipelineError(
-            f"table {table} does not take the batch, which is kept: {error}. If someone changes it now, run again; "
-            "if its log is damaged, put it back, or move the table away: the next run makes a new one"
-        ) from error
+def _failure(table: TableName, said: str) -> PipelineError:
+    return PipelineError(
+        f"table {table} does not take the batch, which is kept: {said}. If someone changes it now, run again; "
+        "if its log is damaged, put it back, or move the table away: the next run makes a new one"
+    )

@@ -19,7 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
-from signalbook.pipeline.places import Place, Storage, place_of
+from signalbook.pipeline.places import Place, Storage, in_parallel, place_of
 
 HINT: Final = "version-hint.text"
 _SETTING: Final = "signalbook.storage."
@@ -175,7 +175,9 @@ class StoreCatalog(MetastoreCatalog):
         """Those that have metadata."""
         levels = self.identifier_to_tuple(namespace)
         folder = self._tables / ".".join(levels)
-        return [(*levels, name) for name in folder.folders() if "metadata" in (folder / name).folders()]
+        names = folder.folders()
+        inside = in_parallel(folder, lambda name: (folder / name).folders(), names)
+        return [(*levels, name) for name, folders in zip(names, inside, strict=True) if "metadata" in folders]
 
     def list_namespaces(self, namespace: str | Identifier = ()) -> list[Identifier]:
         """The folders."""

@@ -21,7 +21,7 @@ from signalbook.pipeline.journal import JournalEntry
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, refuse
-from signalbook.pipeline.tables.naming import TableName, home, quoted
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, home, quoted
 
 COLUMNS: Final = "_common_metadata"
 _SUFFIX: Final = ".parquet"
@@ -76,10 +76,15 @@ class ParquetTables(Tables):
 
     def folder(self, table: TableName, batch: JournalEntry) -> str:
         """By day or not, as the folder is already: Spark does not see files beside folders of days."""
+        # Each look lists all files right below it, which in a store are requests.
+        if table == DEAD_LETTERS:
+            return ""
         if self.by_day(table):
             return day_folder(batch)
+        if not divides(batch, table):
+            return ""
         flat = any(found.path.endswith(_SUFFIX) for found in self._home(table).files())
-        return day_folder(batch) if divides(batch, table) and not flat else ""
+        return "" if flat else day_folder(batch)
 
     def paths(self, table: TableName) -> list[str]:
         """The folder, where it has files."""

@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.journal import DataFile, Journal, TableFormat
+from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
-from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
-from signalbook.pipeline.tables.naming import DEAD_LETTERS, TableName, definition_of, home, quoted
+from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, plain_name, quoted
 from signalbook.pipeline.tables.parquet import ParquetTables
 from signalbook.plugins import install
 from signalbook.values import JSONObject
@@ -168,12 +168,27 @@ class LandedTables:
 
     def chosen(self, definitions: Sequence[str]) -> dict[str, TableName]:
         """The first table of each of ``definitions`` (xids), or of all. Raises ``PipelineError`` for one without."""
-        landed = {table.first for table in Journal(self.output).tables() if table != DEAD_LETTERS}
-        there = {definition_of(table): table for table in sorted(landed)}
+        there = {definition_of(table): table for table in self._named()}
         for xid in definitions:
             if xid not in there:
                 raise PipelineError(f"{self.output} has no table of {xid}; there are: {', '.join(there) or 'none'}")
-        return {xid: there[xid] for xid in definitions or there}
+        if definitions:
+            return {xid: there[xid] for xid in definitions}
+        # A batch that is being committed, or died, may have made the folder and no table yet.
+        return {xid: table for xid, table in there.items() if self.tables.versions(table)}
+
+    def _named(self) -> list[TableName]:
+        """The first tables of all definitions with a folder: the journal knows them too, but has to be read whole."""
+        groups = self.output / TABLES
+        with store_errors(self.output):
+            names = groups.folders()
+            inside = in_parallel(groups, lambda name: (groups / name).folders(), names)
+            found = {
+                TableName(plain_name(name), plain_name(table)).first
+                for name, tables in zip(names, inside, strict=True)
+                for table in tables
+            }
+        return sorted(found - {DEAD_LETTERS})
 
     def parts(self, table: TableName) -> dict[TableName, pa.Schema]:
         """The tables of a definition with their columns, oldest first."""
