@@ -19,7 +19,7 @@ from signalbook.formats import ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.pipeline import exact
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.reports.report import MOST_PATHS
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON
 
 # As native/src/rescue.rs reads it.
 Plan = tuple[Any, ...]
@@ -67,7 +67,7 @@ def rest(shape: Shape, value: JSON) -> JSON:
 def rests(shape: Shape, values: Sequence[JSON]) -> pa.Array:
     """The array of ``columns.RESCUE`` for decoded payloads."""
     found = (rest(shape, value) for value in values)
-    return pa.array([None if each is UNSET else dump_json(each) for each in found], pa.string())
+    return pa.array([None if each is UNSET else exact.dump(each) for each in found], pa.string())
 
 
 def whole(value: JSON, rest: JSON) -> JSON:
