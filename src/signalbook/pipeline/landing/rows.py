@@ -302,11 +302,10 @@ def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
 
     Made once for many rows, since finding out which column a member is in takes longer than reading it.
     """
-    held = _held_of(schema)
+    held, shape = _held_of(schema), schema.shape()
 
     def payload(row: Mapping[str, Any]) -> JSON:
-        rest = row.get(_RESCUE)
-        return held(row) if rest is None else rescue.whole(held(row), msgspec.json.decode(rest))
+        return rescue.whole(held(row), rescue.read(shape, row.get(_RESCUE)))
 
     return payload
 
