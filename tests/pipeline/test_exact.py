@@ -20,6 +20,7 @@ from signalbook.values import JSON, dump_json
 
 TIME = Scalar(kind="timestamp", sent="string")
 DAY = Scalar(kind="date", sent="string")
+ZONED = Scalar(kind="date", sent="string", zoned=True)
 PRICE = Scalar(kind="decimal", sent="float64", precision=38, scale=2)
 DIGITS = Scalar(kind="decimal", sent="string", precision=38, scale=2)
 SPAN = Scalar(kind="duration", sent="string")
@@ -51,7 +52,8 @@ def at(*parts: int) -> datetime:
         (NANOS, -1, (at(1969, 12, 31, 23, 59, 59, 999999), False)),
         (NANOS, 2**63 - 1, (at(2262, 4, 11, 23, 47, 16, 854775), False)),
         (DAY, "2024-02-29", (date(2024, 2, 29), True)),
-        (DAY, "2024-02-29Z", (date(2024, 2, 29), False)),
+        (DAY, "2024-02-29Z", (None, False)),  # RFC 3339, 5.6: full-date
+        (ZONED, "2024-02-29+01:00", (date(2024, 2, 29), False)),
         (DAY, "2023-02-29", (None, False)),
         (DAY, "20240229", (None, False)),
         (DAY, "2024-02-29T", (None, False)),
@@ -134,7 +136,9 @@ TIMES = st.builds(
     lambda moment, fraction, zone: f"{moment.year:04}{moment:-%m-%dT%H:%M:%S}{fraction}{zone}",
     st.datetimes(), FRACTIONS, ZONES,
 ).flatmap(near)  # fmt: skip
-DATES = st.dates().map(lambda day: f"{day.year:04}{day:-%m-%d}").flatmap(near)
+DATES = st.builds(
+    lambda day, zone: f"{day.year:04}{day:-%m-%d}{zone}", st.dates(), st.sampled_from(["", "", "Z", "+01:00"])
+).flatmap(near)
 PRICES = st.one_of(
     st.integers(-(10**20), 10**20), st.integers(-(10**6), 10**6).map(lambda cents: cents / 100), st.just(1e40)
 )

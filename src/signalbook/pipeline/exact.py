@@ -67,9 +67,9 @@ def _instant(nanoseconds: int) -> Held:
         return _NONE
 
 
-def _date(_: Scalar, value: JSON) -> Held:
+def _date(shape: Scalar, value: JSON) -> Held:
     match = _DATE.fullmatch(value) if isinstance(value, str) else None
-    if match is None or not (match[2] == "" or _ZONE.fullmatch(match[2])):
+    if match is None or not (match[2] == "" or (shape.zoned and _ZONE.fullmatch(match[2]))):
         return _NONE
     try:
         return date.fromisoformat(match[1]), match[2] == ""
