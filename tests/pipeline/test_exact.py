@@ -20,7 +20,9 @@ from signalbook.values import JSON, dump_json
 
 TIME = Scalar(kind="timestamp", sent="string")
 DAY = Scalar(kind="date", sent="string")
+ZONED = Scalar(kind="date", sent="string", zoned=True)
 PRICE = Scalar(kind="decimal", sent="float64", precision=38, scale=2)
+DIGITS = Scalar(kind="decimal", sent="string", precision=38, scale=2)
 SPAN = Scalar(kind="duration", sent="string")
 NANOS = Scalar(kind="timestamp", sent="int64")
 
@@ -44,12 +46,14 @@ def at(*parts: int) -> datetime:
         (TIME, "0001-01-01T00:00:00+01:00", (None, False)),
         (TIME, "2026-01-02T24:00:00Z", (None, False)),
         (TIME, "soon", (None, False)),
-        (TIME, 5.0, (None, False)),
+        (TIME, 1_700_000_000_000, (None, False)),
+        (NANOS, True, (None, False)),
         (NANOS, 1_000_000_123_456_000, (at(1970, 1, 12, 13, 46, 40, 123456), True)),
         (NANOS, -1, (at(1969, 12, 31, 23, 59, 59, 999999), False)),
         (NANOS, 2**63 - 1, (at(2262, 4, 11, 23, 47, 16, 854775), False)),
         (DAY, "2024-02-29", (date(2024, 2, 29), True)),
-        (DAY, "2024-02-29Z", (date(2024, 2, 29), False)),
+        (DAY, "2024-02-29Z", (None, False)),  # RFC 3339, 5.6: full-date
+        (ZONED, "2024-02-29+01:00", (date(2024, 2, 29), False)),
         (DAY, "2023-02-29", (None, False)),
         (DAY, "20240229", (None, False)),
         (DAY, "2024-02-29T", (None, False)),
@@ -58,7 +62,11 @@ def at(*parts: int) -> datetime:
         (PRICE, 0.001, (None, False)),
         (PRICE, 1e37, (None, False)),
         (PRICE, True, (None, False)),
-        (PRICE, "x", (None, False)),
+        (PRICE, "12.34", (None, False)),
+        (DIGITS, "-12.3e1", (Decimal("-123.00"), True)),
+        (DIGITS, " 1_2 ", (None, False)),
+        (DIGITS, "NaN", (None, False)),
+        (DIGITS, 12.34, (None, False)),
         (SPAN, "1.5s", (Decimal("1.500000000"), True)),
         (SPAN, "-315576000000.999999999s", (Decimal("-315576000000.999999999"), True)),
         (SPAN, "1m", (None, False)),
@@ -72,7 +80,7 @@ def test_what_a_column_holds(shape: Scalar, value: JSON, expected: tuple[Any, bo
 @pytest.mark.parametrize(
     ("shape", "value"),
     [
-        (TIME, "2026-01-02T03:04:05.500000Z"), (DAY, "2024-02-29"), (PRICE, 12.34),
+        (TIME, "2026-01-02T03:04:05.500000Z"), (DAY, "2024-02-29"), (PRICE, 12.34), (PRICE, 12345678901234567890),
         (SPAN, "1.500s"), (SPAN, "1000s"), (SPAN, "-0.000001s"),
         (NANOS, 1_000_000_123_456_000),
     ],
@@ -80,6 +88,18 @@ def test_what_a_column_holds(shape: Scalar, value: JSON, expected: tuple[Any, bo
 def test_a_value_comes_back(shape: Scalar, value: JSON) -> None:
     assert exact.sent(shape, exact.held(shape, value)[0]) == value
     assert exact.sent(shape, value) == value  # out of a table that has it as it was sent
+
+
+@pytest.mark.parametrize(
+    "text", ["90071992547409.93", "999999999999999.99", "1e-99999999999999999999", "0.1000000000000000055", "1.5", "7"]
+)
+def test_digits_are_read_and_written(text: str) -> None:
+    assert exact.dump(exact.parse(f'{{"a":[{text}]}}')) == f'{{"a":[{text}]}}'.encode()
+
+
+def test_what_is_no_json_is_not_written() -> None:
+    with pytest.raises(TypeError, match="object"):
+        exact.dump(object())
 
 
 SCHEMA = FORMAT.parse(
@@ -116,7 +136,9 @@ TIMES = st.builds(
     lambda moment, fraction, zone: f"{moment.year:04}{moment:-%m-%dT%H:%M:%S}{fraction}{zone}",
     st.datetimes(), FRACTIONS, ZONES,
 ).flatmap(near)  # fmt: skip
-DATES = st.dates().map(lambda day: f"{day.year:04}{day:-%m-%d}").flatmap(near)
+DATES = st.builds(
+    lambda day, zone: f"{day.year:04}{day:-%m-%d}{zone}", st.dates(), st.sampled_from(["", "", "Z", "+01:00"])
+).flatmap(near)
 PRICES = st.one_of(
     st.integers(-(10**20), 10**20), st.integers(-(10**6), 10**6).map(lambda cents: cents / 100), st.just(1e40)
 )

@@ -158,7 +158,7 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
     assert journal.files() == {FILE.table: [replace(FILE, name="g")]}
 
 
-def test_columns_are_as_they_were_decided_first(tmp_path: Path) -> None:
+def test_columns_are_as_they_were_decided_last(tmp_path: Path) -> None:
     """Tables that are there go on as they are, unless a policy says otherwise; new ones have columns of their types."""
     journal = Journal.open(tmp_path)
     assert settled(Policy(), journal).columns == "typed"
@@ -169,3 +169,16 @@ def test_columns_are_as_they_were_decided_first(tmp_path: Path) -> None:
     other.prepare(replace(batch("b1"), columns="typed"))
     other.commit(replace(batch("b1"), columns="typed"))
     assert settled(Policy(), other).columns == "typed"
+
+
+def test_columns_follow_the_last_batch_that_landed_something(tmp_path: Path) -> None:
+    """Whatever names batches have: one that had other columns is followed, or tables would alternate."""
+    journal = Journal.open(tmp_path)
+    for number in reversed(range(10)):
+        entry = batch(str(number)) if number else replace(batch("0"), columns="typed")
+        journal.prepare(entry)
+        journal.commit(entry)
+    dead = replace(batch("5x"), files=(replace(FILE, table=DEAD_LETTERS),))
+    journal.prepare(dead)
+    journal.commit(dead)
+    assert settled(Policy(), journal).columns == "typed"

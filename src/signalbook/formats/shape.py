@@ -24,7 +24,7 @@ class Scalar:
 
     ``int64`` also stands for integers without declared bounds: a value beyond 64 bits conforms but does not fit.
     Where values are ``sent`` as another kind (times as text), some that conform may not fit ``kind``, or lose digits;
-    ``as_sent`` has room for all of them.
+    ``as_sent`` has room for all of them. Dates that are ``zoned`` may have a zone behind them, which no column has.
     """
 
     kind: Kind
@@ -32,6 +32,7 @@ class Scalar:
     nullable: bool = False
     precision: int = 0
     scale: int = 0
+    zoned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

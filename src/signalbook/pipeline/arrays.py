@@ -25,7 +25,7 @@ from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.messages import Message
 from signalbook.messages.bindings.mqtt import V5
 from signalbook.pipeline import columns, exact
-from signalbook.values import dump_json, format_timestamp, parse_timestamp
+from signalbook.values import format_timestamp, parse_timestamp
 
 Values = Sequence[Any]
 # Takes values and whether there may be a None among them.
@@ -131,7 +131,7 @@ def _raw_text(values: Values, _: bool) -> pa.Array:
 
 
 def _dumped_text(values: Values, _: bool) -> pa.Array:
-    return pa.array([None if value is _UNSET else dump_json(value) for value in values], pa.string())
+    return pa.array([None if value is _UNSET else exact.dump(value) for value in values], pa.string())
 
 
 def _struct(shape: Struct, type: pa.DataType, form: ValueForm) -> Build:

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from signalbook.formats import Scalar
+import msgspec
+
+from signalbook.formats import Anything, ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.formats.shape import Kind
 from signalbook.values import JSON, format_timestamp, parse_timestamp
 
@@ -27,6 +29,8 @@ _TIMESTAMP: Final = re.compile(
 )
 _DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)(.*)", re.ASCII | re.DOTALL)
 _ZONE: Final = re.compile(r"Z|[+-]\d\d:\d\d", re.ASCII)
+# As JSON and XSD write them; ``Decimal`` takes other digits, spaces and underscores too.
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _LEAP: Final = "60"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NANOS: Final = 1000
@@ -42,9 +46,9 @@ def held(shape: Scalar, value: JSON) -> Held:
     return _HELD[shape.kind](shape, value)
 
 
-def _timestamp(_: Scalar, value: JSON) -> Held:
-    if isinstance(value, int):
-        return _instant(value)
+def _timestamp(shape: Scalar, value: JSON) -> Held:
+    if shape.sent == "int64":
+        return _instant(value) if isinstance(value, int) and not isinstance(value, bool) else _NONE
     match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return _NONE
@@ -63,9 +67,9 @@ def _instant(nanoseconds: int) -> Held:
         return _NONE
 
 
-def _date(_: Scalar, value: JSON) -> Held:
+def _date(shape: Scalar, value: JSON) -> Held:
     match = _DATE.fullmatch(value) if isinstance(value, str) else None
-    if match is None or not (match[2] == "" or _ZONE.fullmatch(match[2])):
+    if match is None or not (match[2] == "" or (shape.zoned and _ZONE.fullmatch(match[2]))):
         return _NONE
     try:
         return date.fromisoformat(match[1]), match[2] == ""
@@ -74,7 +78,13 @@ def _date(_: Scalar, value: JSON) -> Held:
 
 
 def _decimal(shape: Scalar, value: JSON) -> Held:
-    return _digits(str(value), shape.precision, shape.scale) if not isinstance(value, bool) else _NONE
+    if shape.sent == "string":
+        return _digits(value, shape.precision, shape.scale) if isinstance(value, str) else _NONE
+    # ``Decimal`` is what guards read numbers as.
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        return _NONE
+    text = value.text if isinstance(value, LongFloat) else str(value)
+    return _digits(text, shape.precision, shape.scale)
 
 
 def _duration(_: Scalar, value: JSON) -> Held:
@@ -82,10 +92,11 @@ def _duration(_: Scalar, value: JSON) -> Held:
 
 
 def _digits(text: str, precision: int, scale: int) -> Held:
+    if not _NUMBER.fullmatch(text):
+        return _NONE
     unit, exactly = _measure(precision, scale)
     try:
-        found = Decimal(text)
-        return (found.quantize(unit, context=exactly), True) if found.is_finite() else _NONE
+        return Decimal(text).quantize(unit, context=exactly), True
     except (InvalidOperation, Inexact):
         return _NONE
 
@@ -127,4 +138,64 @@ def _number(shape: Scalar, value: Decimal) -> JSON:
         for _ in range(3):
             text = text.removesuffix("000")
         return f"{text.removesuffix('.')}s"
-    return str(value) if shape.sent == "string" else float(value)
+    return str(value) if shape.sent == "string" else number(value)
+
+
+def number(value: Decimal) -> int | float:
+    """A decimal as JSON has it."""
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+class LongFloat(float):
+    """A number with more digits than a float has, with its text."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        """Of the text it was sent as."""
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
+def parse(text: bytes | str) -> JSON:
+    """The value of JSON that is known to be sound, with all digits: ``LongFloat`` where a float has not."""
+    return _parser.decode(text)
+
+
+def dump(value: JSON) -> bytes:
+    """What ``parse`` reads, or any other JSON, with all digits."""
+    return msgspec.json.encode(value, enc_hook=_text)
+
+
+def _float(text: str) -> float:
+    found = float(text)
+    try:
+        return found if Decimal(repr(found)) == Decimal(text) else LongFloat(text)
+    except InvalidOperation:  # of an exponent of twenty digits
+        return LongFloat(text)
+
+
+def _text(value: Any) -> msgspec.Raw:
+    if not isinstance(value, LongFloat):
+        raise TypeError(f"JSON has no {type(value).__name__}")
+    return msgspec.Raw(value.text.encode())
+
+
+_parser: Final = msgspec.json.Decoder(float_hook=_float)
+
+
+def has_decimals(shape: Shape) -> bool:
+    """Whether there are columns of decimals that are sent as numbers, at any depth."""
+    match shape:
+        case Scalar():
+            return shape.kind == "decimal" and shape.sent == "float64"
+        case Struct():
+            return any(has_decimals(field.shape) for field in shape.fields)
+        case ListOf():
+            return has_decimals(shape.item)
+        case MapOf():
+            return has_decimals(shape.value)
+        case Anything():
+            return False

@@ -202,25 +202,20 @@ class Journal:
 
     def table_format(self) -> TableFormat | None:
         """The format of the tables here; None while there are none."""
-        first = self._any()
-        return None if first is None else first.table_format
+        # Of entries there may be many, and they are the same in this.
+        first = next((found.path for found in self._listed(BATCHES)), None)
+        return None if first is None else _read(self.output / BATCHES / first).table_format
 
     def columns(self) -> ColumnKinds | None:
-        """What columns there are of times, dates and decimals; None while there are no tables."""
-        first = self._any()
-        return None if first is None else first.columns
-
-    def _any(self) -> JournalEntry | None:
-        # Which may be many, and are the same in what is asked.
-        first = next((found.path for found in self._listed(BATCHES)), None)
-        return None if first is None else _read(self.output / BATCHES / first)
+        """What columns the last batch that landed had of times, dates and decimals; None while there are no tables."""
+        entries = (_read(self.output / BATCHES / found.path) for found in reversed(_in_order(self._listed(BATCHES))))
+        landed = (entry for entry in entries if any(file.table != DEAD_LETTERS for file in entry.files))
+        return next((entry.columns for entry in landed), None)
 
     def news(self, known: Container[str]) -> list[str]:
         """The names of committed entries that are not ``known``, in the order they were committed in."""
-        fresh = [found for found in self._listed(BATCHES) if found.path.removesuffix(_ENTRY) not in known]
-        # By time and not by name: batches are named by their callers, and reports go out in the order of commits.
-        fresh.sort(key=lambda found: (found.modified, found.path))
-        return [found.path.removesuffix(_ENTRY) for found in fresh]
+        fresh = (found for found in self._listed(BATCHES) if found.path.removesuffix(_ENTRY) not in known)
+        return [found.path.removesuffix(_ENTRY) for found in _in_order(fresh)]
 
     def entry(self, name: str) -> JournalEntry:
         """A committed entry by one of the names out of ``news``."""
@@ -361,6 +356,11 @@ def _names(folder: Place) -> set[str]:
 def _is_mark(files: Sequence[Stored], forgotten: int) -> bool:
     """Whether all that is left of an attempt is a claim that has to stay."""
     return len(files) == 1 and files[0].path == _CLAIM and files[0].modified >= forgotten
+
+
+def _in_order(found: Iterable[Stored]) -> list[Stored]:
+    """Entries in the order they were committed in: batches are named by their callers."""
+    return sorted(found, key=lambda each: (each.modified, each.path))
 
 
 def _find(place: Place) -> JournalEntry | None:

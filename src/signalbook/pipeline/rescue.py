@@ -9,9 +9,10 @@ exactly (``exact.py``) are there as they were sent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 from msgspec import UNSET
 
@@ -19,7 +20,7 @@ from signalbook.formats import ListOf, MapOf, Scalar, Shape, Struct
 from signalbook.pipeline import exact
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.reports.report import MOST_PATHS
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON
 
 # As native/src/rescue.rs reads it.
 Plan = tuple[Any, ...]
@@ -64,10 +65,37 @@ def rest(shape: Shape, value: JSON) -> JSON:
     return UNSET
 
 
+def is_partial(shape: Shape, rest: JSON) -> bool:
+    """Whether columns of ``shape`` hold some of a value in ``rest``, and not all."""
+    match shape:
+        case Struct() if isinstance(rest, dict):
+            return any(field.name in rest and is_partial(field.shape, rest[field.name]) for field in shape.fields)
+        case MapOf() if isinstance(rest, dict):
+            return any(is_partial(shape.value, each) for each in rest.values())
+        case ListOf() if isinstance(rest, list):
+            return any(is_partial(shape.item, each) for each in rest)
+        case Scalar(sent=str()) if rest is not None:
+            found, whole = exact.held(shape, rest)
+            return found is not None and not whole
+    return False
+
+
+def read(shape: Shape, text: object, decode: Callable[[str], JSON] = msgspec.json.decode) -> JSON:
+    """What ``columns.RESCUE`` has of a payload of ``shape``; ``UNSET`` where that is nothing, or not ours.
+
+    For before the pipeline had that column a table could have one of this name, for a member of payloads.
+    """
+    try:
+        found = decode(text) if isinstance(text, str) else UNSET
+    except (msgspec.DecodeError, RecursionError):
+        return UNSET
+    return found if isinstance(found, dict) or not isinstance(shape, Struct) else UNSET
+
+
 def rests(shape: Shape, values: Sequence[JSON]) -> pa.Array:
     """The array of ``columns.RESCUE`` for decoded payloads."""
     found = (rest(shape, value) for value in values)
-    return pa.array([None if each is UNSET else dump_json(each) for each in found], pa.string())
+    return pa.array([None if each is UNSET else exact.dump(each) for each in found], pa.string())
 
 
 def whole(value: JSON, rest: JSON) -> JSON:

@@ -74,6 +74,10 @@ def test_decimals_of_bounded_digits_are_decimals() -> None:
     assert found.validate(Decimal("1.50")) == []
 
 
+def test_dates_have_zones() -> None:
+    assert simple("date").shape() == Scalar(kind="date", sent="string", zoned=True)
+
+
 def test_lists_and_unions() -> None:
     listed = parse('<xs:element name="r"><xs:simpleType><xs:list itemType="xs:int"/></xs:simpleType></xs:element>')
     assert listed.shape() == ListOf(item=Scalar(kind="int32"))

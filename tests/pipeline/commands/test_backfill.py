@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,24 @@ def test_in_a_store(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     lake.put(ROWS, pa.schema([*FIRST, *columns.RESCUE]))
     (done,) = fill(lake, definitions(tmp_path / "r.json", total=NUMBER))
     assert (done.filled, rows(lake)["2"]["total"]) == (3, 1.5)
+
+
+def test_what_columns_hold_in_part_is_in_both(lake: Lake, tmp_path: Path) -> None:
+    """As if it had landed now; and numbers keep their digits on the way."""
+    price = '{"total":12345678901234567890.12,"x":90071992547409.93}'
+    texts = [f'{{"at":"{AT[:-1]}.123456789Z"}}', price, '{"total":1.001}', "mine", "12", "[1]"]
+    found = [{"id": f"8{number}", "_rescue": text} for number, text in enumerate(texts)]
+    lake.put(found, pa.schema([*FIRST, *columns.RESCUE]))
+    price_of = {"type": "number", "multipleOf": 0.01}
+    registry = definitions(tmp_path / "r.json", total=price_of, at={"type": "string", "format": "date-time"})
+    (done,) = fill(lake, registry)
+    assert (done.filled, done.files) == (5, 2)
+    held = rows(lake)
+    assert held["80"] == {"at": datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC), "_rescue": texts[0]}
+    assert held["81"] == {"total": Decimal("12345678901234567890.12"), "_rescue": '{"x":90071992547409.93}'}
+    assert [held[f"8{number}"] for number in range(2, 6)] == [{"_rescue": text} for text in texts[2:]]
+    assert fill(lake, registry) == []
+    assert rows(lake) == held
 
 
 def test_landing_and_compaction_go_on(lake: Lake, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +146,68 @@ def test_a_message_of_too_many_values(take: Take, parcels: Any, name: str) -> No
     read, landed, (letter,) = take(name, content)
     assert (read, landed, letter["reason"]) == (2, ["P0"], "decode_error")
     assert "more than 4000000 values" in letter["violations"][0]["message"]
+
+
+def order(tmp_path: Path, schema: dict[str, Any], *payloads: str, **policy: Any) -> list[dict[str, Any]]:
+    """Rows of payloads by a schema; what could not be read at once is behind the others."""
+    message = {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {"type": {"value": "order"}},
+        "dataschemaformat": "JsonSchema/draft-07",
+        "dataschemauri": "/schemagroups/s/schemas/order",
+    }
+    version = {"format": "JsonSchema/draft-07", "schema": {"type": "object", "properties": schema}}
+    catalogue = {
+        "messagegroups": {"g": {"messages": {"order": message}}},
+        "schemagroups": {"s": {"schemas": {"order": {"versions": {"1": version}}}}},
+    }
+    contract = Snapshot.of_documents([("x", catalogue)]).compile(Policy(**policy))
+    event = '{"specversion":"1.0","id":"1","source":"s","type":"order","data":%s}\n'
+    path = tmp_path / "input"
+    path.write_text("".join(event % payload for payload in payloads))
+    landing = StagedFiles(tmp_path, staged="s", prefix="p")
+    bookkeeping = Bookkeeping(fingerprint="f", batch="b", landed_at=datetime(2026, 1, 1, tzinfo=UTC))
+    processing = Processing(contract, base.file_source("cloudevents-jsonl"), landing, bookkeeping)
+    for frame in base.file_source("cloudevents-jsonl").read(Split(path=str(path), start=0, end=path.stat().st_size)):
+        processing.take(frame)
+    processing.clear()
+    (file,) = landing.finish()
+    found = pq.read_table(tmp_path / file.name).to_pylist()
+    return [{name: row[name] for name in (*schema, "_rescue")} for row in found]
+
+
+PRICE = {"type": "number", "multipleOf": 0.01}
+
+
+@pytest.mark.parametrize(
+    "text", ["90071992547409.93", "999999999999999.99", "12345678901234567890.12", "123456789012345678901234567890"]
+)
+@pytest.mark.parametrize("twice", [False, True])
+def test_decimals_have_the_digits_that_were_sent(tmp_path: Path, text: str, twice: bool) -> None:
+    """On both paths: a member that comes twice is for the slow one."""
+    again = f',"x":{text}' if twice else ""
+    payload = f'{{"p":{text},"x":{text}{again}}}'
+    (row,) = order(tmp_path, {"p": PRICE}, payload)
+    assert row == {"p": Decimal(text), "_rescue": f'{{"x":{text}}}'}
+
+
+def test_digits_that_a_decimal_column_has_not_are_kept(tmp_path: Path) -> None:
+    payload = '{"p":1.0000000000000000001,"x":{"n":1.50,"l":12345678901234567890.12},"any":[0.12345678901234567890123]}'
+    (row,) = order(tmp_path, {"p": PRICE, "any": {}}, payload)
+    rescue = '{"p":1.0000000000000000001,"x":{"n":1.5,"l":12345678901234567890.12}}'
+    assert row == {"p": None, "any": "[0.12345678901234567890123]", "_rescue": rescue}
+
+
+def test_values_of_other_types_are_kept(tmp_path: Path) -> None:
+    """Payloads that land against their schema."""
+    members = {"t": {"type": "string", "format": "date-time"}, "p": PRICE}
+    payloads = [
+        '{"t":1700000000000}',
+        '{"t":5.0}',
+        '{"p":"12.34"}',
+        '{"p":" 1_2 ","t":true}',
+        '{"p":true}',
+        '{"p":1234567890123456.789}',
+    ]
+    found = order(tmp_path, members, *payloads, on_schema_violation="tag")
+    assert found == [{"t": None, "p": None, "_rescue": payload} for payload in payloads]

@@ -14,8 +14,9 @@ from signalbook.pipeline import columns
 from signalbook.pipeline.arrays import ValueForm, opaque_arrays, payload_builder
 from signalbook.pipeline.landing.rows import attributes_of, opaque_of, payloads_of
 from signalbook.pipeline.rescue import rests
-from signalbook.values import JSON, parse_timestamp
+from signalbook.values import JSON, dump_json, parse_timestamp
 
+PRICE = {"type": "number", "multipleOf": 0.01}
 SCHEMA = {
     "type": "object",
     "required": ["id", "gap"],
@@ -92,6 +93,17 @@ def test_columns_of_an_older_table_have_other_types(column: str, value: Any, exp
     """Such a row is reported as it is, and its schema has the last word."""
     row = {"id": "a", column: value}
     assert payloads_of(schema_of(SCHEMA))(row) == {"id": "a", "gap": None, column: expected}
+
+
+@pytest.mark.parametrize("text", ["mine", "", "7", '"x"', "[1]", "null", "[" * 100_000, {"a": 1}])
+def test_a_member_of_an_older_table_is_no_rescue(text: Any) -> None:
+    assert payloads_of(schema_of(SCHEMA))({"id": "a", "_rescue": text}) == {"id": "a", "gap": None}
+
+
+def test_large_integers_come_back_as_such() -> None:
+    schema = schema_of({"type": "object", "properties": {"n": {"type": "integer", "maximum": 1e30}, "p": PRICE}})
+    row = {"n": Decimal(2**70), "p": Decimal("12345678901234567890.00")}
+    assert dump_json(payloads_of(schema)(row)) == b'{"n":1180591620717411303424,"p":12345678901234567890}'
 
 
 @pytest.mark.parametrize("sent", [b'{"a": 1.0}', b"\xff", b"", None])

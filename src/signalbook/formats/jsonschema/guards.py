@@ -9,6 +9,7 @@ that accepts (1.0 as an integer, a member given twice).
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, Union
 
@@ -237,8 +238,8 @@ _SCALARS: Final[dict[str, Any]] = {
     "float64": float,
     "string": str,
 }
-# Of decimals integers of any size are exact, which as floats they would not be.
-_SENT: Final[dict[str | None, Any]] = {"string": str, "float64": int | float}
+# Of decimals all digits are read, which floats would not have.
+_SENT: Final[dict[str | None, Any]] = {"string": str, "float64": Decimal}
 
 
 def counted(part: Objects) -> bool:

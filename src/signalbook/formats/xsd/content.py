@@ -89,7 +89,7 @@ class Simple:
 
     def _scalar(self, *, nullable: bool) -> Scalar:
         digits = {"precision": self.precision, "scale": self.scale}
-        return Scalar(kind=self.kind, sent=self.sent, nullable=nullable, **digits)
+        return Scalar(kind=self.kind, sent=self.sent, nullable=nullable, zoned=self.kind == "date", **digits)
 
     def read(self, text: str) -> JSON:
         """The value of text that the schema accepted."""

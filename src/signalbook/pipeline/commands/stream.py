@@ -33,7 +33,7 @@ from signalbook.pipeline.job.definitions import Definitions, kept_name
 from signalbook.pipeline.job.jobs import ShowProgress, StreamJob
 from signalbook.pipeline.job.session import SLOW, java_lock, open_session
 from signalbook.pipeline.journal import Journal
-from signalbook.pipeline.landing.tasks import Intake, explain_failure
+from signalbook.pipeline.landing.tasks import Intake, explain_failure, settled
 from signalbook.pipeline.locks import Lock, lock_of
 from signalbook.pipeline.places import place_of
 from signalbook.pipeline.reports.report import Report
@@ -166,6 +166,8 @@ def stream(
             complete_unfinished(journal, show)
             check_tables(journal, job.job)
             check_reachable(journal, job.job.table_format)
+            # Once, since it takes a look at all batches.
+            job = replace(job, job=replace(job.job, policy=settled(job.job.policy, journal)))
         kept = home / kept_name(job.job.registry, job.job.groups)
         definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, notify=notify)
         with (

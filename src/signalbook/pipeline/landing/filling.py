@@ -16,10 +16,10 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from signalbook.formats import Schema, Shape, Struct
-from signalbook.pipeline import columns, rescue
+from signalbook.pipeline import columns, exact, rescue
 from signalbook.pipeline.arrays import MISFITS, ValueForm, payload_builder
 from signalbook.pipeline.landing.rows import payloads_of
-from signalbook.values import JSON, dump_json, parse_json
+from signalbook.values import JSON
 
 RESCUE: Final = columns.RESCUE.names[0]
 
@@ -52,7 +52,8 @@ class Filling:
         fields = columns.payload(self._shape)
         if self._whole:
             return fields if texts.null_count < len(texts) and columns.PAYLOAD in self._names else pa.schema([])
-        seen = {name for text in texts.drop_null().to_pylist() for name in parse_json(text)}
+        found = (self._read(text) for text in texts.drop_null().to_pylist())
+        seen = {name for each in found if each is not UNSET for name in each}
         held = {self._members[name] for name in seen if name in self._members}
         return pa.schema(
             [pa.field(name, field.type, metadata=field.metadata) for name, field in self._own(fields, held)]
@@ -66,20 +67,30 @@ class Filling:
         texts = rows.column(RESCUE).combine_chunks()
         numbers = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
         found = rows.take(pa.array(numbers))
-        rests = [parse_json(text) for text in found.column(RESCUE).to_pylist()]
+        rests = [self._read(text) for text in found.column(RESCUE).to_pylist()]
         left = [rescue.rest(self._shape, each) for each in rests]
-        gaining = [number for number, each in enumerate(rests) if left[number] != each]
-        payloads = self._payloads(found.take(pa.array(gaining, pa.int64())))
-        values = self._values([None if self._schema.validate(each) else each for each in payloads])
+        declared = [left[number] != each for number, each in enumerate(rests)]
+        chosen = [
+            number for number, each in enumerate(rests) if declared[number] or rescue.is_partial(self._shape, each)
+        ]
+        there = found.take(pa.array(chosen, pa.int64())).to_pylist()
+        values = self._values([self._payload(row, rests[number]) for number, row in zip(chosen, there, strict=True)])
         gained = [
             _Gain(int(numbers[number]), value, left[number])
-            for number, value in zip(gaining, values, strict=True)
-            if value is not None
+            for number, row, value in zip(chosen, there, values, strict=True)
+            # What is held in part stays in ``RESCUE`` for good, and is gained once.
+            if value is not None and (declared[number] or adds(row, value))
         ]
-        return self._filled(rows, schema, gained), len(gained), len(gaining) - len(gained)
+        unfit = sum(declared[number] for number, value in zip(chosen, values, strict=True) if value is None)
+        return self._filled(rows, schema, gained), len(gained), unfit
 
-    def _payloads(self, rows: pa.Table) -> list[JSON]:
-        return [self._rebuild(row) for row in rows.to_pylist()]
+    def _read(self, text: object) -> JSON:
+        return rescue.read(self._shape, text, exact.parse)
+
+    def _payload(self, row: Mapping[str, Any], rest: JSON) -> JSON:
+        """The payload of a row with all digits; None where it does not conform."""
+        found = self._rebuild(row)
+        return None if self._schema.validate(found) else rescue.whole(found, rest)
 
     @cached_property
     def _rebuild(self) -> Callable[[Mapping[str, Any]], JSON]:
@@ -118,7 +129,7 @@ class Filling:
             there = rows.column(field.name) if field.name in rows.column_names else None
             old = pa.nulls(len(rows), field.type) if there is None else there.cast(field.type).combine_chunks()
             if field.name == RESCUE:
-                new = pa.array([None if gain.left is UNSET else dump_json(gain.left) for gain in gains], field.type)
+                new = pa.array([None if gain.left is UNSET else exact.dump(gain.left) for gain in gains], field.type)
             elif field.name in own:
                 before = old.take(pa.array(places)).to_pylist()
                 values = [overlaid(one, gain.values[field.name]) for one, gain in zip(before, gains, strict=True)]
@@ -128,6 +139,15 @@ class Filling:
                 continue
             arrays.append(pa.concat_arrays([old, new]).take(pa.array(order)))
         return pa.table(arrays, schema=schema)
+
+
+def adds(old: Any, new: Any) -> bool:
+    """Whether a value has something where another has nothing, at any depth."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return any(adds(old.get(name), value) for name, value in new.items())
+    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)) and len(old) == len(new):
+        return any(adds(one, other) for one, other in zip(old, new, strict=True))
+    return old is None and new is not None
 
 
 def overlaid(old: Any, new: Any) -> Any:

@@ -81,6 +81,8 @@ class RowBuilder:
         self._typed = definition.policy.typed
         self._layout = layout(definition)
         self._shape = self._layout.shape
+        # Floats, which decoded payloads have, do not have all of their digits.
+        self._decimals = self._shape is not None and exact.has_decimals(self._shape)
         values = (xid, definition.version, bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
         self._bookkeeping = [
             pa.array([value], kind) for value, kind in zip(values, columns.BOOKKEEPING.types, strict=True)
@@ -101,13 +103,19 @@ class RowBuilder:
             context=accepted.context,
             message=message,
             payload=payload if decodes or self._schema is None else None,
-            data=UNSET if decodes else accepted.data,
+            data=UNSET if decodes else self._data_of(accepted, payload),
             location=location,
             original=original,
             shared=shared,
             violations=violations,
             duplicates=any(finding.rule == DUPLICATE for finding in accepted.warnings),
         )
+
+    def _data_of(self, accepted: Accepted, payload: bytes | None) -> JSON:
+        """What was decoded, with all digits where columns have them."""
+        if payload is None or accepted.data is UNSET or not self._decimals:
+            return accepted.data
+        return exact.parse(payload) if isinstance(accepted.schema, JsonValues) else accepted.data
 
     def decoding(self, decode: Decode) -> Decode:
         """``decode``, which reads payloads into the columns that ``whole`` takes."""
@@ -174,7 +182,7 @@ class RowBuilder:
     def _data(self, row: AcceptedRow) -> JSON:
         """The decoded payload; of those that share a batch with others that come decoded too."""
         if row.payload is not None and self._schema is not None:
-            return self._schema.decode(row.payload)
+            return exact.parse(row.payload) if self._decimals else self._schema.decode(row.payload)
         return None if row.data is UNSET else row.data
 
     @cached_property
@@ -294,11 +302,10 @@ def payloads_of(schema: Schema) -> Callable[[Mapping[str, Any]], JSON]:
 
     Made once for many rows, since finding out which column a member is in takes longer than reading it.
     """
-    held = _held_of(schema)
+    held, shape = _held_of(schema), schema.shape()
 
     def payload(row: Mapping[str, Any]) -> JSON:
-        rest = row.get(_RESCUE)
-        return held(row) if rest is None else rescue.whole(held(row), msgspec.json.decode(rest))
+        return rescue.whole(held(row), rescue.read(shape, row.get(_RESCUE)))
 
     return payload
 
@@ -398,4 +405,4 @@ def _json_text(value: Any) -> Any:
         return format_timestamp(value)
     if isinstance(value, (date, time)):
         return value.isoformat()
-    return float(value) if isinstance(value, Decimal) else value
+    return exact.number(value) if isinstance(value, Decimal) else value
