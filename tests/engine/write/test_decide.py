@@ -10,8 +10,9 @@ from tests.engine.conftest import model_of
 
 from signalbook.engine.config.capabilities import everything
 from signalbook.engine.write.commands import Command, Method, read_intent
+from signalbook.engine.write.context import Context, References
 from signalbook.engine.write.decide import CommandDecision
-from signalbook.engine.write.workingcopies import Context, OwnerCopy, References, WorkingTree
+from signalbook.engine.write.workingcopies import OwnerCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.model import compile_model
 from signalbook.values import JSON, JSONObject

@@ -17,9 +17,10 @@ from tests.engine.conftest import Make, model_of
 from signalbook.engine.engine import Engine
 from signalbook.engine.write import decide, load, resources
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
+from signalbook.engine.write.context import Context, Steps, Stored
 from signalbook.engine.write.lineage import semver_key
 from signalbook.engine.write.load import WriteLoader, load_entities
-from signalbook.engine.write.workingcopies import Context, ResourceCopy, Steps, Stored, VersionCopy
+from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.storage import open_store

@@ -11,7 +11,7 @@ from signalbook.engine.config import capabilities
 from signalbook.engine.config.modelmigration import check_compliance, migrate
 from signalbook.engine.write.apply import Change, ChangeAction, Entity
 from signalbook.engine.write.commands import Command, ConfigCommand, Flags, Method
-from signalbook.engine.write.workingcopies import Context
+from signalbook.engine.write.context import Context
 from signalbook.errors import RegistryError
 from signalbook.model import Included, Loader, Model, compile_model
 from signalbook.storage.settings import SettingsReader

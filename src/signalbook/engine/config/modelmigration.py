@@ -14,19 +14,12 @@ from operator import attrgetter
 from typing import Final
 
 from signalbook.engine.write.apply import Change, apply_tree, changes_of
+from signalbook.engine.write.context import Context, Stored, batches
 from signalbook.engine.write.lineage import ORDERED
 from signalbook.engine.write.load import WriteLoader, load_versions
 from signalbook.engine.write.merge import VALIDATION, GroupConstraints
 from signalbook.engine.write.resources import resettle_resource
-from signalbook.engine.write.workingcopies import (
-    Context,
-    OwnerCopy,
-    ResourceCopy,
-    Stored,
-    WorkingCopy,
-    WorkingTree,
-    batches,
-)
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, WorkingCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row

@@ -16,15 +16,14 @@ from typing import Final, Self
 from signalbook.access.decisions import Access
 from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, taken_uri
+from signalbook.engine.write.context import Documents, batches
 from signalbook.engine.write.workingcopies import (
-    Documents,
     OwnerCopy,
     ResourceCopy,
     UriTaken,
     VersionCopy,
     WorkingCopy,
     WorkingTree,
-    batches,
 )
 from signalbook.model import Model
 from signalbook.storage.base import Reader, Row

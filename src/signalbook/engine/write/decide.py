@@ -9,6 +9,7 @@ from typing import Final
 from signalbook.access.base import Action, Forbidden
 from signalbook.engine.write.apply import WriteResult
 from signalbook.engine.write.commands import Command, GroupIntent, Intent, Method, ResourceIntent, WriteMode
+from signalbook.engine.write.context import Context, Neighbours, OtherResources, References, Steps, batches
 from signalbook.engine.write.load import Deletion
 from signalbook.engine.write.merge import (
     GroupConstraints,
@@ -22,17 +23,11 @@ from signalbook.engine.write.merge import (
 from signalbook.engine.write.resources import finish_resource, settle_resource, write_resource
 from signalbook.engine.write.validation import load_compared_documents
 from signalbook.engine.write.workingcopies import (
-    Context,
-    Neighbours,
-    OtherResources,
     OwnerCopy,
-    References,
     ResourceCopy,
-    Steps,
     VersionCopy,
     WorkingCopy,
     WorkingTree,
-    batches,
     check_siblings,
 )
 from signalbook.errors import RegistryError

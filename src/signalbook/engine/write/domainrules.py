@@ -12,16 +12,8 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Final
 
-from signalbook.engine.write.workingcopies import (
-    Context,
-    Members,
-    MessageIds,
-    OwnerCopy,
-    ResourceCopy,
-    Steps,
-    VersionCopy,
-    WorkingTree,
-)
+from signalbook.engine.write.context import Context, Members, MessageIds, Steps
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingTree
 from signalbook.errors import RegistryError
 from signalbook.messages.definitions.endpoints import lint_endpoint, lint_messageids
 from signalbook.messages.definitions.lint import lint_selectors, review, review_borrowed

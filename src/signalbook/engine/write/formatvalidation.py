@@ -8,9 +8,10 @@ from functools import lru_cache, partial
 from typing import Final
 
 from signalbook import work
+from signalbook.engine.write.context import Context, Steps, batches
 from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, text_of
-from signalbook.engine.write.workingcopies import Context, ResourceCopy, Steps, VersionCopy, batches
+from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats import base as formats

@@ -14,9 +14,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 
 from signalbook.engine.write.commands import ONE_RESOURCE, Command, Intent, ResourceIntent, require_object
-from signalbook.engine.write.imports import Scope, import_root, importable
-from signalbook.engine.write.lineage import ORDERED, rank
-from signalbook.engine.write.workingcopies import (
+from signalbook.engine.write.context import (
     Compared,
     Context,
     Lookup,
@@ -25,11 +23,15 @@ from signalbook.engine.write.workingcopies import (
     Need,
     Neighbours,
     OtherResources,
-    OwnerCopy,
     References,
-    ResourceCopy,
     Result,
     Steps,
+)
+from signalbook.engine.write.imports import Scope, import_root, importable
+from signalbook.engine.write.lineage import ORDERED, rank
+from signalbook.engine.write.workingcopies import (
+    OwnerCopy,
+    ResourceCopy,
     VersionCopy,
     WorkingCopy,
     WorkingTree,

@@ -15,7 +15,8 @@ from typing import Final
 
 from signalbook.cncf.ids import version_number
 from signalbook.engine.write.commands import DocumentBody, GroupIntent, ResourceIntent, VersionIntent, WriteMode
-from signalbook.engine.write.workingcopies import Context, Documents, OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
+from signalbook.engine.write.context import Context, Documents
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, WorkingCopy
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, ResourceType, findings_to_error
 from signalbook.values import JSON, JSONObject, dump_json, parse_timestamp

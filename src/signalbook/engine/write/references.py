@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from signalbook import work
-from signalbook.engine.write.workingcopies import MAX_LOADED, Context, Lookup, Steps, schema_text
+from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps, schema_text
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve
 from signalbook.formats.compatibility import SchemaText

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from signalbook.engine.write.commands import ResourceIntent, VersionIntent, WriteMode, entry_id
+from signalbook.engine.write.context import Compared, Context, Steps
 from signalbook.engine.write.defaultversion import Choice, flagged, kept_choice, settle_default, write_meta
 from signalbook.engine.write.formatvalidation import check_formats, check_imports
 from signalbook.engine.write.lineage import ORDERED, assign, cycle, rank, surplus, unknown_ancestor
@@ -17,7 +18,7 @@ from signalbook.engine.write.validation import (
     check_roots,
     recheck,
 )
-from signalbook.engine.write.workingcopies import Compared, Context, ResourceCopy, Steps, elsewhere
+from signalbook.engine.write.workingcopies import ResourceCopy, elsewhere
 from signalbook.errors import RegistryError
 from signalbook.model import ResourceType
 from signalbook.values import JSON, JSONObject

@@ -13,19 +13,12 @@ from itertools import islice
 from typing import Final
 
 from signalbook.engine.config import capabilities
+from signalbook.engine.write.context import MAX_LOADED, Context, Lookup, Steps, batches
 from signalbook.engine.write.formatvalidation import check_formats, check_imports, set_outcome, validated
 from signalbook.engine.write.lineage import roots
 from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, mentioned
-from signalbook.engine.write.workingcopies import (
-    MAX_LOADED,
-    Context,
-    Lookup,
-    ResourceCopy,
-    Steps,
-    VersionCopy,
-    batches,
-)
+from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.formats.compatibility import (
     comparing,

@@ -1,0 +1,347 @@
+"""What the steps of a write have at hand beside working copies: what was loaded, what they may ask for, and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import islice
+from typing import Final, TypeAlias, TypeVar
+
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.engine.write.commands import Flags
+from signalbook.engine.write.imports import ImportableSchemas, Scope, import_root, importable, in_scope
+from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, default_version
+from signalbook.errors import RegistryError
+from signalbook.formats.base import family
+from signalbook.formats.imports import Importable, by_xid
+from signalbook.largejson import parse_untrusted_json
+from signalbook.model import Model
+from signalbook.storage.base import Row
+from signalbook.values import Finding, JSONError, JSONObject, digest
+from signalbook.xid import Kind, Xid, named
+
+# Enough to repair a document by; a hostile one does not get to fill memory with complaints.
+MAX_ERRORS: Final = 100
+MAX_LOADED: Final = 100
+"""Stored documents loaded together for several Resources, and as many again that those refer to."""
+
+
+class Problems:
+    """Errors found so far. One bad entity does not hide the next: all are reported at once.
+
+    As a context (``with problems:``) it keeps a ``RegistryError`` raised in the block and goes on behind it.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[RegistryError] = []
+        self.count = 0
+
+    def __enter__(self) -> None:
+        """Begin a block whose error is to be kept."""
+
+    def __exit__(self, type: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """Keep the block's error, unless there are ``MAX_ERRORS`` already; ``count`` counts all."""
+        if not isinstance(error, RegistryError):
+            return False
+        self.count += 1
+        if len(self.errors) < MAX_ERRORS:
+            self.errors.append(error)
+        return True
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all errors, each with the entity it is in."""
+        return tuple(finding for error in self.errors for finding in _findings_of(error))
+
+    def raise_any(self) -> None:
+        """Raise what was found, if anything: the first error, with the findings of all."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            first = self.errors[0]
+            raise RegistryError(
+                first.code,
+                subject=first.subject,
+                detail=first.detail,
+                faults=self.findings,
+                **first.arguments,
+            )
+
+
+def _findings_of(error: RegistryError) -> list[Finding]:
+    """The findings of one error, each path led by the entity it is in."""
+    if not error.faults:
+        return [Finding(path=error.subject, rule=error.code, message=error.title)]
+    return [replace(finding, path=_located(error.subject, finding.path)) for finding in error.faults]
+
+
+def _located(subject: str, path: str) -> str:
+    """``path`` behind the entity it is in, unless it begins with that already."""
+    if not path or path.startswith(f"{subject}/"):
+        return path or subject
+    return f"{subject}#{path}"
+
+
+class Documents:
+    """Document bytes by digest: those this command brings (``new``), and stored ones as far as they were loaded.
+
+    One that is asked for and was not loaded is noted in ``missing``: see ``Context.missing``.
+    """
+
+    def __init__(self) -> None:
+        self.new: dict[str, bytes] = {}
+        self.loaded: dict[str, bytes] = {}
+        self.missing: set[str] = set()
+
+    def keep(self, content: bytes) -> str | None:
+        """Remember ``content``; returns its digest, None for the empty document."""
+        if not content:
+            return None
+        name = digest(content)
+        self.new[name] = content
+        return name
+
+    def read(self, name: str | None) -> bytes:
+        """The bytes behind a digest; no digest is the empty document, and so for now is what is missing."""
+        found = b"" if name is None else self.new.get(name, self.loaded.get(name))
+        if found is None:
+            self.missing.add(name or "")
+        return found or b""
+
+    def absent(self, names: Iterable[str | None]) -> set[str]:
+        """Those of these documents that would have to be loaded."""
+        return {name for name in names if name is not None and name not in self.new and name not in self.loaded}
+
+    def forget(self) -> None:
+        """Give up stored documents once there are many: a Resource may have more of them than memory holds."""
+        if len(self.loaded) > 2 * MAX_LOADED:
+            self.loaded.clear()
+
+
+def schema_text(content: bytes, format: str = "") -> bytes:
+    """What a format reads of a document: of one that is a JSON string, the text in it.
+
+    A schema that is no JSON (Protobuf, XSD), sent inline as ``application/json``, is a JSON string; what it says is in
+    the string. To Avro a string that holds no JSON is a schema: the name of a type.
+    """
+    if not content.startswith(b'"'):
+        return content
+    try:
+        value = parse_untrusted_json(content)
+    except JSONError:
+        return content
+    if not isinstance(value, str) or (family(format) == "avro" and not value.lstrip().startswith(("{", "[", '"'))):
+        return content
+    return value.encode("utf-8")
+
+
+class Stored:
+    """The store as far as it was loaded: what a decision looks at beside the tree that it changes.
+
+    ``written`` are the Resources of that tree, ``owners`` its Groups. ``imports`` finds what Protobuf schemas import.
+    ``entities`` has None for what is not there; ``others`` are by Group its
+    Resources that are not in the tree, ``groups`` and ``resources`` the ends of the cross references ``references``,
+    ``messages`` the messages in Groups, ``members`` the last page of a Group. ``base_url`` is the URL of the registry's
+    root as clients know it: what begins with it is here.
+    """
+
+    def __init__(self, base_url: str = "") -> None:
+        self.base_url = base_url
+        self.written: dict[Xid, ResourceCopy] = {}
+        self.owners: dict[Xid, OwnerCopy] = {}
+        self.imports = ImportableSchemas(self._as_written)
+        self.entities: dict[Xid, Row | None] = {}
+        self.others: dict[Xid, list[ResourceCopy]] = {}
+        self.groups: dict[Xid, OwnerCopy] = {}
+        self.resources: dict[Xid, ResourceCopy] = {}
+        self.references: dict[Xid, Xid] = {}
+        self.messages: dict[Xid, list[Xid]] = {}
+        self.members: list[Row] = []
+        self.missing: set[Xid] = set()
+        self._named: dict[str, Xid | None] = {}
+
+    def named(self, uri: str) -> Xid | None:
+        """The Resource or Version that ``uri`` names."""
+        if uri not in self._named:  # what is looked up is asked for at least twice: to load it, and then to see it
+            self._named[uri] = named(uri, self.base_url)
+        return self._named[uri]
+
+    def entity(self, xid: Xid) -> Row | None:
+        """An entity as it is stored; one that was not loaded is noted in ``missing``: see ``Context.missing``."""
+        if xid not in self.entities:
+            self.missing.add(xid)
+        return self.entities.get(xid)
+
+    def shown(self, xid: Xid) -> Row | None:
+        """The stored Version that ``xid`` names; of a Resource its default one, or that of what it refers to."""
+        row = self.entity(xid)
+        if row is None or xid.kind is Kind.VERSION:
+            return row
+        row = row if row.xref is None else self.entity(row.xref)
+        return None if row is None or not row.defaultversionid else self.entity(default_version(row))
+
+    def version(self, xid: Xid) -> VersionCopy | None:
+        """A Version of a Resource in the tree as it will be; ``xid`` may name the Resource for its default Version."""
+        resource = self.written[xid.resource]
+        wanted = (xid.id if xid.kind is Kind.VERSION else resource.defaultversionid) or ""
+        if wanted in resource.versions or wanted in resource.removed or not resource.partial:
+            return resource.versions.get(wanted)
+        row = self.entity(resource.xid / "versions" / wanted)
+        return None if row is None else VersionCopy.of(row)
+
+    def _as_written(self, scope: Scope, stored: Iterable[Importable]) -> Iterator[Importable]:
+        """The schemas in a scope that may be imported, as the write leaves them."""
+        found = [each for each in stored if Xid.parse(each.xid) not in self.written]
+        for xid in self.written:
+            shown = self.version(xid) if in_scope(xid, scope) else None
+            found += () if shown is None else importable(xid, shown.attributes)
+        for each in found:
+            owner = self.owners.get(Xid.parse(each.group))
+            yield each if owner is None else Importable(each.xid, each.name, import_root(owner.attributes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """Entities and documents by name; with ``defaults`` the default Versions that Resources show, with ``contents`` the
+    documents of them all; and the schemas in scopes that others may import."""
+
+    entities: frozenset[Xid] = frozenset()
+    documents: frozenset[str] = frozenset()
+    importable: frozenset[Scope] = frozenset()
+    defaults: bool = True
+    contents: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Of a partial Resource: what the place of every Version depends on, now that they are as the request says."""
+
+    resource: ResourceCopy
+    mode: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Of a partial Resource: Versions before and behind those ``changed``, and before those with another ancestor."""
+
+    resource: ResourceCopy
+    changed: Collection[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherResources:
+    """The stored Resources of these Groups that are not in the tree, with their Versions."""
+
+    groups: tuple[OwnerCopy, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class References:
+    """Cross references that the tree may have to do with, and the entities at both of their ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageIds:
+    """The ids of the messages in Groups: Resources of these Group and Resource types, up to ``limit`` in a Group."""
+
+    groups: tuple[Row, ...]
+    types: frozenset[tuple[str, str]]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Members:
+    """A page of the stored Resources of one type in a Group, by id, behind the id ``after``."""
+
+    group: Row
+    plural: str
+    after: str | None
+    limit: int
+
+
+Need: TypeAlias = Lookup | Neighbours | Compared | OtherResources | References | MessageIds | Members
+"""What a decision can say only once part of it is made: the loader brings it, then the decision goes on."""
+
+
+Result = TypeVar("Result")
+
+
+Steps: TypeAlias = Generator[Need, None, Result]
+"""A decision. It has no way to the store: where it has to know more it yields a ``Need``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """One command's surroundings. ``now`` is the one instant all its timestamps share (R42).
+
+    ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``compatibility``
+    is a rule to be taken for that of every Resource, whatever its own: for questions, never stored.
+    ``incompatible_changes`` and ``default_compatibility`` are the settings; ``findings`` is what was found that stops
+    nothing, and ``access`` whose errors may not name what it hides.
+    """
+
+    model: Model
+    capabilities: JSONObject
+    flags: Flags
+    target: Xid
+    now: datetime
+    admin: bool = False
+    compatibility: str | None = None
+    incompatible_changes: str = "warn"
+    default_compatibility: str = ""
+    documents: Documents = field(default_factory=Documents)
+    stored: Stored = field(default_factory=Stored)
+    access: Access = UNRESTRICTED
+    problems: Problems = field(default_factory=Problems)
+    findings: list[Finding] = field(default_factory=list)
+
+    def ignores(self, name: str) -> bool:
+        """Whether the request asked to ignore ``name`` (R204)."""
+        return name in self.flags.ignore
+
+    def resolve(self, referring: Xid, uri: str) -> bytes | None:
+        """The document that the schema ``referring`` refers to, as this write leaves it; never from a network.
+
+        None if there is none, and for now if it was not loaded (``missing``).
+        """
+        if not uri.endswith(".proto"):
+            return self._document(self.stored.named(uri))
+        for xid in map(self.stored.named, by_xid(uri)):
+            # A path may look like an xid of some type.
+            if xid is not None and self.model.resource_type(xid) is not None:
+                content = self._document(xid)
+                if content is not None or xid in self.stored.missing:
+                    return content
+        return self._document(self.stored.imports.find(uri, referring))
+
+    def _document(self, xid: Xid | None) -> bytes | None:
+        if xid is None:
+            return None
+        shown = self.stored.version(xid) if xid.resource in self.stored.written else self.stored.shown(xid)
+        return None if shown is None or shown.document is None else schema_text(self.documents.read(shown.document))
+
+    def missing(self, *, contents: bool = False) -> Lookup | None:
+        """What was asked for since this was last called and was not loaded: what came of it is void, ask again."""
+        stored, documents = self.stored, self.documents
+        if not (stored.missing or stored.imports.missing or documents.missing):
+            return None
+        lookup = Lookup(
+            entities=frozenset(stored.missing),
+            documents=frozenset(documents.missing),
+            importable=frozenset(stored.imports.missing),
+            contents=contents,
+        )
+        for each in (stored.missing, stored.imports.missing, documents.missing):
+            each.clear()
+        return lookup
+
+
+Item = TypeVar("Item")
+
+
+def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """``items`` in lists of up to ``size``."""
+    stream = iter(items)
+    while batch := list(islice(stream, size)):
+        yield batch
