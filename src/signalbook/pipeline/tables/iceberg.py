@@ -23,9 +23,8 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
-from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.manifest import DataFile as IcebergFile
-from pyiceberg.table import CreateTableTransaction, FileScanTask, StagedTable, Table, Transaction
+from pyiceberg.table import CreateTableTransaction, FileScanTask, StagedTable, Table, TableProperties, Transaction
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import DayTransform
 from requests import RequestException
@@ -33,10 +32,11 @@ from requests import RequestException
 from signalbook.pipeline.columns import DAY, LANDED_AT
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import PREPARED, JournalEntry
-from signalbook.pipeline.places import Where, place_of
+from signalbook.pipeline.places import Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import merge, plain, promote
 from signalbook.pipeline.tables.iceberg_catalogs import CatalogConnection, catalog_errors, connect
+from signalbook.pipeline.tables.iceberg_metadata import data_file, shared
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, quoted
 from signalbook.values import digest
 
@@ -157,11 +157,10 @@ class IcebergTables(Tables):
         schema = self._schema(places[0])
         found = self._find(table)
         fresh = self._create(table, schema, batch) if found is None else _Watched(found, batch.id).transaction()
-        with fresh as transaction:
+        with fresh:
             if found is not None and found.properties.get(COLUMNS_KEY) != _digest(schema):
-                self._widen(transaction, schema)
-            # pyiceberg would read all manifests to find duplicates; that the batch is not there was looked up before.
-            transaction.add_files(places, snapshot_properties=summary, check_duplicate_files=False)
+                self._widen(fresh, schema)
+            fresh.add(self.output, places, summary)
 
     def _taken(self, batch: JournalEntry, table: TableName) -> bool:
         """Whether the table has the files of a batch whose snapshot may be gone. Raises ``PipelineError`` if in doubt.
@@ -218,6 +217,7 @@ class IcebergTables(Tables):
                 except NoSuchTableError:
                     return None
             self._check_owner(table, found)
+            found.metadata = shared(found.metadata)
             self._loaded[table] = found
         return self._loaded[table]
 
@@ -233,7 +233,7 @@ class IcebergTables(Tables):
     def _namespace(self, group: str) -> tuple[str, ...]:
         return (*self._connection.namespace, group)
 
-    def _create(self, table: TableName, schema: pa.Schema, batch: JournalEntry) -> Transaction:
+    def _create(self, table: TableName, schema: pa.Schema, batch: JournalEntry) -> _Change:
         """A table that comes to be with its first files: one commit instead of three."""
         # ``versions`` asks for the tables of a namespace first, so that one without an entry is not there yet.
         if table.group not in self._names:
@@ -289,6 +289,19 @@ class _Change(Transaction):
 
     _known: tuple[TableMetadata, tuple[object, ...], TableMetadata] | None = None
 
+    def add(self, output: Place, places: list[str], summary: dict[str, str]) -> None:
+        """Add files, as ``add_files`` does.
+
+        That would read all manifests to find duplicates, or else take the columns of each file for new ones.
+        """
+        if TableProperties.DEFAULT_NAME_MAPPING not in self.table_metadata.properties:
+            names = self.table_metadata.schema().name_mapping.model_dump_json()
+            self.set_properties({TableProperties.DEFAULT_NAME_MAPPING: names})
+        files, metadata = self._table.io, self.table_metadata
+        with self._append_snapshot_producer(summary) as append:
+            for file in in_parallel(output, lambda at: data_file(files, metadata, at), places):
+                append.append_data_file(file)
+
     @property
     def table_metadata(self) -> TableMetadata:
         """The table's metadata with the changes made so far."""
@@ -296,7 +309,7 @@ class _Change(Transaction):
         if not self._updates:
             return before
         if self._known is None or self._known[0] is not before or self._known[1] is not self._updates:
-            self._known = before, self._updates, super().table_metadata
+            self._known = before, self._updates, shared(super().table_metadata)
         return self._known[2]
 
 
@@ -311,7 +324,7 @@ class _Watched(Table):
         super().__init__(table.name(), table.metadata, table.metadata_location, table.io, table.catalog, table.config)
         self._batch = batch
 
-    def transaction(self) -> Transaction:
+    def transaction(self) -> _Change:
         """Changes that are made together."""
         return _Change(self)
 
@@ -331,7 +344,7 @@ def _replace(
         for file in removed:
             overwrite.delete_data_file(file)
         for place in places:
-            overwrite.append_data_file(parquet_file_to_data_file(table.io, transaction.table_metadata, place))
+            overwrite.append_data_file(data_file(table.io, transaction.table_metadata, place))
 
 
 def _path(file: IcebergFile) -> str:

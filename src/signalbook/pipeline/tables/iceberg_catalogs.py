@@ -11,7 +11,6 @@ import pydantic
 import requests
 from pyiceberg.catalog import TYPE, Catalog, CatalogType, infer_catalog_type, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -29,6 +28,7 @@ from signalbook.pipeline.journal import Journal
 from signalbook.pipeline.places import Place, Where, place_of
 from signalbook.pipeline.tables.base import Outdated
 from signalbook.pipeline.tables.catalogs import NAME, VARIABLE, CatalogChoice, filled, recorded, secrets_in
+from signalbook.pipeline.tables.iceberg_metadata import RememberingSqlCatalog
 from signalbook.pipeline.tables.iceberg_store import StoreCatalog, io_properties
 from signalbook.pipeline.tables.naming import TABLES
 
@@ -130,7 +130,7 @@ def _own(output: Place) -> CatalogConnection:
         )
     with catalog_errors(f"the catalog {path}"):
         return CatalogConnection(
-            catalog=SqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{output}/{TABLES}")
+            catalog=RememberingSqlCatalog(NAME, uri=f"sqlite:///{path}", warehouse=f"file://{output}/{TABLES}")
         )
 
 
@@ -154,7 +154,12 @@ def _chosen(choice: CatalogChoice, output: Place) -> CatalogConnection:
 
 def _load(name: str, properties: dict[str, Any]) -> Catalog:
     kind = CatalogType(str(properties[TYPE]).lower()) if TYPE in properties else infer_catalog_type(name, properties)
-    return PatientRestCatalog(name, **properties) if kind == CatalogType.REST else load_catalog(name, **properties)
+    match kind:
+        case CatalogType.REST:
+            return PatientRestCatalog(name, **properties)
+        case CatalogType.SQL:
+            return RememberingSqlCatalog(name, **properties)
+    return load_catalog(name, **properties)
 
 
 class PatientRestCatalog(RestCatalog):

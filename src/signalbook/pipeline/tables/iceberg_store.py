@@ -13,13 +13,13 @@ from typing import Any, Final
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
-from pyiceberg.serializers import FromByteStream
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import EMPTY_DICT, Identifier, Properties
 
 from signalbook.pipeline.places import Place, Storage, in_parallel, place_of
+from signalbook.pipeline.tables.iceberg_metadata import parsed, remember
 
 HINT: Final = "version-hint.text"
 _SETTING: Final = "signalbook.storage."
@@ -132,7 +132,7 @@ class StoreCatalog(MetastoreCatalog):
         if not version:
             raise NoSuchTableError(f"there is no table {self.identifier_to_tuple(identifier)}")
         place = self._folder(identifier) / _name(version)
-        metadata = FromByteStream.table_metadata(io.BytesIO(place.read()))
+        metadata = parsed(place.read(), str(place))
         return self._table(identifier, metadata, str(place))
 
     def _table(self, identifier: str | Identifier, metadata: TableMetadata, location: str) -> Table:
@@ -164,12 +164,13 @@ class StoreCatalog(MetastoreCatalog):
         folder = self._folder(identifier)
         folder.make()
         place = folder / _name(version + 1)
-        if not place.create(staged.metadata.model_dump_json(exclude_none=True).encode()):
+        content = staged.metadata.model_dump_json(exclude_none=True).encode()
+        if not place.create(content):
             if current is None:
                 raise TableAlreadyExistsError(f"table {identifier} was made by someone else")
             raise CommitFailedException(f"table {identifier} was changed by someone else")
         (folder / HINT).write(str(version + 1).encode())
-        return _response(staged.metadata, str(place))
+        return _response(remember(content, staged.metadata), str(place))
 
     def list_tables(self, namespace: str | Identifier) -> list[Identifier]:
         """Those that have metadata."""

@@ -1,0 +1,110 @@
+"""Metadata that are parsed once: what is remembered is what the files say, whoever wrote them."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.schema import Schema
+from pyiceberg.serializers import FromByteStream
+from pyiceberg.table import StaticTable, Table
+from pyiceberg.table.metadata import TableMetadataUtil
+from tests.pipeline.lake import ORDER, Lake
+
+from signalbook.pipeline.tables.iceberg import IcebergTables
+from signalbook.pipeline.tables.iceberg_metadata import data_file, parsed, shared
+
+COLUMNS = {"a": pa.int32(), "b": pa.struct([("c", pa.string())])}
+ROW = {"a": 1, "b": {"c": "x"}}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path / "lake", "iceberg")
+    lake.put([ROW], COLUMNS)
+    return lake
+
+
+def table(lake: Lake) -> Table:
+    return IcebergTables(lake.output).catalog.load_table(("shop", "order"))
+
+
+def test_a_table_that_exists_is_not_parsed_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are its columns copied: together they were most of a commit's time."""
+    lake.put([ROW], COLUMNS)
+    parsings: list[object] = []
+    monkeypatch.setattr(FromByteStream, "table_metadata", lambda *_, **__: parsings.append(None))
+    monkeypatch.setattr(Schema, "__deepcopy__", lambda *_: parsings.append(None))
+    assert lake.put([ROW], COLUMNS) == ORDER
+    assert parsings == []
+    assert len(lake.rows()) == 3
+
+
+def test_what_is_remembered_is_what_the_file_says(lake: Lake) -> None:
+    lake.put([ROW], {**COLUMNS, "d": pa.string()})
+    found = table(lake)
+    path = Path(found.metadata_location.removeprefix("file://"))
+    assert found.metadata == TableMetadataUtil.parse_raw(path.read_text())
+    assert found.metadata == StaticTable.from_metadata(str(path)).metadata
+    assert found.metadata.model_dump_json() == TableMetadataUtil.parse_raw(path.read_text()).model_dump_json()
+
+
+def test_another_writer_between_batches(lake: Lake) -> None:
+    """Its snapshots and columns are seen and kept."""
+    batch = lake.prepared([{"a": 2, "b": {"c": "y"}}], COLUMNS)
+    copied = shutil.copy(str(lake.files()[0]), lake.output / "copy.parquet")
+    theirs = StaticTable.from_metadata(table(lake).metadata_location)  # as a program that shares nothing with us
+    theirs.catalog = table(lake).catalog
+    theirs._identifier = ("shop", "order")
+    theirs.add_files([str(copied)])
+    lake.commit(batch)
+    with table(lake).update_schema() as update:
+        update.add_column("e", table(lake).schema().find_type("a"))
+    lake.put([{"a": 3, "b": None}], COLUMNS)
+    assert sorted(row["a"] for row in lake.rows()) == [1, 1, 2, 3]
+    assert "e" in table(lake).schema().column_names
+    assert len(table(lake).metadata.snapshots) == 4
+
+
+def test_copies_share_columns_and_nothing_else(lake: Lake) -> None:
+    metadata = shared(table(lake).metadata)
+    assert shared(metadata) is metadata
+    copied = copy.deepcopy(metadata)
+    assert copied == metadata
+    assert copied.schemas[0] is metadata.schemas[0]
+    assert copied.snapshots[0] is not metadata.snapshots[0]
+
+
+def test_files_are_described_as_pyiceberg_does(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their columns are compared with those of the table once, where equal files follow."""
+    found = table(lake)
+    path = str(lake.files()[0])
+    described = parquet_file_to_data_file(found.io, found.metadata, path)
+    assert repr(data_file(found.io, found.metadata, path)) == repr(described)
+    monkeypatch.setattr("signalbook.pipeline.tables.iceberg_metadata._check_pyarrow_schema_compatible", None)
+    assert repr(data_file(found.io, found.metadata, path)) == repr(described)
+
+
+def test_columns_that_a_table_does_not_take(lake: Lake, tmp_path: Path) -> None:
+    found = table(lake)
+    path = str(tmp_path / "other.parquet")
+    pq.write_table(pa.table({"unknown": [1]}), path)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="more columns: unknown"):
+            data_file(found.io, found.metadata, path)
+
+
+def test_compressed_metadata(lake: Lake) -> None:
+    with table(lake).transaction() as transaction:
+        transaction.set_properties({"write.metadata.compression-codec": "gzip"})
+    for number in (2, 3):
+        lake.put([{"a": number, "b": None}], COLUMNS)
+    found = table(lake)
+    path = Path(found.metadata_location.removeprefix("file://"))
+    assert parsed(path.read_bytes(), str(path)) == found.metadata
+    assert [row["a"] for row in lake.rows()] == [1, 2, 3]
