@@ -52,6 +52,9 @@ class ProtobufDecoder:
     def read(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
         """As ``JsonDecoder.read``, whose last column is none of these."""
 
+    def read_json(self, data: bytes, offsets: bytes) -> tuple[_Array, list[int]]:
+        """The same for payloads in Protobuf's JSON."""
+
 class Envelopes:
     """Takes apart structured CloudEvents in JSON that have no other attributes than these."""
 

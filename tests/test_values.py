@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook import values
 from signalbook.values import (
     Finding,
     JSONError,
@@ -89,6 +91,25 @@ def test_values_are_bounded() -> None:
     for text in ("[1,2,3,4]", b"[[],[]]", '[{"a":"\ud800"},[1],2]'):
         with pytest.raises(JSONError, match="more than 3 values"):
             parse_json(text, max_values=3)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 5])
+def test_values_are_counted_in_pieces(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(values, "_PIECE", piece)
+    text = rb'[",\\",{"[\",{":"\\\"["},2,"\\\\",[]]'
+    assert parse_json(text, max_values=8) == parse_json(text)
+    with pytest.raises(JSONError, match="more than 6 values"):
+        parse_json(text, max_values=6)
+
+
+def test_counting_values_takes_no_memory_for_each_string() -> None:
+    text = b"[" + b'"abc", ' * 1_000_000 + b"1]"
+    tracemalloc.start()
+    with pytest.raises(JSONError, match="more than 900000 values"):
+        parse_json(text, max_values=900_000)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * len(text), most / len(text)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::avrotext::Text;
 use crate::binary::{push_bytes, push_text, Column, Input, Values};
 use crate::columns::{Bits, Offsets, Texts};
 use crate::json::{Refused, Scanned};
@@ -32,6 +33,8 @@ pub enum Node {
     Optional(i64, Box<Node>),
     Array(Box<Node>),
     Record(Vec<Node>),
+    /// Any value as JSON text.
+    Text(Text),
 }
 
 /// How values of a description are read, and the column that they go to.
@@ -61,6 +64,10 @@ pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<(Node, Colum
             let (inner, column) = column(&rule(program, 2)?, true)?;
             return Ok((Node::Optional(rule(program, 1)?, Box::new(inner)), column));
         }
+        "text" => (
+            Node::Text(Text::new(&rule(program, 1)?)?),
+            Values::Bytes(Texts::default()),
+        ),
         "array" => {
             let (item, column) = column(&rule(program, 1)?, false)?;
             (
@@ -129,8 +136,12 @@ impl Node {
             (Node::Date(low, high), Values::Int(values)) => values.push(narrow(within(input, *low, *high)?)?),
             (Node::Time(low, high, factor), Values::Long(values)) => values.push(within(input, *low, *high)? * factor),
             (Node::Array(item), Values::List(ends, column)) => {
-                items(item, input, column)?;
+                blocks(input, |input| item.read(input, column))?;
                 ends.push(column.len())?;
+            }
+            (Node::Text(text), Values::Bytes(texts)) => {
+                text.write(input, &mut texts.bytes)?;
+                texts.close()?;
             }
             (Node::Record(members), Values::Record(rows, columns)) => {
                 for (member, column) in members.iter().zip(columns) {
@@ -145,8 +156,8 @@ impl Node {
     }
 }
 
-/// The blocks of an array. Schemas have no items without bytes, so that a count cannot promise more than there is.
-fn items(item: &Node, input: &mut Input<'_>, column: &mut Column) -> Scanned<()> {
+/// Read the items of the blocks of an array. Schemas have no items without bytes, so that a count cannot promise more than there is.
+pub fn blocks<'a>(input: &mut Input<'a>, mut read: impl FnMut(&mut Input<'a>) -> Scanned<()>) -> Scanned<()> {
     loop {
         let mut count = input.zigzag()?;
         if count < 0 {
@@ -158,19 +169,19 @@ fn items(item: &Node, input: &mut Input<'_>, column: &mut Column) -> Scanned<()>
             return Ok(());
         }
         for _ in 0..count {
-            item.read(input, column)?;
+            read(input)?;
         }
     }
 }
 
 #[inline(always)]
-fn chunk<'a>(input: &mut Input<'a>) -> Scanned<&'a [u8]> {
+pub fn chunk<'a>(input: &mut Input<'a>) -> Scanned<&'a [u8]> {
     let length = usize::try_from(input.zigzag()?).map_err(|_| Refused)?;
     input.take(length)
 }
 
 #[inline(always)]
-fn narrow(value: i64) -> Scanned<i32> {
+pub fn narrow(value: i64) -> Scanned<i32> {
     i32::try_from(value).map_err(|_| Refused)
 }
 

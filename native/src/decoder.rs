@@ -12,7 +12,7 @@ use pyo3::types::PyTuple;
 
 use crate::json::{Refused, Scanned};
 use crate::rescue::{Held, Rest};
-use crate::{arrays, avro, binary, payloads, program, protobuf};
+use crate::{arrays, avro, binary, payloads, program, protobuf, protojson};
 
 type Read<'py> = (Bound<'py, PyTuple>, Vec<usize>);
 type ReadWithRest<'py> = (Bound<'py, PyTuple>, Vec<usize>, Bound<'py, PyTuple>);
@@ -98,6 +98,17 @@ impl ProtobufDecoder {
         let (message, column) = (&self.message, &mut self.column);
         column.truncate(0);
         let refused = each(data, offsets, |bounds| protobuf::read(message, column, &data[bounds]))?;
+        Ok((column.finish(py)?, refused))
+    }
+
+    /// The same for payloads in Protobuf's JSON.
+    fn read_json<'py>(&mut self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Read<'py>> {
+        let (message, column) = (&self.message, &mut self.column);
+        column.truncate(0);
+        let refused = each(data, offsets, |bounds| {
+            let text = std::str::from_utf8(&data[bounds]).map_err(|_| Refused)?;
+            protojson::read(message, column, text)
+        })?;
         Ok((column.finish(py)?, refused))
     }
 }

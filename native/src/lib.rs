@@ -3,6 +3,7 @@
 
 mod arrays;
 mod avro;
+mod avrotext;
 mod binary;
 mod columns;
 mod decoder;
@@ -12,6 +13,7 @@ mod patterns;
 mod payloads;
 mod program;
 mod protobuf;
+mod protojson;
 mod rescue;
 mod rules;
 mod times;
@@ -20,7 +22,7 @@ use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 4;
+const INTERFACE: u32 = 6;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {

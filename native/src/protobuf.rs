@@ -4,40 +4,51 @@
 //! type, that comes twice where there is one, or with two members of a `oneof`, is refused: parsers merge or forget
 //! there, and the slow path does as they do.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::binary::{push_bytes, push_text, signed, Column, Input, Values};
 use crate::columns::{Bits, Offsets, Texts};
-use crate::json::{Refused, Scanned};
+use crate::json::{Key, Refused, Scanned};
 use crate::program::rule;
 
 const VARINT: u8 = 0;
 const WIDE: u8 = 1;
 const LENGTH: u8 = 2;
 const NARROW: u8 = 5;
+/// The years 1 to 9999 in seconds, which is all that a `Timestamp` may be.
+const SECONDS: Range<i64> = -62_135_596_800..253_402_300_800;
+const MICROS: i64 = 1_000_000;
 /// Choices of a message are bits of a word.
 const MOST_CHOICES: usize = 64;
 
 /// A message type, its fields by number.
 pub struct Message {
-    fields: Vec<Field>,
+    pub fields: Vec<Field>,
+    /// Which field a name in JSON is of.
+    pub names: HashMap<Vec<u8>, usize>,
 }
 
-struct Field {
+pub struct Field {
     number: u64,
-    kind: Kind,
-    repeated: bool,
+    pub kind: Kind,
+    pub repeated: bool,
     required: bool,
     /// What is there where the field is not: nothing of a field with presence, else zero, or of an enum this name.
     default: Option<String>,
     choice: Option<usize>,
     /// The field's column among those of the message.
-    place: usize,
+    pub place: usize,
+    /// Its names in JSON, the one that serializers write, and that of the document.
+    pub key: Key,
+    name: String,
 }
 
-enum Kind {
+pub enum Kind {
     Bool,
     Int32,
     Int64,
@@ -56,6 +67,10 @@ enum Kind {
     /// Names by number, in order.
     Enum(Vec<(i64, String)>),
     Message(Message),
+    /// `google.protobuf.Timestamp` in microseconds.
+    Timestamp,
+    /// A value in a message of its own, its field 1.
+    Wrapped(Box<Kind>),
 }
 
 /// The message type of a description, a sequence of fields, and the columns that they go to.
@@ -69,10 +84,14 @@ pub fn message(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<(Message, C
         columns.push(column);
     }
     fields.sort_by_key(|field| field.number);
-    Ok((Message { fields }, Column::new(Values::Record(0, columns), gaps)))
+    // The name that serializers write goes before another field's name in the document.
+    let own = fields.iter().map(|field| field.name.clone().into_bytes()).enumerate();
+    let written = fields.iter().map(|field| field.key.name().to_vec()).enumerate();
+    let names = own.chain(written).map(|(place, name)| (name, place)).collect();
+    Ok((Message { fields, names }, Column::new(Values::Record(0, columns), gaps)))
 }
 
-/// `(number, kind, arguments, label, default, choice)`.
+/// `(number, kind, arguments, label, default, choice, name, name in JSON)`.
 fn field(program: &Bound<'_, PyTuple>, place: usize, gaps: bool) -> PyResult<(Field, Column)> {
     let label: String = rule(program, 3)?;
     let (repeated, required) = (label == "repeated", label == "required");
@@ -95,13 +114,21 @@ fn field(program: &Bound<'_, PyTuple>, place: usize, gaps: bool) -> PyResult<(Fi
         default,
         choice,
         place,
+        key: Key::new(&rule::<String>(program, 7)?),
+        name: rule(program, 6)?,
     };
     Ok((found, column))
 }
 
 fn kind(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<(Kind, Column)> {
     let name: String = rule(program, 1)?;
+    if name == "wrapped" {
+        // What is said of a field lies at the same place in what is said of the value.
+        let (inner, column) = kind(&rule(program, 2)?, gaps)?;
+        return Ok((Kind::Wrapped(Box::new(inner)), column));
+    }
     let (kind, values) = match name.as_str() {
+        "timestamp" => (Kind::Timestamp, Values::Long(Vec::new())),
         "bool" => (Kind::Bool, Values::Bool(Bits::default())),
         "int32" => (Kind::Int32, Values::Int(Vec::new())),
         "int64" => (Kind::Int64, Values::Long(Vec::new())),
@@ -165,12 +192,7 @@ impl Message {
             if (tag & 7) as u8 != field.kind.wire() || column.len() > *rows {
                 return Err(Refused);
             }
-            if let Some(choice) = field.choice {
-                if chosen & 1 << choice != 0 {
-                    return Err(Refused);
-                }
-                chosen |= 1 << choice;
-            }
+            field.choose(&mut chosen)?;
             field.kind.read(&mut input, column)?;
         }
         for field in &self.fields {
@@ -199,6 +221,18 @@ impl Message {
 }
 
 impl Field {
+    /// Note that the choice it belongs to is made, which it may be once.
+    #[inline(always)]
+    pub fn choose(&self, chosen: &mut u64) -> Scanned<()> {
+        if let Some(choice) = self.choice {
+            if *chosen & 1 << choice != 0 {
+                return Err(Refused);
+            }
+            *chosen |= 1 << choice;
+        }
+        Ok(())
+    }
+
     /// One item of a list, or of numbers several in one piece.
     fn items(&self, wire: u8, input: &mut Input<'_>, column: &mut Column) -> Scanned<()> {
         let items = match &mut column.values {
@@ -220,7 +254,7 @@ impl Field {
 
     /// End the field's list, or give it what it has where it did not come.
     #[inline(always)]
-    fn complete(&self, rows: usize, column: &mut Column) -> Scanned<()> {
+    pub fn complete(&self, rows: usize, column: &mut Column) -> Scanned<()> {
         if let (true, Values::List(ends, items)) = (self.repeated, &mut column.values) {
             ends.push(items.len())?;
             column.there();
@@ -249,7 +283,7 @@ impl Kind {
     #[inline(always)]
     fn wire(&self) -> u8 {
         match self {
-            Kind::String | Kind::Bytes | Kind::Message(_) => LENGTH,
+            Kind::String | Kind::Bytes | Kind::Message(_) | Kind::Timestamp | Kind::Wrapped(_) => LENGTH,
             Kind::Fixed32 | Kind::Sfixed32 | Kind::Float => NARROW,
             Kind::Fixed64 | Kind::Sfixed64 | Kind::Double => WIDE,
             _ => VARINT,
@@ -290,10 +324,53 @@ impl Kind {
                 push_bytes(texts, names[place.map_err(|_| Refused)?].1.as_bytes())?;
             }
             (Kind::Message(message), Values::Record(..)) => return message.read(chunk(input)?, column),
+            (Kind::Timestamp, Values::Long(values)) => values.push(instant(chunk(input)?)?),
+            (Kind::Wrapped(kind), _) => return kind.wrapped(chunk(input)?, column),
             _ => return Err(Refused),
         }
         column.there();
         Ok(())
+    }
+
+    /// The value of a message that has nothing but that, which is zero if it did not come.
+    fn wrapped(&self, raw: &[u8], column: &mut Column) -> Scanned<()> {
+        let mut input = Input::new(raw);
+        if input.is_empty() {
+            column.zero();
+            column.there();
+            return Ok(());
+        }
+        if input.byte()? != 1 << 3 | self.wire() {
+            return Err(Refused);
+        }
+        self.read(&mut input, column)?;
+        if input.is_empty() {
+            Ok(())
+        } else {
+            Err(Refused)
+        }
+    }
+}
+
+/// Microseconds of a `Timestamp` with each of its fields once at most; what has finer digits has no column.
+fn instant(raw: &[u8]) -> Scanned<i64> {
+    let mut input = Input::new(raw);
+    let (mut seconds, mut nanos) = (None, None);
+    while !input.is_empty() {
+        let place = match input.byte()? {
+            0x08 => &mut seconds,
+            0x10 => &mut nanos,
+            _ => return Err(Refused),
+        };
+        if place.replace(input.varint()? as i64).is_some() {
+            return Err(Refused);
+        }
+    }
+    let (seconds, nanos) = (seconds.unwrap_or(0), nanos.unwrap_or(0));
+    if SECONDS.contains(&seconds) && (0..MICROS * 1000).contains(&nanos) && nanos % 1000 == 0 {
+        Ok(seconds * MICROS + nanos / 1000)
+    } else {
+        Err(Refused)
     }
 }
 

@@ -24,6 +24,9 @@ _TIMESTAMP: Final = re.compile(
 )
 # A string, and whether it is the name of a member.
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"(\s*+:)?', re.DOTALL)
+_ESCAPED: Final = re.compile(rb"\\.", re.DOTALL)
+# Bytes that are looked through at once.
+_PIECE: Final = 1 << 18
 
 
 class JSONError(ValueError):
@@ -93,7 +96,18 @@ def _brackets(data: bytes | str) -> int:
 def _has_more(data: bytes | str, most: int) -> bool:
     """Whether there are more commas and brackets; those in strings do not count."""
     text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
-    return count_separators(text) > most and count_separators(_STRING.sub(b"", text)) > most
+    if count_separators(text) <= most:
+        return False
+    found = start = inside = 0
+    # In pieces: the strings of a large text, or what is between them, take many times its size all together.
+    while start < len(text) and found <= most:
+        piece = text[start : start + _PIECE]
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
+            piece = text[start : start + _PIECE + 1]  # with what the last backslash escapes
+        parts = _ESCAPED.sub(b"", piece).split(b'"')
+        found += count_separators(b"".join(parts[inside::2]))
+        start, inside = start + len(piece), (inside + len(parts) - 1) % 2
+    return found > most
 
 
 def count_separators(text: bytes) -> int:

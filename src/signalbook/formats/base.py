@@ -116,6 +116,15 @@ class Tolerant(Protocol):
         ...
 
 
+@runtime_checkable
+class Judging(Protocol):
+    """What a ``Schema`` has beside its other methods if it knows sooner whether a value conforms than why not."""
+
+    def allows(self, value: JSON) -> bool:
+        """Whether ``validate`` finds nothing."""
+        ...
+
+
 class Format(Protocol):
     """A family of schema documents, such as Avro."""
 

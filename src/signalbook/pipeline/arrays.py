@@ -8,6 +8,7 @@ list comprehension per column beats a conversion per message several times. Valu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -59,6 +60,8 @@ def payload_builder(shape: Shape, form: ValueForm) -> Callable[[Values], list[pa
 
 def opaque_arrays(payloads: Sequence[bytes | None]) -> list[pa.Array]:
     """The arrays of ``columns.OPAQUE``: text where a payload is UTF-8, else bytes."""
+    with suppress(pa.ArrowInvalid):  # by far most are all text, and are not copied for it
+        return [pa.array(payloads, pa.binary()).cast(pa.string()), pa.nulls(len(payloads), pa.binary())]
     texts = [_utf8_text(payload) for payload in payloads]
     rest = [payload if text is None else None for payload, text in zip(payloads, texts, strict=True)]
     return [pa.array(texts, pa.string()), pa.array(rest, pa.binary())]
@@ -352,7 +355,7 @@ def _header_value(value: Any) -> str | bytes:
 
 def header_maps(protocol: str, headers: pa.ListArray) -> pa.Array:
     """``header_texts`` of many messages, with structs of ``name`` and ``value``, as a ``columns.TEXT_MAP``."""
-    found = None if protocol in _CASELESS else _headers_at_once(headers)
+    found = _headers_at_once(headers, folded=protocol in _CASELESS)
     if found is not None:
         return found
     return text_map([header_texts(protocol, header_pairs(each)) for each in headers.to_pylist()])
@@ -371,12 +374,16 @@ def _have_same_names(codes: npt.NDArray[np.int32], lengths: npt.NDArray[np.int32
     return bool((codes.reshape(-1, width) == codes[:width]).all())
 
 
-def _headers_at_once(headers: pa.ListArray) -> pa.Array | None:
+def _headers_at_once(headers: pa.ListArray, *, folded: bool) -> pa.Array | None:
     """The maps without looking at each message, unless one has a name twice, or bytes that are no text."""
     flat, rows = headers.flatten(), pc.list_parent_indices(headers)
     if flat.field("name").null_count:
         return None
-    codes = flat.field("name").dictionary_encode().indices.to_numpy()
+    encoded = flat.field("name").dictionary_encode()
+    if folded:
+        lower = pa.array([name.lower() for name in encoded.dictionary.to_pylist()], pa.string())
+        encoded = lower.take(encoded.indices).dictionary_encode()
+    codes = encoded.indices.to_numpy()
     lengths = pc.fill_null(pc.list_value_length(headers), 0).to_numpy()
     if not _have_same_names(codes, lengths):
         # a name that one message has twice is a pair of row and name that occurs twice
@@ -389,4 +396,6 @@ def _headers_at_once(headers: pa.ListArray) -> pa.Array | None:
         return None
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     none = pa.array(np.concatenate([lengths == 0, [False]]))
-    return pa.MapArray.from_arrays(pc.if_else(none, None, offsets), flat.field("name"), values, columns.TEXT_MAP)
+    return pa.MapArray.from_arrays(
+        pc.if_else(none, None, offsets), encoded.dictionary_decode(), values, columns.TEXT_MAP
+    )

@@ -144,6 +144,28 @@ def test_constants_are_required_closed_and_scalar(parse: Any) -> None:
     }
 
 
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+def test_constants_of_alternatives_are_those_that_all_have(parse: Any, keyword: str) -> None:
+    """K-30: as GitHub's ``pull_request`` events, whose reviewers are people or teams."""
+
+    def one(required: list[str], **members: Any) -> dict[str, Any]:
+        found = {name: {"const": value} for name, value in members.items()}
+        return {"type": "object", "required": required, "properties": found}
+
+    first, second = one(["a", "b"], a=1, b="x", c=3), one(["a"], a=2, b="y")
+    assert parse({keyword: [first, second]}).constants() == {"a": frozenset({1, 2})}
+    assert parse({keyword: [first, second, {"type": "null"}]}).constants() == {"a": frozenset({1, 2})}
+    assert parse({keyword: [first, second, {"type": "object"}]}).constants() == {}
+    assert parse({keyword: [first, True]}).constants() == {}
+    whole = {
+        keyword: [first, {keyword: [second, one(["a"], a=3)]}],
+        "required": ["k"],
+        "properties": {"k": {"const": 7}},
+    }
+    assert parse(whole).constants() == {"a": frozenset({1, 2, 3}), "k": frozenset({7})}
+    assert parse({"allOf": [{"type": "object"}, whole]}).constants() == parse(whole).constants()
+
+
 def test_fingerprints_follow_the_content(parse: Any) -> None:
     first, again = parse(DEFINITIONS), parse({**DEFINITIONS})
     assert first.fingerprint == again.fingerprint

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, Contract, Dropped, Message, Outcome, Passed, Rejected
 from signalbook.messages.bindings.http import request
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.messages.matching.contract import Deferred
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import Finding, JSONObject, dump_json
 
 ContractOf = Callable[..., Contract]
 Line = Callable[..., Message]
@@ -310,6 +311,64 @@ def test_the_payload_decides_among_definitions(contract_of: ContractOf, data: An
     assert word(outcome) == expected
     if isinstance(outcome, Rejected):
         assert set(outcome.candidates) == {G + "birth", G + "death"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b'{"at":[{"kind":"b"}],"kind":"a"}', "a"),
+        (b'{"kind":"a","kind":"b","\xff":1e999}', "b"),
+        (b'{"\\u006bind":"b"}', "b"),
+        (b'{"kind":"c"}', None),
+        (b'{"kind":["a"]}', None),
+        (b'["a"]', None),
+        (b"", None),
+        (b'{"kind":', None),
+    ],
+)
+def test_what_a_message_would_be_is_known_by_a_glimpse(
+    contract_of: ContractOf, body: bytes, expected: str | None
+) -> None:
+    """K-30: that the rest of the payload conforms is for another to find out."""
+
+    def of(kind: str) -> JSONObject:
+        return {"type": "object", "required": ["kind"], "properties": {"kind": {"const": kind}, "n": {"type": "null"}}}
+
+    contract = contract_of({name: {**http(path="/kinds/{host}"), **schema(of(name))} for name in "ab"})
+    found = contract.presumed(post(path="/kinds/h", body=body))
+    assert found is None if expected is None else found is not None and found.definition.xid == G + expected
+    assert found is None or (found.context, found.payload()) == ({"host": "h"}, body)
+
+
+def test_nothing_is_presumed_where_more_than_the_payload_decides(contract_of: ContractOf) -> None:
+    bare, whole = http(path="/bare"), {**http(path="/typed"), **schema({"type": "object"})}
+    removed = {**whole, **http(path="/removed"), "deprecated": {"removal": "2020-01-01T00:00:00Z"}}
+    contract = contract_of({"bare": bare, "typed": whole, "removed": removed, "either": {**whole}})
+    for path in ("/bare", "/typed", "/removed", "/none"):
+        assert contract.presumed(post(path=path, body=b"{}")) is None
+    alone = contract_of({"typed": whole})
+    assert alone.presumed(post(path="/typed", body=b"{}")) is not None
+    assert alone.presumed(post(("Content-Encoding", "gzip"), path="/typed", body=b"{}")) is None
+    assert alone.presumed(post(path="/typed", body=None)) is None
+
+
+def test_what_others_have_against_a_payload_is_asked_only_if_none_takes_it(
+    contract_of: ContractOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    validate = JsonSchema.validate
+
+    def counted(self: JsonSchema, value: Any) -> list[Finding]:
+        asked.append(value)
+        return validate(self, value)
+
+    monkeypatch.setattr(JsonSchema, "validate", counted)
+    sizes = {name: {"type": "object", "minProperties": size, "maxProperties": size} for size, name in enumerate("abc")}
+    contract = contract_of({name: {**http(("X", "1")), **schema(each)} for name, each in sizes.items()})
+    assert word(one(contract, post(("X", "1"), body=b'{"n":1}'))) == "b"
+    assert len(asked) == 1
+    assert word(one(contract, post(("X", "1"), body=b'{"n":1,"m":2,"o":3}'))) == "schema_violation"
+    assert len(asked) == 4
 
 
 def test_broken_json_is_no_schema_violation(contract_of: ContractOf) -> None:

@@ -16,15 +16,21 @@ from signalbook.values import parse_json
 Row = dict[str, Any]
 
 
-def check(schema: Schema, payloads: list[bytes]) -> dict[int, Row]:
+def check(schema: Schema, payloads: list[bytes], content_type: str = "") -> dict[int, Row]:
     """Decode natively, amid others; the rows of those that are taken, by number."""
-    for typed in (True, False):
-        rows = _check(schema, payloads, typed=typed)
+    for typed in (False, True):
+        rows = _check(schema, payloads, content_type, typed=typed)
     return rows
 
 
-def _check(schema: Schema, payloads: list[bytes], *, typed: bool) -> dict[int, Row]:
-    decode = decoder(schema, typed=typed)
+def check_typed(schema: Schema, payloads: list[bytes], content_type: str = "") -> dict[int, Row]:
+    """The same for schemas that have a decoder only for columns that are typed."""
+    assert decoder(schema, content_type, typed=False) is None
+    return _check(schema, payloads, content_type, typed=True)
+
+
+def _check(schema: Schema, payloads: list[bytes], content_type: str, *, typed: bool) -> dict[int, Row]:
+    decode = decoder(schema, content_type, typed=typed)
     shape = schema.shape() if typed else as_sent(schema.shape())
     assert decode is not None
     array = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
@@ -42,21 +48,24 @@ def _check(schema: Schema, payloads: list[bytes], *, typed: bool) -> dict[int, R
         assert [text and parse_json(text) for text in each.to_pylist()] == [
             text and parse_json(text) for text in expected
         ]
+    if not rests:  # there is no column for what the others do not hold
+        values = [schema.decode(payloads[number], content_type) for number in taken]
+        assert rescue.rests(shape, values).null_count == len(taken)
     table = pa.Table.from_arrays(found[: len(kinds)], schema=kinds)
     table.validate(full=True)
     rows = dict(zip(taken, table.to_pylist(), strict=True))
     for number, row in rows.items():
-        expected = slow(schema, payloads[number], shape)
+        expected = slow(schema, payloads[number], shape, content_type)
         assert expected is not None, payloads[number]
         # as text: nan is not itself, and -0.0 is 0.0
         assert str(plain(row, shape)) == str(plain(expected, shape))
     return rows
 
 
-def slow(schema: Schema, payload: bytes, shape: Shape) -> Row | None:
+def slow(schema: Schema, payload: bytes, shape: Shape, content_type: str = "") -> Row | None:
     """The row of one payload, if it conforms and its values fit their columns."""
     try:
-        arrays = payload_builder(shape, ValueForm.DECODED)([schema.decode(payload)])
+        arrays = payload_builder(shape, ValueForm.DECODED)([schema.decode(payload, content_type)])
     except (PayloadError, *MISFITS):
         return None
     rows: list[Row] = pa.Table.from_arrays(arrays, schema=columns.payload(shape)).to_pylist()

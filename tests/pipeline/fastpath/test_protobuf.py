@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from google.protobuf import json_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pipeline.fastpath.payloads import check, slow
+from tests.pipeline.fastpath.payloads import check, check_typed, slow
 
 from signalbook.formats.protobuf import FORMAT
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.pipeline.fastpath.payloads import decoder
+from signalbook.values import dump_json
 
 TEXT = st.text(max_size=4).map(lambda text: text.encode("utf-8", "replace").decode())
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
@@ -24,6 +26,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
     "int64": INT64, "sint64": INT64, "sfixed64": INT64, "uint64": UINT64, "fixed64": UINT64,
 }  # fmt: skip
 ENUM = "enum How { NONE = 0; HAND = 1; BELT = 5; }"
+JSON = "application/json"
 LABELS = {"proto3": ["", "optional ", "repeated "], "proto2": ["optional ", "required ", "repeated "]}
 Member = tuple[str, str, st.SearchStrategy[Any]]
 
@@ -92,7 +95,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
     """K-41"""
     schema, outer, inner = data.draw(types())
-    payloads, spoilts = [], []
+    payloads, spoilts, texts = [], [], []
     for _ in range(data.draw(st.integers(1, 6))):
         message = fill(data, schema.message_type(), outer)
         for _ in range(data.draw(st.integers(0, 2))):
@@ -105,10 +108,51 @@ def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
                 fill(data, message.y, inner)
         payloads.append(message.SerializePartialToString())
         spoilts.append(data.draw(spoilt(payloads[-1])))
+        texts.append(written(message, own=data.draw(st.booleans())))
     assert list(check(schema, payloads)) == [
         n for n, payload in enumerate(payloads) if slow(schema, payload, schema.shape())
     ]
     check(schema, spoilts)
+    assert list(check(schema, texts, JSON)) == [
+        n for n, text in enumerate(texts) if slow(schema, text, schema.shape(), JSON)
+    ]
+    check(schema, [data.draw(damaged(text)) for text in texts], JSON)
+
+
+def written(message: Any, *, own: bool) -> bytes:
+    """A message in JSON, under the document's own names or those of the mapping."""
+    return json_format.MessageToJson(message, preserving_proto_field_name=own, indent=None).encode()
+
+
+@st.composite
+def damaged(draw: st.DrawFn, text: bytes) -> bytes:
+    """JSON with something put in its middle, in place of some of it."""
+    start = draw(st.integers(0, len(text)))
+    end = draw(st.integers(start, min(len(text), start + 3)))
+    return text[:start] + draw(st.sampled_from(FRAGMENTS)) + text[end:]
+
+
+FRAGMENTS = [
+    *(
+        b"",
+        b" ",
+        b"null",
+        b"0",
+        b"-",
+        b"1.0",
+        b"1e3",
+        b"true",
+        b'"',
+        b'""',
+        b'"1"',
+        b"{}",
+        b"[]",
+        b",",
+        b"\\u0031",
+        b"=",
+    ),
+    *(b'"NaN"', b'"HAND"', b"5", b"2", b'"x":"x",', b'"a":1,', b"99999999999999999999", b"-0", b"3.5e38", b"\xff"),
+]
 
 
 DOCUMENT = f"""syntax = "proto3"; {ENUM} message In {{ int32 n = 1; }}
@@ -169,16 +213,17 @@ def test_odd_bytes(payload: bytes) -> None:
     [
         "map<string, int32> a = 1;",
         "M a = 1;",
-        "google.protobuf.Timestamp a = 1;",
-        "google.protobuf.Int32Value a = 1;",
+        "google.protobuf.Duration a = 1;",
+        "google.protobuf.Struct a = 1;",
         "message Nothing {} Nothing a = 1;",
         "",
     ],
 )
 def test_what_has_no_columns_has_no_decoder(body: str) -> None:
-    imports = 'import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";'
+    imports = 'import "google/protobuf/duration.proto"; import "google/protobuf/struct.proto";'
     text = f'syntax = "proto3"; {imports if "google" in body else ""} message M {{ {body} }}'
     assert decoder(parse(text)) is None
+    assert decoder(parse(text), JSON) is None
 
 
 def test_defaults_and_nulls() -> None:
@@ -209,3 +254,109 @@ def test_lists_may_be_long() -> None:
     document = parse('syntax = "proto3"; message M { repeated int32 r = 1; }')
     payloads = [b"\x0a\x03\x01\x02\x03"] * 3 + [b"", b"\x0a\x90\x4e" + b"\x01" * 10_000]
     assert [len(row["r"]) for row in check(document, payloads).values()] == [3, 3, 3, 0, 10_000]
+
+
+JSONS = [
+    *("{}", ' {"a" : 1 , "b":[1,2]} ', '{"a":1,"a":2}', '{"@type":"x"}', "[]", "null", "", "{", '{"a":null}'),
+    *('{"a":"7"}', '{"a":"007"}', '{"a":7.0}', '{"a":7.5}', '{"a":"7.0"}', '{"a":" 7"}', '{"a":"1_0"}', '{"a":"+7"}'),
+    *('{"a":true}', '{"a":2147483648}', '{"a":-2147483648}', '{"a":-0}', '{"a":""}', '{"a":"-"}', '{"a":"1e3"}'),
+    *('{"b":null}', '{"b":[null]}', '{"b":1}', '{"b":[1],"b":[2]}', '{"b":["1",2.0]}', '{"b":[1,]}', '{"\\u0061":1}'),
+    *('{"c":1}', '{"c":"\\ud83d\\ude00"}', '{"c":"\\ud83d"}', '{"c":"a\\nb"}', '{"c":"\n"}'),
+    *('{"d":"HAND"}', '{"d":1}', '{"d":7}', '{"d":"7"}', '{"d":"hand"}', '{"d":1.0}', '{"d":"1"}', '{"d":null}'),
+    *('{"e":{}}', '{"e":{"n":3}}', '{"e":[]}', '{"e":null}', '{"e":{"n":3},"e":{}}', '{"f":true}', '{"f":"true"}'),
+    *('{"h":"x"}', '{"h":"x","i":{}}', '{"i":{},"h":"x"}', '{"h":null,"i":{}}', '{"j":[4294967295,"1"]}', '{"j":[-1]}'),
+    *('{"l":"-5"}', '{"m":"18446744073709551615"}', '{"m":18446744073709551615}', '{"m":18446744073709551616}'),
+    *('{"m":-1}', '{"m":"-0"}', '{"m":1e19}', '{"longName":1}', '{"long_name":1}', '{"longName":1,"long_name":2}'),
+    *('{"LongName":1}', '{"named":2}', '{"other":2}', '{"n":"YQ=="}', '{"n":"YQ"}', '{"n":"YQ="}', '{"n":"YR=="}'),
+    *('{"n":"-_+/"}', '{"n":"Y"}', '{"n":"YW Jj"}', '{"n":""}', '{"n":"===="}', '{"n":[]}', '{"n":"YWJj="}'),
+    *('{"o":1e39}', '{"o":3.4028235e38}', '{"o":3.4028236e38}', '{"o":0.1}', '{"o":"NaN"}', '{"o":"-Infinity"}'),
+    *('{"o":"nan"}', '{"o":"1.5"}', '{"o":"Infinity"}', '{"o":NaN}', '{"o":-0.0}', '{"o":-0}', '{"o":1}'),
+]  # fmt: skip
+TAKEN_JSONS = [
+    *("{}", ' {"a" : 1 , "b":[1,2]} ', '{"a":"7"}', '{"d":1}', '{"longName":1}', '{"long_name":1}', '{"other":2}'),
+    *('{"m":"18446744073709551615"}', '{"n":"YQ=="}', '{"o":"NaN"}', '{"e":{"n":3}}', '{"h":"x"}'),
+]
+
+
+@pytest.mark.parametrize("text", JSONS)
+def test_odd_json(text: str) -> None:
+    """What is taken comes to what the library makes of it."""
+    more = 'sint64 long_name = 13; bytes n = 14; float o = 15; int32 named = 16 [json_name = "other"]; }'
+    schema = parse(DOCUMENT.rstrip("}") + more)
+    payload = text.encode()
+    rows = check(schema, [b"{}", payload, b'{"b":[7]}'], JSON)
+    assert {0, 2} <= rows.keys()
+    assert 1 in rows or text not in TAKEN_JSONS
+
+
+KNOWN = """syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";
+message M { google.protobuf.Timestamp at = 1; repeated google.protobuf.Timestamp all = 2;
+  google.protobuf.Int64Value n = 3; google.protobuf.StringValue s = 4; google.protobuf.BytesValue b = 5;
+  repeated google.protobuf.DoubleValue d = 6; google.protobuf.BoolValue t = 7;
+  oneof one { google.protobuf.UInt64Value u = 8; google.protobuf.Timestamp v = 9; }
+  google.protobuf.FloatValue f = 10; }"""
+TIMES = st.builds(
+    "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}{}Z".format,
+    *(st.integers(1, 9999), st.integers(1, 12), st.integers(1, 28), st.integers(0, 23), st.integers(0, 59)),
+    *(st.integers(0, 59), st.sampled_from(["", ".5", ".123456", ".000001", ".999999", ".123456789", ".123456000"])),
+)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_times_and_wrappers(data: st.DataObject) -> None:
+    """K-41"""
+    optional: dict[str, st.SearchStrategy[Any]] = {
+        "at": TIMES, "all": st.lists(TIMES, max_size=3), "n": INT64.map(str), "s": TEXT, "b": st.just("YQ=="),
+        "d": st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=3), "t": st.booleans(),
+        "f": st.floats(width=32, allow_nan=False, allow_infinity=False), "u": UINT64.map(str),
+    }  # fmt: skip
+    schema = parse(KNOWN)
+    value = data.draw(st.fixed_dictionaries({}, optional=optional))
+    text = dump_json(value)
+    payload = json_format.ParseDict(value, schema.message_type()).SerializeToString()
+    finer = any(time.endswith("789Z") for time in [value.get("at", ""), *value.get("all", ())])
+    assert (0 in check_typed(schema, [text], JSON)) != finer
+    assert (0 in check_typed(schema, [payload])) != finer
+    check_typed(schema, [data.draw(damaged(text)) for _ in range(4)], JSON)
+    check_typed(schema, [data.draw(spoilt(payload)) for _ in range(4)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2026-01-02T03:04:05+01:00", "2026-01-02T03:04:60Z", "2026-01-02t03:04:05Z", "2026-01-02T03:04:05z"),
+        *("2026-01-02T03:04:05", "2026-02-30T03:04:05Z", "2026-01-02 03:04:05Z", "0000-01-02T03:04:05Z", "", "Z"),
+        *(
+            "2026-01-02T03:04:05.Z",
+            "2026-01-02T03:04:05.1234567Z",
+            "2026-01-02T03:04:05.123456000Z",
+            "2026-1-02T03:4:05Z",
+        ),
+        *("9999-12-31T23:59:59.999999Z", "0001-01-01T00:00:00Z", "2026-01-02T24:00:00Z", "2026-01-02T03:04:05ZZ"),
+    ],
+)
+def test_odd_times(text: str) -> None:
+    check_typed(parse(KNOWN), [dump_json({"at": text}), dump_json({"all": [text]})], JSON)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        *(b"", b"\x08\x01", b"\x10\x01", b"\x10\xe8\x07", b"\x10\xe8\x07\x08\x01", b"\x08\x01\x08\x02", b"\x18\x01"),
+        *(b"\x08" + b"\xff" * 9 + b"\x01", b"\x10" + b"\xff" * 9 + b"\x01", b"\x10\x80\x94\xeb\xdc\x03", b"\x08"),
+        *(b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f", b"\x10\xe8\x87\x80\x80\x10", b"\x88\x00\x01", b"\x0a\x01a"),
+    ],
+)
+def test_odd_times_and_wrappers_in_binary(inner: bytes) -> None:
+    for field in range(1, 11):
+        payload = bytes([field << 3 | 2, len(inner)]) + inner
+        check_typed(parse(KNOWN), [payload, payload + payload])
+
+
+def test_types_that_are_well_known_themselves_have_no_decoder() -> None:
+    """Their JSON is no object."""
+    timestamp = parse(KNOWN).descriptor.fields_by_name["at"].message_type
+    assert timestamp is not None
+    schema = replace(parse(KNOWN), descriptor=timestamp)
+    assert decoder(schema) is decoder(schema, JSON) is None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from pathlib import Path
+from random import randbytes
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -65,6 +67,26 @@ def test_thin_columns_are_not_worth_a_workspace(tmp_path: Path, count: int, code
     land(tmp_path, (A, nested))
     chunks = pq.ParquetFile(next(tmp_path.iterdir())).metadata.row_group(0)
     assert {chunks.column(i).compression for i in range(chunks.num_columns)} == {codec}
+
+
+@pytest.mark.parametrize(
+    ("text", "codec"), [("x" * 5000, "ZSTD"), (b64encode(randbytes(5000)).decode(), "UNCOMPRESSED")]
+)
+def test_a_huge_row_has_a_file_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, codec: str
+) -> None:
+    """It is written when what it was made of may be gone, not by ``add``, and nothing waits for it in its table."""
+    monkeypatch.setattr(staging, "ROW_GROUP_BYTES", 4000)
+    into = StagedFiles(tmp_path, staged="s", prefix="p")
+    for number, texts in enumerate((["a", "b"], [text], ["c"])):
+        into.add(A, pa.RecordBatch.from_pydict({"n": [number] * len(texts), "text": texts}))
+        assert len(list(tmp_path.iterdir())) == number
+        into.settle()
+        assert len(list(tmp_path.iterdir())) == min(2 * number, 2)
+    small, huge, more = (pq.ParquetFile(tmp_path / file.name) for file in into.finish())
+    assert [file.read()["text"].to_pylist() for file in (small, huge, more)] == [["a", "b"], [text], ["c"]]
+    number, value = (huge.metadata.row_group(0).column(place) for place in range(2))
+    assert (number.is_stats_set, value.is_stats_set, value.compression) == (True, False, codec)
 
 
 def test_more_tables_than_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

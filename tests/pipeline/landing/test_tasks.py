@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +60,58 @@ def test_a_message_that_is_too_long_is_a_dead_letter(staging: Path) -> None:
     assert tally.read == 2000
     assert 0 < tally.dead_lettered < 1000
     assert tally.landed.total() + tally.dead_lettered == 2000
+
+
+_HUGE = 96 * 1024 * 1024
+# The most that a process has of memory more for a task than before it, in bytes.
+_MEASURE = """
+import re, sys
+from pathlib import Path
+from signalbook.pipeline.landing.tasks import process_files
+
+def memory(name):
+    return int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+
+small, *others = sys.argv[1:]
+list(process_files(small, [0]))
+for folder in others:
+    Path("/proc/self/clear_refs").write_text("5")
+    before = memory("VmRSS")
+    list(process_files(folder, [0]))
+    print(memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="takes what Linux says of a process's memory")
+def test_a_huge_message_is_in_memory_few_times(staging: Path, parcels: Any) -> None:
+    """One that lands, one that does not conform, and both: 13 and 15 times when each step kept its copy."""
+    text = "x" * _HUGE
+    wrong: dict[str, Any] = {"id": "1", "weight": "heavy"}
+    inputs: dict[str, list[dict[str, Any]]] = {
+        "landed": [{"id": text, "weight": 1}],
+        "rejected": [wrong | {"note": text}],
+        "both": [{"id": text, "weight": 1}, wrong | {"note": text}, {"id": "1", "weight": 1}],
+    }
+    folders = [_staged(staging, name, parcels.lines(*(parcels.event(data=each) for each in data)))
+               for name, data in inputs.items()]  # fmt: skip
+    command = [sys.executable, "-c", _MEASURE, str(staging), *map(str, folders)]
+    found = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    landed, rejected, both = (int(line) / _HUGE for line in found.split())
+    assert landed < 3.5, found
+    assert rejected < 3.5, found
+    assert both < 3.5, found
+
+
+def _staged(staging: Path, name: str, content: bytes) -> Path:
+    """Another staging folder with a plan of one task, of these lines."""
+    path, folder = staging / f"{name}.jsonl", staging.parent / name
+    path.write_bytes(content)
+    (folder / PROGRESS).mkdir(parents=True)
+    plan = msgspec.json.decode((staging / PLAN).read_bytes(), type=TaskPlan)
+    tasks = ((Split(path=str(path), start=0, end=len(content)),),)
+    (folder / PLAN).write_bytes(msgspec.json.encode(replace(plan, tasks=tasks, staged=f".staging/{name}")))
+    (folder / SNAPSHOT).write_bytes((staging / SNAPSHOT).read_bytes())
+    return folder
 
 
 def test_a_file_that_cannot_grow(staging: Path) -> None:

@@ -76,6 +76,20 @@ def test_input_that_is_not_there(text: str) -> None:
         find_files([text], JSONL)
 
 
+def test_a_pipe_is_no_input(tmp_path: Path) -> None:
+    """Tasks read parts of a file, and read them again when they are repeated."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PipelineError, match="is a pipe or device"):
+        find_files([str(tmp_path / "pipe")], JSONL)
+
+
+@pytest.mark.parametrize("text", ["", "a\0b"])
+def test_what_is_no_path(text: str) -> None:
+    """No text is what a variable has that is not set; it was the working folder."""
+    with pytest.raises(PipelineError, match="is no path"):
+        find_files([text], JSONL)
+
+
 def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="holds no files"):
         find_files([str(tmp_path)], JSONL)

@@ -213,7 +213,7 @@ def test_files_in_stores_are_read_as_those_on_disk(
     assert len(Found(CONTAINER, home / "e.avro", cuts=4).messages) == 200
     storage = home.storage if isinstance(home, StorePlace) else Storage()
     gone = Split(path=str(home / "gone.jsonl"), start=0, end=5, storage=storage)
-    with pytest.raises(PipelineError, match=r"cannot read s3://.*/gone\.jsonl"):
+    with pytest.raises(PipelineError, match=r"cannot read \w+://.*/gone\.jsonl"):
         list(read_split(JSONL, gone))
 
 

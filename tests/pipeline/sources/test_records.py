@@ -47,11 +47,12 @@ def test_what_is_an_event_beyond_doubt(value: bytes | None, headers: list[tuple[
         assert base.structured_events(found).tolist()[-2 if len(found) > 1 else 0] is event
 
 
+@pytest.mark.parametrize("protocol", ["HTTP", "NATS"])
 @pytest.mark.parametrize(("name", "events"), [("Content-Type", [True, False]), ("content-type", [True, False])])
-def test_names_of_headers_of_nats_have_no_case(name: str, events: list[bool]) -> None:
+def test_names_of_headers_may_have_no_case(protocol: str, name: str, events: list[bool]) -> None:
     """K-20: one that is there twice, in whatever case, is for the slow path."""
     batch = rows((b"{}", [(name, EVENT[1])]), (b"{}", [EVENT, ("CONTENT-TYPE", b"text/plain")]))
-    batch = batch.set_column(0, "protocol", pa.array(["NATS"] * 2))
+    batch = batch.set_column(0, "protocol", pa.array([protocol] * 2))
     assert base.structured_events(batch).tolist() == events
 
 

@@ -109,10 +109,16 @@ def _limits(numbers: Numbers) -> tuple[int | float, int | float]:
 
 def constants(node: NormalForm) -> dict[str, frozenset[JSON]]:
     """Required members of an object that have a closed set of scalar values, by name (K-30)."""
-    if node.objects is None:
-        return {}
-    found = {name: _constants(member) for name, member in node.objects.properties.items()}
-    return {name: values for name, values in found.items() if values and name in node.objects.required}
+    return {} if node.objects is None else _constants_of(node.objects)
+
+
+def _constants_of(part: Objects) -> dict[str, frozenset[JSON]]:
+    """Those of all alternatives have any value that one of these allows."""
+    first, *others = map(_constants_of, part.alternatives) if part.alternatives else ({},)
+    shared = [name for name in first if all(name in other for other in others)]
+    found = {name: first[name].union(*(other[name] for other in others)) for name in shared}
+    own = {name: _constants(member) for name, member in part.properties.items() if name in part.required}
+    return found | {name: values for name, values in own.items() if values}
 
 
 def _constants(node: NormalForm) -> frozenset[JSON] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -66,7 +66,8 @@ class Arrays:
 class Objects:
     """Objects with these members; ``extra`` is what any other member must be, ``None`` if there may be none.
 
-    Every required name is in ``properties``. ``low`` and ``high`` count members.
+    Every required name is in ``properties``. ``low`` and ``high`` count members. Where there are ``alternatives`` each
+    object is one of those, which is more than the rest says.
     """
 
     properties: Mapping[str, NormalForm]
@@ -75,6 +76,7 @@ class Objects:
     low: int = 0
     high: int | None = None
     exact: bool = True
+    alternatives: tuple[Objects, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -262,7 +264,7 @@ def _objects(a: Objects | None, b: Objects | None) -> Objects | None:
         return None
     names = dict.fromkeys((*a.properties, *b.properties))
     extra = None if a.extra is None or b.extra is None else intersect(a.extra, b.extra)
-    return objects(
+    found = objects(
         {name: intersect(_member(a, name), _member(b, name)) for name in names},
         a.required | b.required,
         extra,
@@ -270,6 +272,8 @@ def _objects(a: Objects | None, b: Objects | None) -> Objects | None:
         high=_least(a.high, b.high),
         exact=a.exact and b.exact,
     )
+    alternatives = a.alternatives or b.alternatives  # of both it is enough to know one
+    return replace(found, alternatives=alternatives) if found is not None and alternatives else found
 
 
 def _member(part: Objects, name: str) -> NormalForm:
@@ -299,13 +303,17 @@ def _either(a: NormalForm, b: NormalForm, *, once: bool) -> NormalForm:
         numbers=_either_numbers(a.numbers, b.numbers, once),
         strings=_either_strings(a.strings, b.strings, once),
         arrays=a.arrays if b.arrays is None else b.arrays if a.arrays is None else Arrays(item=ANY, exact=False),
-        objects=a.objects if b.objects is None else b.objects if a.objects is None else _OPEN,
+        objects=_either_objects(a.objects, b.objects),
         exact=a.exact and b.exact and not overlap,
         description=a.description or b.description,
     )
 
 
-_OPEN: Final = Objects(properties=MappingProxyType({}), extra=ANY, exact=False)
+def _either_objects(a: Objects | None, b: Objects | None) -> Objects | None:
+    if a is None or b is None:
+        return b if a is None else a
+    alternatives = (*(a.alternatives or (a,)), *(b.alternatives or (b,)))
+    return Objects(properties=MappingProxyType({}), extra=ANY, exact=False, alternatives=alternatives)
 
 
 def _either_numbers(a: Numbers | None, b: Numbers | None, once: bool) -> Numbers | None:

@@ -21,7 +21,7 @@ from signalbook.messages.definitions.schemas import ContractSchemas, ImportLooku
 from signalbook.messages.eventformats import EventError, find_format
 from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, IndexBucket
 from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
-from signalbook.messages.matching.outcome import Dropped, Outcome, Passed, Rejected, decide
+from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
 from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, unpacked
 from signalbook.messages.payloads.payload import Payload
@@ -312,6 +312,29 @@ class Contract:
             return self._process_batch(message, clear, binding)
         return self._process_one(message, clear, binding, values, mode)
 
+    def presumed(self, message: Message) -> Accepted | None:
+        """What ``process`` says of a message if its payload conforms to the own schema of the one definition it fits.
+
+        ``None`` where more than the payload is left to decide, or the message is sure to be no such one.
+        """
+        binding = self._bindings.get(message.protocol)
+        if binding is None or message.content_encoding or message.body is None:
+            return None
+        values = binding.values(message)
+        mode = binding.mode(message, values)
+        if mode not in (Mode.BINARY, Mode.NONE):
+            return None
+        try:
+            if TEXT_INDICATOR in message.sections:
+                check_text(message)
+            carries = mode is Mode.BINARY and self.events is not None
+            event = carried_event(message, binding, values, mode) if carries else None
+        except (EventError, Unreadable):
+            return None
+        subject = Subject(message=message, mode=mode, event=event, values=values)
+        fits = fit_all(_presumed_candidates(self._leaves(subject), Payload(message, event)), subject)
+        return _presumed(subject, *fits) if len(fits) == 1 else None
+
     def _process_batch(self, message: Message, clear: Message, binding: Binding) -> tuple[Outcome, ...]:
         try:
             parts = find_format(clear.content_type).split(clear.body or b"")
@@ -428,6 +451,39 @@ def _candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[Com
     payload.decode_json()
     # Where no schema can accept the payload all are kept: their violations are the reason to give.
     return [d for leaf in leaves for d in leaf.narrowed(payload.value)] or everything
+
+
+def _presumed_candidates(leaves: Sequence[IndexBucket], payload: Payload) -> Sequence[CompiledDefinition]:
+    """``_candidates`` of a payload that is sound, without decoding all of it; none if it is no JSON object."""
+    everything = [definition for leaf in leaves for definition in leaf.definitions]
+    if len(everything) < 2 or not payload.content_type_allows_json():
+        return everything
+    found: list[CompiledDefinition] = []
+    for leaf in leaves:
+        members = leaf.glimpse(payload.body() or b"")
+        if members is None:
+            return ()
+        found += leaf.narrowed(members)
+    return found
+
+
+def _presumed(subject: Subject, fit: Fit) -> Accepted | None:
+    """The message as one that conforms to a definition, if that asks nothing more of it than a sound payload."""
+    definition, event = fit.definition, subject.event
+    if definition.removal is not None or (event is None and definition.is_event):
+        return None
+    use = definition.schema_use
+    dataschema = None if event is None else event.attributes.get("dataschema")
+    if use.schema is None or (dataschema is not None and definition.schema_for(str(dataschema)) is not use):
+        return None
+    return Accepted(
+        message=subject.message,
+        definition=definition,
+        event=event,
+        context=fit.context,
+        schema=use.schema,
+        warnings=definition.warnings,
+    )
 
 
 def _rejected(message: Message, reason: Reason, *findings: Finding) -> Rejected:

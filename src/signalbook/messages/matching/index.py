@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+import msgspec
+
 from signalbook.messages.definitions.definition import CompiledDefinition, IndexKey
 from signalbook.messages.definitions.properties import Values
 from signalbook.messages.uritemplates import Template, TemplateTree
@@ -45,9 +47,31 @@ class IndexBucket:
             return self.definitions
         return self._by_payload.narrowed(payload)
 
+    def glimpse(self, body: bytes) -> dict[str, JSON] | None:
+        """The members of a JSON object that ``narrowed`` looks at; ``None`` if the text is no such object.
+
+        The rest of the text is skipped, and may be anything.
+        """
+        try:
+            found = self._glimpses.decode(body)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return None
+        values = zip(self._members, msgspec.structs.astuple(found), strict=True)
+        return {name: value for name, value in values if value is not msgspec.UNSET}
+
     @cached_property
     def _by_payload(self) -> _PayloadIndex:
         return _PayloadIndex(self.definitions)
+
+    @cached_property
+    def _members(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for definition in self.definitions for name in definition.constants))
+
+    @cached_property
+    def _glimpses(self) -> msgspec.json.Decoder[msgspec.Struct]:
+        names = {f"m{number}": name for number, name in enumerate(self._members)}
+        fields = [(field, Any, msgspec.UNSET) for field in names]
+        return msgspec.json.Decoder(msgspec.defstruct("Glimpse", fields, rename=names))
 
 
 class DefinitionIndex:

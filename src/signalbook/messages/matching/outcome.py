@@ -172,10 +172,10 @@ def decide(
         result = _check_payload(fits[0].definition, payload)
         if result.reason is None:
             return (_accept(message, subject, fits[0], result, binding),)
-    elif all(fit.definition.policy.prefer_specific for fit in fits):
-        fits = _most_specific(fits)
-    # All of them, also after one has passed: a message that conforms to several is ambiguous.
-    checked = [(fit, _check_payload(fit.definition, payload)) for fit in fits]
+        checked = [(fits[0], result)]
+    else:
+        specific = all(fit.definition.policy.prefer_specific for fit in fits)
+        checked = _checked(_most_specific(fits) if specific else fits, payload)
     passed = [(fit, result) for fit, result in checked if result.reason is None]
     # Violations are tolerated (``tag``) only where no definition accepts the payload as it is.
     passed = passed or [pair for pair in checked if _is_tagged(*pair)][:1]
@@ -191,6 +191,17 @@ def decide(
         if len(passed) > 1 and choice != "all":
             return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
     return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
+
+
+def _checked(fits: Sequence[Fit], payload: Payload) -> list[tuple[Fit, PayloadResult]]:
+    """The definitions that accept the payload, else what each has against it."""
+    # All are asked, also after one has accepted it: a message that conforms to several is ambiguous. But what it
+    # violates in the schemas of the others nobody wants to know then, and to say that takes long.
+    found = [
+        (fit, None if payload.violates(fit.definition) else _check_payload(fit.definition, payload)) for fit in fits
+    ]
+    passed = [(fit, result) for fit, result in found if result is not None and result.reason is None]
+    return passed or [(fit, result or _check_payload(fit.definition, payload)) for fit, result in found]
 
 
 def _check_payload(definition: CompiledDefinition, payload: Payload) -> PayloadResult:

@@ -30,7 +30,7 @@ IMPLIED: Final = {
     "avro": "application/avro",
     "protobuf": "application/protobuf",
 }
-# Those that have an encoding in JSON beside their own, which is told by the content type alone.
+# Those that have an encoding in JSON beside their own, which the content type alone says.
 _ALSO_IN_JSON: Final = ("application/json", "application/avro", "application/protobuf")
 _ALIASES: Final = {
     "application/xml": frozenset({"text/xml"}),

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from signalbook.formats import PayloadError, Schema
-from signalbook.formats.base import JsonValues, Tolerant, is_json, json_payload, media_type
+from signalbook.formats.base import JsonValues, Judging, Tolerant, is_json, json_payload, media_type
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
@@ -89,13 +89,26 @@ class Payload:
             return PayloadResult(schema=result.schema, reason=Reason.DECODE_ERROR, findings=(finding,))
         return msgspec.structs.replace(result, findings=(*result.findings, finding))
 
-    def _check(self, definition: CompiledDefinition) -> PayloadResult:
-        event = self._event
+    def violates(self, definition: CompiledDefinition) -> bool:
+        """Whether what was decoded so far is sure to violate the definition's schema; in what is for ``check``."""
+        if self.value is UNSET or self._is_prefixed(definition):
+            return False
+        use = self._schema_use(definition)
+        schema = use.schema if use.of_values else None
+        return schema is not None and isinstance(schema, Judging) and not schema.allows(self.value)
+
+    def _is_prefixed(self, definition: CompiledDefinition) -> bool:
         # Data inside of a JSON event has been decoded with it, and so had no prefix.
-        if definition.policy.wire_prefix != "none" and (event is None or event.value is UNSET):
+        return definition.policy.wire_prefix != "none" and (self._event is None or self._event.value is UNSET)
+
+    def _schema_use(self, definition: CompiledDefinition) -> SchemaUse:
+        dataschema = None if self._event is None else self._event.attributes.get("dataschema")
+        return definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
+
+    def _check(self, definition: CompiledDefinition) -> PayloadResult:
+        if self._is_prefixed(definition):
             return self._check_prefixed(definition)
-        dataschema = None if event is None else event.attributes.get("dataschema")
-        use = definition.schema_use if dataschema is None else definition.schema_for(str(dataschema))
+        use = self._schema_use(definition)
         if use.schema is None:
             return _without_schema(use)
         # The event format has decoded it already, or an earlier definition has.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
@@ -19,23 +20,23 @@ import pyarrow.compute as pc
 from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
+from signalbook.messages.payloads.content import TEXT_INDICATOR
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
+from signalbook.pipeline.sources.files import request_records
 
 # Of ``columns.ATTRIBUTES`` the first are those that every event has.
 _NEEDED: Final = 3
 _EXTENSION: Final = re.compile(r"[a-z0-9]{1,64}", re.ASCII)
+_ATTRIBUTE: Final = re.compile(r"[a-z0-9]+", re.ASCII)
 # Members of a JSON event that are no context attributes.
 _OTHERS: Final = frozenset({"data", "data_base64"})
 # Each is a column of every batch; whoever makes up names goes the slow path.
 MOST_EXTENSIONS: Final = 64
 
-# Protocols whose headers hold attributes as plain text, by what goes before the names of attributes; none is that of
-# rows with attributes in columns of their own.
-_PREFIXES: Final = {"KAFKA": ATTRIBUTE_PREFIX, "": ATTRIBUTE_PREFIX}
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
@@ -128,6 +129,43 @@ class StructuredMode:
         return native.module().Envelopes(ATTRIBUTES, _NEEDED, self._extensions)
 
 
+def sent_as(definition: CompiledDefinition, content_type: str) -> Decode | None:
+    """What decodes payloads of the definition's own schema as the bytes that were sent, if anything does."""
+    schema = definition.schema_use.schema
+    if schema is None:
+        return None
+    found = payloads.decoder(schema, content_type or definition.payload_type, typed=definition.policy.typed)
+    if found is None or definition.policy.wire_prefix == "none":
+        return found
+    return payloads.prefixed(definition, found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How headers of a protocol hold attributes.
+
+    ``prefix`` goes before their names. ``folded``: names have no case, and values may be quoted and percent-encoded.
+    ``typed``: the content type of the data may stand among them. ``bare``: there are other headers with such names.
+    """
+
+    prefix: str
+    folded: bool = False
+    typed: bool = False
+    bare: bool = False
+
+
+# No protocol is that of rows with attributes in columns of their own. Attributes of AMQP have types, and are left out.
+_MANNERS: Final = {
+    "KAFKA": Manner(prefix=ATTRIBUTE_PREFIX),
+    "": Manner(prefix=ATTRIBUTE_PREFIX),
+    "HTTP": Manner(prefix="ce-", folded=True),
+    "NATS": Manner(prefix="ce-", folded=True, typed=True),
+    "MQTT/5.0": Manner(prefix="", bare=True),
+}
+# What says of a packet of MQTT that its payload is UTF-8, which has to be true then.
+_INDICATED: Final = TEXT_INDICATOR.encode()
+
+
 class BinaryMode:
     """Binary mode of one protocol: attributes out of the headers of many records at once, payloads as they are."""
 
@@ -135,21 +173,27 @@ class BinaryMode:
     json: ClassVar[bool] = False
 
     def __init__(self, protocol: str) -> None:
-        self._prefix = _PREFIXES[protocol]
+        self._manner = _MANNERS[protocol]
+        self._prefix = self._manner.prefix
         # headers of extension attributes met so far: anybody may make up any number of names
         self._extensions: dict[str, None] = {}
 
     @staticmethod
     def is_known(protocol: str) -> bool:
         """Whether headers of a protocol are read here."""
-        return protocol in _PREFIXES
+        return protocol in _MANNERS
 
     def columns(self, messages: MessageBatch) -> tuple[EventColumns, list[int]]:
         """By columns of headers."""
-        assert messages.records is not None
-        values = messages.records.column("value").cast(pa.binary())
-        headers = _Headers(messages.records)
+        if messages.records is None:
+            messages = replace(messages, records=request_records(messages))
+        records = messages.records
+        assert records is not None
+        values = records.column("value").cast(pa.binary())
+        headers = _Headers(records, folded=self._manner.folded)
         headers.refused |= ~values.is_valid().to_numpy(zero_copy_only=False)
+        if self._manner.bare:
+            headers.refused |= _doubtful_text(records, values)
         arrays = self._attributes(headers)
         extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
         events = EventColumns(messages, arrays, extensions, values, np.arange(len(messages)))
@@ -166,39 +210,66 @@ class BinaryMode:
 
     def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> Decode | None:
         """Of payloads of the event's content type."""
-        schema = definition.schema_use.schema
-        if schema is None:
-            return None
-        found = payloads.decoder(schema, kind[1] or definition.payload_type, typed=definition.policy.typed)
-        if found is None or definition.policy.wire_prefix == "none":
-            return found
-        return payloads.prefixed(definition, found)
+        return sent_as(definition, kind[1] or "")
 
     def _attributes(self, headers: _Headers) -> list[pa.Array]:
         """The attributes that have columns; a record that is not surely an event in binary mode is refused."""
         # A content encoding has to be undone first, and a second content type is a contradiction that has its own
         # reason.
-        headers.forbid([_ENCODING, f"{self._prefix}datacontenttype"])
-        found = {name: headers.texts(self._prefix + name) for name in _ASKED}
+        headers.forbid([_ENCODING])
+        stated = f"{self._prefix}datacontenttype"
+        if not self._manner.typed:
+            headers.forbid([stated])
+        found = {name: self._value(headers, self._prefix + name) for name in _ASKED}
         for name in REQUIRED:
             headers.refused |= found[name].is_null().to_numpy(zero_copy_only=False)
         version = pc.equal(found.pop("specversion"), SPECVERSION).fill_null(False)
         headers.refused |= ~version.to_numpy(zero_copy_only=False)
-        found["datacontenttype"] = _content_types(headers)
+        found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
         return [found[name] for name in ATTRIBUTES]
+
+    def _value(self, headers: _Headers, name: str) -> pa.Array:
+        """The attribute in a header; what has to be decoded is refused."""
+        texts = headers.texts(name)
+        if self._manner.folded and texts.null_count < len(texts):
+            trimmed = pc.not_equal(pc.utf8_trim_whitespace(texts), texts)
+            odd = pc.or_(trimmed, pc.match_substring_regex(texts, '["%]'))
+            headers.refused |= odd.fill_null(False).to_numpy(zero_copy_only=False)
+        return texts
 
     def _extension_texts(self, headers: _Headers) -> dict[str, pa.Array]:
         start, known = len(self._prefix), self._extensions
         names = [name for name in headers.names if name.startswith(self._prefix) and name[start:] not in CORE]
+        if self._manner.bare:
+            names = [name for name in names if _ATTRIBUTE.fullmatch(name)]
         fresh = [name for name in names if name not in known]
         known.update(dict.fromkeys(fresh[: MOST_EXTENSIONS - len(known)]))
         headers.forbid([name for name in names if name not in known])
-        return {name[start:]: headers.texts(name) for name in names if name in known}
+        return {name[start:]: self._value(headers, name) for name in names if name in known}
 
 
-def _content_types(headers: _Headers) -> pa.Array:
-    """Content types of payloads: an empty one is none, one of an event says that this is another mode."""
+def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which packets promise UTF-8, where not all of them keep that."""
+    found: npt.NDArray[np.bool_] = (
+        pc.match_substring(records.column("key"), _INDICATED).fill_null(False).to_numpy(zero_copy_only=False)
+    )
+    if found.any():
+        try:
+            values.cast(pa.string())
+        except pa.ArrowInvalid:
+            return found
+    return np.zeros(len(records), np.bool_)
+
+
+def _content_types(headers: _Headers, stated: pa.Array | None) -> pa.Array:
+    """Content types of payloads: an empty one is none, one of an event says that this is another mode.
+
+    They may be ``stated`` among the attributes instead; both is too much.
+    """
     texts = headers.texts(_TYPE)
+    if stated is not None:
+        headers.refused |= pc.and_(texts.is_valid(), stated.is_valid()).to_numpy(zero_copy_only=False)
+        texts = pc.coalesce(texts, stated)
     encoded = texts.dictionary_encode()
     for name in encoded.dictionary.to_pylist():
         if not name:
@@ -212,13 +283,15 @@ def _content_types(headers: _Headers) -> pa.Array:
 class _Headers:
     """The headers of some records, by name. ``refused`` are records with headers that leave a doubt."""
 
-    def __init__(self, records: pa.RecordBatch) -> None:
+    def __init__(self, records: pa.RecordBatch, *, folded: bool) -> None:
         listed = records.column("headers")
         flat = listed.flatten()
         names = pc.fill_null(flat.field("name"), "").dictionary_encode()
-        self.names: list[str] = names.dictionary.to_pylist()
-        self._numbers = {name: number for number, name in enumerate(self.names)}
-        self._codes = names.indices.to_numpy()
+        found: list[str] = names.dictionary.to_pylist()
+        texts = [name.lower() if folded else name for name in found]
+        self._numbers = {name: number for number, name in enumerate(dict.fromkeys(texts))}
+        self.names = list(self._numbers)
+        self._codes = np.array([self._numbers[name] for name in texts], np.int64)[names.indices.to_numpy()]
         self._values = pc.fill_null(flat.field("value"), b"")
         self._owners = pc.list_parent_indices(listed).to_numpy()
         self.refused: npt.NDArray[np.bool_] = np.zeros(len(records), np.bool_)

@@ -40,7 +40,7 @@ Plan = tuple[Any, ...]
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
 # They are made once for a schema and columns that are typed or not; many tasks of a process share them, and they go
 # with the schema.
-_decoders: Final[WeakKeyDictionary[_Planned, dict[bool, Decode | None]]] = WeakKeyDictionary()
+_decoders: Final[WeakKeyDictionary[_Planned, dict[tuple[bool, bool], Decode | None]]] = WeakKeyDictionary()
 
 
 def decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> Decode | None:
@@ -48,28 +48,33 @@ def decoder(schema: Schema, content_type: str = "", *, typed: bool = True) -> De
 
     The columns are those of the schema's shape if ``typed``, else those of that ``as_sent``.
     """
+    in_json = is_json(content_type)
     if isinstance(schema, JsonSchema):
-        return _made(schema, typed) if not content_type or is_json(content_type) else None
+        return _made(schema, typed, True) if not content_type or in_json else None
+    if isinstance(schema, ProtobufSchema) and in_json:
+        return _made(schema, typed, True)
     if isinstance(schema, (AvroSchema, ProtobufSchema)):
-        return _made(schema, typed) if schema.is_binary(content_type) else None
+        return _made(schema, typed, False) if schema.is_binary(content_type) else None
     return None
 
 
-def _made(schema: _Planned, typed: bool) -> Decode | None:
+def _made(schema: _Planned, typed: bool, in_json: bool) -> Decode | None:
     # That there is no plan is remembered as well: to find that out again for each batch takes as long as making one.
-    made = _decoders.setdefault(schema, {})
-    if typed not in made:
+    made, key = _decoders.setdefault(schema, {}), (typed, in_json)
+    if key not in made:
         try:
-            made[typed] = _plan(schema, schema.shape() if typed else as_sent(schema.shape()))
+            made[key] = _plan(schema, schema.shape() if typed else as_sent(schema.shape()), in_json)
         except NoPlan:
-            made[typed] = None
-    return made[typed]
+            made[key] = None
+    return made[key]
 
 
-def _plan(schema: _Planned, shape: Shape) -> Decode:
+def _plan(schema: _Planned, shape: Shape, in_json: bool) -> Decode:
     if isinstance(schema, JsonSchema):
         return json_decoder(schema, shape)
-    return avro_decoder(schema, shape) if isinstance(schema, AvroSchema) else protobuf_decoder(schema, shape)
+    if isinstance(schema, AvroSchema):
+        return avro_decoder(schema, shape)
+    return protobuf_decoder(schema, shape, in_json=in_json)
 
 
 def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
@@ -294,6 +299,8 @@ _NAMES: Final = {columns.TIMESTAMP: "timestamp", pa.date32(): "date"}
 
 
 _PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+# Those that are text as they are.
+_WRITTEN: Final = _PLAIN - {"bytes"}
 # What the years 1 to 9999 are in the units of columns; Python has no other dates, and so the slow path has none.
 _MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _DAYS: Final = (-719_162, 2_932_896)
@@ -310,7 +317,8 @@ _TIMES: Final = {
 def avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
     """From payloads to the arrays of ``columns.payload(shape)``.
 
-    Schemas with maps, unions of several types, recursion, or other logical types have none. Raises ``NoPlan``.
+    Schemas with maps, recursion, or other logical types have none, nor have unions of several types where one of them
+    has bytes or a logical type. Raises ``NoPlan``.
     """
     types = schema.names.types
     node = types.get(schema.type, schema.type) if isinstance(schema.type, str) else schema.type
@@ -349,12 +357,33 @@ def _record(node: JSONObject, types: Mapping[str, JSONObject], kind: pa.StructTy
 
 
 def _optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.DataType) -> Plan:
-    """A value or null, by the number of the branch that null is."""
+    """A value or null, by the number of the branch that null is; of other unions the text."""
     if len(node) != 2 or "null" not in node or node[0] == node[1]:
-        raise NoPlan
+        return "text", _text(node, types, frozenset())
     # Which branch is null differs from schema to schema, and is the first thing in the bytes of the value.
     null = node.index("null")
     return "optional", null, _avro_plan(node[1 - null], types, kind)
+
+
+def _text(node: Type, types: Mapping[str, JSONObject], above: frozenset[str]) -> Plan:
+    """As native/src/avrotext.rs reads it; ``above`` are the records around it."""
+    if isinstance(node, list):
+        return "union", [_text(branch, types, above) for branch in node]
+    if isinstance(node, str):
+        node = types.get(node, {"type": node})
+    name = node["type"]
+    if "logicalType" in node or node.get("name") in above:
+        raise NoPlan
+    if name == "record":
+        inside = above | {node["name"]}
+        return "object", [(part["name"], _text(part["type"], types, inside)) for part in node["fields"]]
+    if name == "array":
+        return "array", _text(node["items"], types, above)
+    if name == "enum":
+        return "enum", list(node["symbols"])
+    if name not in _WRITTEN:
+        raise NoPlan
+    return (name,)
 
 
 def _logical(name: str, logical: str) -> Plan:
@@ -375,20 +404,23 @@ _SCALARS: Final = {
     _F.TYPE_UINT64: "uint64", _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64", _F.TYPE_FIXED32: "fixed32",
     _F.TYPE_FIXED64: "fixed64", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
 }  # fmt: skip
+_GOOGLE: Final = "google.protobuf."
+_WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+_WRAPPERS: Final = frozenset(f"{_GOOGLE}{name}Value" for name in _WRAPPED)
 # The native module keeps in one word which of them have come.
 _MOST_CHOICES: Final = 64
 
 
-def protobuf_decoder(schema: ProtobufSchema, shape: Shape) -> Decode:
-    """From payloads to the arrays of ``columns.payload(shape)``.
+def protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
+    """From payloads, in binary or in Protobuf's JSON, to the arrays of ``columns.payload(shape)``.
 
-    Types with maps, groups, recursion or well-known types have none. Raises ``NoPlan``.
+    Types with maps, groups, recursion or well-known types but wrappers and times have none. Raises ``NoPlan``.
     """
-    if not isinstance(shape, Struct) or not shape.fields:
+    if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_GOOGLE):
         raise NoPlan
     kind = pa.struct(columns.payload(shape))
-    read = native.module().ProtobufDecoder(_message(schema.descriptor, kind)).read
-    return native.decoder(read, native.plain(kind), members=True)
+    made = native.module().ProtobufDecoder(_message(schema.descriptor, kind))
+    return native.decoder(made.read_json if in_json else made.read, native.plain(kind), members=True)
 
 
 def _message(descriptor: Descriptor, kind: pa.StructType) -> Plan:
@@ -414,6 +446,8 @@ def _protobuf_field(field: FieldDescriptor, kind: pa.DataType, choices: list[str
         label,
         None if field.has_presence or field.is_repeated else zero,
         choices.index(choice) if choice in choices else None,
+        field.name,
+        _name(field.json_name),
     )
 
 
@@ -424,6 +458,13 @@ def _kind(field: FieldDescriptor, kind: pa.DataType) -> tuple[str, Any, str]:
         return "enum", list(names.items()), names.get(0) or "0"
     if field.type in _SCALARS:
         return _SCALARS[field.type], None, ""
-    if field.type != _F.TYPE_MESSAGE or field.message_type is None or not pa.types.is_struct(kind):
+    if field.type != _F.TYPE_MESSAGE or field.message_type is None:
+        raise NoPlan
+    name = field.message_type.full_name
+    if name == _GOOGLE + "Timestamp" and kind == columns.TIMESTAMP:
+        return "timestamp", None, ""
+    if name in _WRAPPERS:
+        return "wrapped", (None, *_kind(field.message_type.fields_by_name["value"], kind)), ""
+    if not pa.types.is_struct(kind):
         raise NoPlan
     return "message", _message(field.message_type, kind), ""

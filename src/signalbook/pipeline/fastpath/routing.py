@@ -233,7 +233,7 @@ _MOST_KINDS: Final = 4
 _LEAST_KINDS: Final = 64
 _ENVELOPE: Final = len(columns.ENVELOPE)
 # Properties that say where messages of a protocol were sent to, and so in records their address.
-_ADDRESSES: Final = {"KAFKA": "topic"}
+_ADDRESSES: Final = {"KAFKA": "topic", "HTTP": "path", "NATS": "subject", "MQTT/5.0": "topic_name"}
 
 
 @dataclass(frozen=True, slots=True)

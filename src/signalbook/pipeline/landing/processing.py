@@ -1,11 +1,15 @@
 """What becomes of the messages of one task: they land, become dead letters or are dropped, and all of them are counted.
 
 ``Processing`` hands every batch of messages to the fast path, which answers with rows and with the messages it leaves
-over; those go the slow path here, one by one, through ``Contract.process``.
+over; those go the slow path here, one by one, through ``Contract.process``. Between the two are messages of which all
+but the payload says that they are of one definition: they are matched one by one, and decoded many at once
+(``presuming.py``).
 """
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -29,6 +33,7 @@ from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.landing.presuming import Presumptions
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
 from signalbook.pipeline.reports.report import Span, Tally, charged
 from signalbook.pipeline.sources.base import (
@@ -49,6 +54,8 @@ ALONE: Final = 8 * 1024 * 1024
 _SLICE: Final = 1024 * 1024
 _BLANK: Final = b" \t\r\n"
 _LONGEST: Final = 500
+# Of the GNU library; others have nothing like it, and most need nothing.
+_trim: Final = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
 
 
 @dataclass(slots=True)
@@ -92,6 +99,7 @@ class Processing:
         self._builder = builder
         self._targets: dict[str, RowBuilder] = {}
         self._waiting: dict[str, _Waiting] = {}
+        self._presumptions = Presumptions(contract, self._target)
         self._dead_letters = DeadLetterRows(bookkeeping)
         self._on_dead_letter = on_dead_letter or self._wait
         # By protocol, and whether events are in binary mode.
@@ -106,12 +114,17 @@ class Processing:
         alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
             self.clear()  # so that a huge message is not in memory together with all that waits
-        if fast is None or batch.slow_path or alone:
-            self._slowly(batch, range(len(batch)))
+            give_back()
+            for index in range(len(batch)):
+                self._slowly(batch, [index], presume=False)
+                if batch.ends[index] - batch.starts[index] > ALONE:
+                    self.clear()
+        elif fast is None or batch.slow_path:
+            self._slowly(batch, range(len(batch)), presume=not batch.slow_path)
         else:
             self._take_results(fast.take(batch))
         self._window += batch.weight
-        if alone or self._window >= WINDOW:
+        if self._window >= WINDOW:
             self.clear()
 
     def clear(self) -> None:
@@ -121,6 +134,7 @@ class Processing:
         for fast in list(self._fast_paths.values()):
             if fast is not None:
                 self._take_results(fast.flush())
+        self._take_presumed(self._presumptions.flush())
         for waiting in self._waiting.values():
             self._flush(waiting)
         self._land_dead_letters()
@@ -141,7 +155,7 @@ class Processing:
                 case LandedRows():
                     self._land(result.target, result.rows)
                 case LeftOver():
-                    self._slowly(result.messages, result.indices)
+                    self._slowly(result.messages, result.indices, presume=True)
 
     def _target(self, definition: CompiledDefinition) -> RowBuilder:
         if definition.xid not in self._targets:
@@ -153,8 +167,8 @@ class Processing:
         self.tally.land(target.xid, len(rows), _span(rows))
         self.tally.rescue(target.xid, target.rescued(rows))
 
-    def _slowly(self, batch: MessageBatch, indices: Sequence[int]) -> None:
-        """Judge messages one by one."""
+    def _slowly(self, batch: MessageBatch, indices: Sequence[int], *, presume: bool) -> None:
+        """Judge messages one by one; if ``presume`` all but the payloads of those that it is enough for."""
         for index in indices:
             original = batch.raw(index)
             if batch.lines and batch.records is None and not original.strip(_BLANK):
@@ -169,7 +183,19 @@ class Processing:
                     DeadLetter(reason=Reason.DECODE_ERROR, violations=(finding,), original=original, location=location)
                 )
                 continue
-            self._outcomes(message, original, location)
+            if presume and self._presumptions.take(message, original, location):
+                self._take_presumed(self._presumptions.full())
+            else:
+                self._outcomes(message, original, location)
+
+    def _take_presumed(self, found: Iterable[LandedRows | AcceptedRow]) -> None:
+        """Land rows of messages that were right to be presumed, and judge the others."""
+        for each in found:
+            match each:
+                case LandedRows():
+                    self._land(each.target, each.rows)
+                case AcceptedRow():
+                    self._outcomes(each.message, each.original, each.location)
 
     def _outcomes(self, message: Message, original: bytes, location: MessageLocation) -> None:
         """One message has as many outcomes as it has events, or definitions by policy; each counts for itself."""
@@ -207,11 +233,12 @@ class Processing:
         fast = self._fast_path(accepted.message.protocol, binary=False)
         if fast is not None and accepted.event is not None:
             fast.mode.learn(accepted.event.attributes)
-        waiting.rows.append(waiting.target.row(accepted, original, location, shared=shared))
-        waiting.bytes += max(len(original), LIGHTEST)
         # In slices, so that one value that fits no column costs a search among a megabyte of rows and not among all.
+        # Before the next, not at once: a huge message is not to become a row while it is here decoded.
         if waiting.bytes >= _SLICE:
             self._flush(waiting)
+        waiting.rows.append(waiting.target.row(accepted, original, location, shared=shared))
+        waiting.bytes += max(len(original), LIGHTEST)
 
     def _flush(self, waiting: _Waiting) -> None:
         """Turn a definition's waiting messages into rows of its table."""
@@ -246,13 +273,20 @@ class Processing:
         self._on_dead_letter(dead_letter)
 
     def _wait(self, dead_letter: DeadLetter) -> None:
-        self._dead_letters.add(dead_letter)
         if self._dead_letters.bytes >= _SLICE:
             self._land_dead_letters()
+        self._dead_letters.add(dead_letter)
 
     def _land_dead_letters(self) -> None:
         if self._dead_letters.bytes:
             self._staged.add(DEAD_LETTERS, self._dead_letters.take())
+
+
+def give_back() -> None:
+    """Give memory that is free back to the system: allocators keep what many small objects took, for more of them."""
+    pa.default_memory_pool().release_unused()
+    if _trim is not None:
+        _trim(0)
 
 
 def _message(source: Source, batch: MessageBatch, index: int) -> Message:

@@ -38,6 +38,7 @@ from signalbook.values import JSON, Finding, format_timestamp
 _TIME: Final = ATTRIBUTES.index("time")
 _TAG: Final = columns.TAGS.types[0]
 _RESCUE: Final = columns.RESCUE.names[0]
+_HUGE: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,9 @@ class RowBuilder:
             message = structs.replace(message, body=original)
         payload = accepted.payload()
         violations = [finding for finding in accepted.warnings if finding.severity == "error"]
-        # once more, straight to columns: JSON by the table's own schema
-        again = self._decode is not None and accepted.schema is self._schema
+        # Once more, straight to columns: JSON by the table's own schema. Not a huge one, which goes alone: what is
+        # decoded is there already, and its bytes, as the columns are made of them, would be three times its size.
+        again = self._decode is not None and accepted.schema is self._schema and len(original) < _HUGE
         decodes = payload is not None and not violations and again
         return AcceptedRow(
             attributes=event.attributes if event is not None else {},
@@ -132,6 +134,11 @@ class RowBuilder:
             ],
             pa.array([[violation_row(found) for found in row.violations] or None for row in rows], _TAG),
         )
+
+    def presumed(self, rows: Sequence[AcceptedRow], arrays: list[pa.Array]) -> pa.RecordBatch:
+        """Rows whose payloads are columns already, as ``decoding`` gives them. Raises one of ``arrays.MISFITS``."""
+        contexts = text_map([row.context.items() or None for row in rows])
+        return self.whole(_envelope([row.attributes for row in rows]), arrays, [contexts, *_transport(rows)])
 
     def whole(self, envelope: list[pa.Array], payloads: list[pa.Array], transport: list[pa.Array]) -> pa.RecordBatch:
         """Rows of columns: those of ``columns.ENVELOPE``, of sound payloads, of ``CONTEXT`` and ``TRANSPORT``.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,28 +43,27 @@ _PORTION: Final = 1024
 _RELIEF: Final = 1 / 8
 # zstd makes a workspace for each column of a row group, which takes longer than to compress less than this.
 _THIN: Final = 8 * 1024
-_CODECS: Final[dict[bool, dict[str, Any]]] = {
-    True: {"compression": "snappy"},
-    False: {"compression": "zstd", "compression_level": 1},
-}
+_SMALL: Final[Mapping[str, Any]] = {"compression": "snappy"}
+_USUAL: Final[Mapping[str, Any]] = {"compression": "zstd", "compression_level": 1}
+# Of a huge value what compresses to no less than this share is not compressed, by its first bytes.
+_WORTHWHILE: Final = 1 / 2
+_SAMPLE: Final = 1024 * 1024
 
 
-def open_file(output: Output, schema: pa.Schema, *, thin: bool = False) -> pq.ParquetWriter:
-    """A data file as all tables have them, open for row groups; ``thin`` if its columns have little to compress.
-
-    It is to be closed before the output is finished.
+def open_file(output: Output, schema: pa.Schema, settings: Mapping[str, Any] = _USUAL) -> pq.ParquetWriter:
+    """A data file as all tables have them, open for row groups. It is to be closed before the output is finished.
 
     For its readers no column is a dictionary by type.
     """
     writer = pq.ParquetWriter(
-        output.sink, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **_CODECS[thin]
+        output.sink, schema, store_schema=False, use_dictionary=list(columns.REPETITIVE), **settings
     )
     writer.add_key_value_metadata({_SCHEMA: b64encode(columns.written(schema).serialize())})
     return writer
 
 
 def open_rows(place: Place) -> pq.ParquetFile:
-    """A data file to be read, a row group at once: older Arrow makes a request for each column unless it is told."""
+    """A data file to be read, a row group at once: older Arrow makes a request for each column unless asked to."""
     return pq.ParquetFile(place.arrow_source(), pre_buffer=True)
 
 
@@ -83,6 +82,31 @@ def read_rows(place: Where, what: str) -> Iterator[tuple[int, pa.RecordBatch]]:
                     first += len(rows)
     except (OSError, pa.ArrowException) as error:
         raise PipelineError(f"cannot read {what} {place}: {error}") from error
+
+
+def _settings(rows: pa.Table) -> Mapping[str, Any]:
+    """How a file is written whose first rows these are."""
+    if _is_huge(rows):
+        return _huge(rows)
+    return _SMALL if rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)) else _USUAL
+
+
+def _is_huge(rows: pa.Table | pa.RecordBatch) -> bool:
+    return len(rows) == 1 and bool(rows.nbytes >= ROW_GROUP_BYTES)
+
+
+def _huge(rows: pa.Table) -> dict[str, Any]:
+    """For one huge row: in as few copies as Parquet can make, two and what it is compressed to, twice.
+
+    As it is written otherwise there are seven: four are the least and the greatest value of page and column, one is of
+    pages of the first version, which are compressed as a whole.
+    """
+    buffers = [buffer for column in rows.columns for chunk in column.chunks for buffer in chunk.buffers() if buffer]
+    sample = max(buffers, key=len)[:_SAMPLE]
+    pays = len(pa.compress(sample, "zstd", asbytes=True)) < len(sample) * _WORTHWHILE
+    bounded = [field.name for field in rows.schema if pa.types.is_primitive(field.type)]
+    codec = _USUAL if pays else {"compression": "none"}
+    return {**codec, "write_statistics": bounded, "data_page_version": "2.0"}
 
 
 def _leaves(type: pa.DataType) -> int:
@@ -116,14 +140,19 @@ class StagedFiles:
         self._tables: dict[TableName, _Table] = {}
         self._open: dict[TableName, _Table] = {}
         self._held = 0
+        self._due: _Table | None = None
         self._files: list[DataFile] = []
         self._numbers = count()
 
     def add(self, name: TableName, rows: pa.RecordBatch) -> None:
         """Take rows for a table. Raises ``OSError`` if they cannot be written."""
+        self.settle()
         table = self._tables.get(name) or self._tables.setdefault(name, _Table(name=name))
-        if not table.held:
-            # Weighed once in so many batches: what ``nbytes`` walks through is every buffer of every column.
+        if _is_huge(rows):
+            self._complete(table)  # a huge row has a file of its own
+        if not table.held or len(rows) == 1:
+            # Weighed once in so many batches: what ``nbytes`` walks through is every buffer of every column. One row
+            # alone may be a huge one.
             table.row_bytes = rows.nbytes / len(rows)
         table.held.append(rows)
         size = int(table.row_bytes * len(rows))
@@ -132,9 +161,19 @@ class StagedFiles:
         if len(table.held) >= _FRAGMENTS:
             self._compact(table)
         if table.held_bytes >= ROW_GROUP_BYTES:
-            self._write(table)
+            self._due = table
         elif self._held >= HELD_BYTES:
             self._relieve()
+
+    def settle(self) -> None:
+        """Write the row group that is full, if there is one. Raises ``OSError``.
+
+        It is not written by ``add``, whose caller still has what the rows were made of: of a huge row both at once,
+        and what Parquet makes of it, are several times its size.
+        """
+        if self._due is not None:
+            due, self._due = self._due, None
+            (self._complete if due.row_bytes >= ROW_GROUP_BYTES else self._write)(due)
 
     def finish(self) -> tuple[DataFile, ...]:
         """Write what is held, close all files and return what they are. Raises ``OSError``."""
@@ -190,8 +229,7 @@ class StagedFiles:
                 self._close(next(iter(self._open.values())))
             table.file = f"{self._prefix}-{next(self._numbers):05d}.parquet"
             table.output = (self._folder / table.file).output()
-            thin = bool(rows.nbytes < _THIN * sum(map(_leaves, rows.schema.types)))
-            table.writer = open_file(table.output, rows.schema, thin=thin)
+            table.writer = open_file(table.output, rows.schema, _settings(rows))
             self._open[table.name] = table
         return table.writer
 

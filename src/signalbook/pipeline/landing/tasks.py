@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -30,7 +31,7 @@ from signalbook.pipeline.errors import PipelineError, disk_failure, full_disk
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.snapshot import Snapshot, compiled, uncollected
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry, Partition, TableFormat
-from signalbook.pipeline.landing.processing import Processing
+from signalbook.pipeline.landing.processing import Processing, give_back
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
 from signalbook.pipeline.places import Place, Storage, Where, place_of
@@ -54,7 +55,8 @@ _NAME: Final = 100
 _OWN_WORDS: Final = re.compile(r"PipelineError: (.+)")
 # What follows is about the query, and not about its failure.
 _QUERY: Final = "=== Streaming Query ==="
-_FAULT: Final = re.compile(r"[\w.]*(Error|Exception)\b.*")
+_FAULT: Final = re.compile(r"(?:: |Caused by: )?([\w.]*(?:Error|Exception)\b.*)")
+_FILE: Final = re.compile(r"while reading file (\S+?)\.?\s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,8 @@ def process_files(folder: Where, numbers: Iterable[int], storage: Storage | None
     def work(number: int) -> bytes:
         limit, stop = task.plan.max_message_bytes, task.plan.stop_at_damage
         splits = (replace(split, limit=limit, storage=storage or Storage()) for split in task.plan.tasks[number])
-        messages = (batch for split in splits for batch in base.read_split(source, split, stop=stop))
+        # no loop, which would keep its batch until the next
+        messages = chain.from_iterable(base.read_split(source, split, stop=stop) for split in splits)
         return encoded_manifest(partial(task.process, number, source, messages))
 
     return map(work, numbers)
@@ -149,8 +152,12 @@ class Task:
             for batch in within_limit(messages, self.plan.max_message_bytes):
                 processing.take(batch)
                 progress.advance(len(batch.content))
+                del batch
+                staged.settle()
             processing.clear()
-            return Manifest(files=staged.finish(), tally=processing.tally)
+            manifest = Manifest(files=staged.finish(), tally=processing.tally)
+        give_back()  # a worker lives on, and may have nothing to do for long
+        return manifest
 
     def process_records(self, source: Source, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What becomes of rows of ``RECORD_COLUMNS``: one manifest as JSON."""
@@ -372,8 +379,10 @@ def explain_failure(text: str, output: object, what: str = "a Spark task failed,
     if "No space left on device" in text:
         return full_disk(output)
     lines = [line for line in text.partition(_QUERY)[0].splitlines() if line.strip()]
-    faults = [line for line in lines if _FAULT.match(line)] or lines
-    return f"{what}: {faults[-1] if faults else 'Spark did not say why'}"
+    faults = [found[1] for line in lines if (found := _FAULT.match(line))] or lines
+    file = _FILE.search(text)
+    where = f"cannot read {file[1]}: " if file else ""
+    return f"{what}: {where}{faults[-1] if faults else 'Spark did not say why'}"
 
 
 @contextmanager

@@ -71,7 +71,9 @@ _BATCH_BYTES: Final = 1 << 20
 # Microseconds from 1970 to the years 1 and 10000, beyond which Python and most readers of tables have no dates.
 _FIRST_TIME: Final = -62_135_596_800 * 10**6
 _END_TIME: Final = 253_402_300_800 * 10**6
-_CASELESS: Final = frozenset({"NATS"})
+_CASELESS: Final = frozenset({"HTTP", "NATS"})
+# Protocols whose messages have a topic or subject, be it an empty one.
+_ADDRESSED: Final = frozenset({"KAFKA", "MQTT/5.0", "NATS"})
 _CONTENT_TYPE: Final = "content-type"
 _CONTENT_ENCODING: Final = "content-encoding"
 _EVENT_TYPES: Final = (b"application/cloudevents+json", b"application/cloudevents+json; charset=utf-8")
@@ -111,10 +113,11 @@ class MessageBatch:
     """A batch of raw messages, one after the other in ``content``: what sources hand to processing.
 
     Message ``i`` is ``content[starts[i]:ends[i]]`` and lies at ``positions[i]`` in ``path``. With ``lines`` the content
-    is nothing but those messages, each ended by a newline; a blank line is no message. ``records`` are the rows of
-    ``RECORD_COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON, but may
-    be events in binary mode. With ``slow_path`` they are not for the fast path, whatever the source says. An ``error``
-    says why nothing in the batch can be read, and ``rule`` is what a dead letter calls that.
+    is nothing but those messages, each of several ended by a newline; a blank line is no message. ``records`` are the
+    rows of ``RECORD_COLUMNS`` they came as, if they did; those of a ``binary`` batch are no structured events in JSON,
+    but may be events in binary mode, and so may requests in lines, which came by ``transport``. With ``slow_path`` they
+    are not for the fast path, whatever the source says. An ``error`` says why nothing in the batch can be read, and
+    ``rule`` is what a dead letter calls that.
     """
 
     path: str
@@ -125,6 +128,7 @@ class MessageBatch:
     lines: bool = False
     records: pa.RecordBatch | None = None
     binary: bool = False
+    transport: str = ""
     slow_path: bool = False
     error: str = ""
     rule: str = "unreadable"
@@ -135,7 +139,7 @@ class MessageBatch:
     @property
     def protocol(self) -> str:
         """The protocol that all of its messages came by, empty for those of files."""
-        return "" if self.records is None else _protocol(self.records)
+        return self.transport if self.records is None else _protocol(self.records)
 
     @property
     def weight(self) -> int:
@@ -264,7 +268,10 @@ def read_split(source: FileSource, split: Split, *, stop: bool = False) -> Itera
         for batch in source.read(split):
             if stop and batch.rule == DAMAGED:
                 raise PipelineError(f"cannot read {batch.path}: at {batch.positions[0]}: {batch.error}")
-            yield batch
+            # Handed over, not kept: a huge message has to be gone when its rows are written.
+            given = [batch]
+            del batch
+            yield given.pop()
     except DamagedFile as damage:
         if stop:
             raise PipelineError(str(damage)) from damage
@@ -324,12 +331,14 @@ def too_long(path: str, head: bytes, position: int, size: int, limit: int) -> Me
 
 
 def within_limit(batches: Iterable[MessageBatch], limit: int) -> Iterator[MessageBatch]:
-    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so."""
+    """The same messages, those beyond ``limit`` bytes each in a batch of its own that says so; none is kept here."""
     for batch in batches:
-        if len(batch.content) <= limit or batch.error or not len(batch):
-            yield batch
-        else:
+        if len(batch.content) > limit and len(batch) and not batch.error:
             yield from _apart(batch, limit)
+        else:
+            given = [batch]
+            del batch
+            yield given.pop()
 
 
 def _apart(batch: MessageBatch, limit: int) -> Iterator[MessageBatch]:
@@ -419,9 +428,12 @@ def transport_arrays(records: pa.RecordBatch) -> list[pa.Array]:
 
 
 def record_addresses(records: pa.RecordBatch) -> pa.Array:
-    """Where records were sent to. Those of Kafka have a topic, an empty one where a capture does not say."""
-    found = records.column("address")
-    return found.fill_null("") if _protocol(records) == "KAFKA" else found
+    """Where records were sent to; an empty text where a topic or subject is not said. Of requests that is the path."""
+    found, protocol = records.column("address"), _protocol(records)
+    if protocol == "HTTP":
+        targets = pc.if_else(pc.equal(found.fill_null(""), ""), "/", found)
+        return pc.replace_substring_regex(targets, r"(?s)\?.*", "")
+    return found.fill_null("") if protocol in _ADDRESSED else found
 
 
 def _protocol(records: pa.RecordBatch) -> str:

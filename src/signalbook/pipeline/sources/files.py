@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from io import BytesIO
 from itertools import chain, pairwise
 from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from signalbook.messages import Message
 from signalbook.messages.bindings.http import request
@@ -17,6 +19,7 @@ from signalbook.messages.cloudevents import JSON_FORMAT
 from signalbook.pipeline.sources.base import (
     KEPT,
     MAX_MESSAGE,
+    RECORD_TYPES,
     DamagedFile,
     MessageBatch,
     Offsets,
@@ -29,6 +32,8 @@ from signalbook.pipeline.sources.reading import ENDLESS, Readable, in_utf8, is_p
 
 # So much fits a processor's cache; more costs a page fault per 4 KiB (docs/decisions/070-pipeline.md).
 BLOCK: Final = 1 << 20
+# What is longer than any block of several lines.
+_LONG: Final = 2 * BLOCK
 # Of files in folders that hold JSON.
 _LINES: Final = (".json", ".jsonl", ".ndjson", ".jsonlines")
 _NEWLINE: Final = ord("\n")
@@ -65,60 +70,69 @@ class _Lines:
     limit: int
     offset: int
     remaining: int
-    rest: bytes = b""
+    # which grows without being copied, and gives away what it has without a copy
+    rest: BytesIO = field(default_factory=BytesIO)
 
     def batches(self) -> Iterator[MessageBatch]:
         """Whole lines, about ``BLOCK`` bytes at once; the last line of a file may lack its newline, or be damaged."""
         try:
             yield from self._sound()
         except DamagedFile as damage:
-            yield damage.batch(self.offset, self.rest)
+            yield damage.batch(self.offset, self.rest.getvalue())
 
     def _sound(self) -> Iterator[MessageBatch]:
         while self.remaining > 0:
-            # More at once the longer a line is, so that one of many pieces is copied a few times only.
-            piece = self.file.read(min(max(BLOCK, len(self.rest)), self.remaining))
+            piece = self.file.read(min(BLOCK, self.remaining))
             if not piece:
                 break
             self.remaining -= len(piece)
             yield from self._take(piece)
-        if self.rest:
+        if self.rest.tell():
             yield from self._last()
 
     def _take(self, piece: bytes) -> Iterator[MessageBatch]:
         while piece:
             cut = piece.rfind(b"\n") + 1
+            if cut and self.rest.tell() > BLOCK:
+                cut = piece.find(b"\n") + 1  # a long line goes alone
             if cut:
-                block = self.rest + piece[:cut]
-                yield _lines_batch(self.path, block, self.offset)
-                self.offset += len(block)
-                self.rest = piece[cut:]
+                self.rest.write(piece[:cut])
+                yield self._batch()
+                piece = piece[cut:]
+            elif self.rest.tell() + len(piece) <= self.limit:
+                self.rest.write(piece)
                 return
-            if len(self.rest) + len(piece) <= self.limit:
-                self.rest += piece
-                return
-            found, piece = self._skip(piece)
-            yield found
+            else:
+                found, piece = self._skip(piece)
+                yield found
 
     def _last(self) -> Iterator[MessageBatch]:
         """The line that begins in the split, and ends behind it."""
-        while piece := self.file.read(max(64 * 1024, len(self.rest))):
+        while piece := self.file.read(_STEP if self.rest.tell() < BLOCK else BLOCK):
             cut = piece.find(b"\n") + 1
-            if not cut and len(self.rest) + len(piece) > self.limit:
+            if not cut and self.rest.tell() + len(piece) > self.limit:
                 yield self._skip(piece)[0]
                 return
-            self.rest += piece[:cut] if cut else piece
+            self.rest.write(piece[:cut] if cut else piece)
             if cut:
                 break
-        yield _lines_batch(self.path, self.rest, self.offset)
+        yield self._batch()
+
+    def _batch(self) -> MessageBatch:
+        """What is at hand."""
+        size, rest, self.rest = self.rest.tell(), self.rest, BytesIO()
+        found = _lines_batch(self.path, rest, self.offset)
+        self.offset += size
+        return found
 
     def _skip(self, piece: bytes) -> tuple[MessageBatch, bytes]:
         """Keep nothing of the line but its beginning; what is at hand behind it, as far as it is in the split."""
-        head, size = (self.rest + piece[:KEPT])[:KEPT], len(self.rest) + len(piece)
+        size = self.rest.tell() + len(piece)
+        self.rest.write(piece[:KEPT])
+        head, self.rest = bytes(self.rest.getbuffer()[:KEPT]), BytesIO()
         more, following, self.remaining = _to_newline(self.file, self.remaining)
         found = too_long(self.path, head, self.offset, size + more, self.limit)
         self.offset += size + more + 1
-        self.rest = b""
         return found, following if self.remaining >= 0 else b""
 
 
@@ -146,9 +160,17 @@ def _to_newline(file: Readable, remaining: int) -> tuple[int, bytes, int]:
     return size, b"", remaining
 
 
-def _lines_batch(path: str, block: bytes, offset: int) -> MessageBatch:
-    if not block.endswith(b"\n"):
-        block += b"\n"
+def _lines_batch(path: str, rest: BytesIO, offset: int) -> MessageBatch:
+    size = rest.tell()
+    with rest.getbuffer() as text:
+        ended = text[-1] == _NEWLINE
+    if size > _LONG:
+        # As it is, without its newline: batch, message and the dead letter that it may become share these bytes.
+        rest.truncate(size - ended)
+        return replace(one_message(path, rest.getvalue(), offset), lines=True)
+    if not ended:
+        rest.write(b"\n")
+    block = rest.getvalue()
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE).astype(np.int64, copy=False)
     starts = np.empty_like(ends)
     starts[0] = 0
@@ -377,6 +399,7 @@ class _Request(msgspec.Struct):
 
 
 _decoder: Final = msgspec.json.Decoder(_Request)
+_HTTP: Final = "HTTP"
 
 
 class HttpLines:
@@ -389,22 +412,76 @@ class HttpLines:
 
     def read(self, split: Split) -> Iterator[MessageBatch]:
         """The lines that begin in the split."""
-        return line_batches(split)
+        for batch in line_batches(split):
+            yield replace(batch, binary=True, transport=_HTTP)
 
     def message(self, batch: MessageBatch, index: int) -> Message:
         """The line's request. Raises ``Unreadable``."""
         if batch.error:
             raise UnreadableMessage(batch.error)
+        logged = _logged(batch.raw(index))
+        return request(logged.method, logged.path, _pairs(logged), _body(logged))
+
+
+def _logged(line: bytes) -> _Request:
+    """A request as it was logged. Raises ``UnreadableMessage``."""
+    try:
+        logged = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableMessage(f"not a request as JSON: {error}") from None
+    if logged.body is not None and logged.body_base64 is not None:
+        raise UnreadableMessage("a request has either body or body_base64")
+    return logged
+
+
+def _pairs(logged: _Request) -> Iterator[tuple[str, str]]:
+    for name, value in logged.headers.items():
+        if isinstance(value, str):
+            yield name, value
+        else:
+            yield from ((name, one) for one in value)
+
+
+def _body(logged: _Request) -> bytes | None:
+    return logged.body_base64 if logged.body is None else logged.body.encode()
+
+
+def request_records(batch: MessageBatch) -> pa.RecordBatch:
+    """What events in binary mode need of requests in lines, as rows of ``RECORD_COLUMNS``.
+
+    Lines that are no requests have no value, nor have those of requests to nowhere.
+    """
+    targets: list[str | None] = []
+    bodies: list[bytes | None] = []
+    ends, names, values = [0], list[str](), list[str]()
+    for index in range(len(batch)):
+        target = body = None
         try:
-            logged = _decoder.decode(batch.raw(index))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UnreadableMessage(f"not a request as JSON: {error}") from None
-        if logged.body is not None and logged.body_base64 is not None:
-            raise UnreadableMessage("a request has either body or body_base64")
-        listed = ((name, [one] if isinstance(one, str) else one) for name, one in logged.headers.items())
-        headers = ((name, value) for name, values in listed for value in values)
-        body = logged.body_base64 if logged.body is None else logged.body.encode()
-        return request(logged.method, logged.path, headers, body)
+            logged = _logged(batch.raw(index))
+        except UnreadableMessage:
+            pass
+        else:
+            target, body = logged.path, _body(logged) if logged.path else None
+            for name, value in _pairs(logged):
+                names.append(name)
+                values.append(value)
+        targets.append(target)
+        bodies.append(body)
+        ends.append(len(names))
+    headers = [pa.array(names, pa.string()), pa.array(values, pa.string()).cast(pa.binary())]
+    listed = RECORD_TYPES.field("headers").type
+    columns = {
+        "protocol": pa.array([_HTTP] * len(batch), pa.string()),
+        "source": pa.array([batch.path] * len(batch), pa.string()),
+        "position": pa.array(batch.positions),
+        "address": pa.array(targets, pa.string()),
+        "value": pa.array(bodies, pa.binary()),
+        "headers": pa.ListArray.from_arrays(
+            pa.array(ends, pa.int32()), pa.StructArray.from_arrays(headers, fields=list(listed.value_type)), type=listed
+        ),
+    }
+    arrays = [columns.get(field.name, pa.nulls(len(batch), field.type)) for field in RECORD_TYPES]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_TYPES)
 
 
 JSONL: Final = CloudEventLines()

@@ -68,6 +68,8 @@ class _Selection:
         """Those to read, with their sizes. Raises ``OSError``, and ``PipelineError`` where there are none."""
         if _exists(self._place):
             return {str(self._place): self._place.size()}
+        if isinstance(self._place, LocalPlace) and self._place.exists() and not self._place.path.is_dir():
+            raise PipelineError(f"the input {self._text} is a pipe or device, which is read once: write a file of it")
         root, listed = self._listed()
         found = {str(root / path): size for path, size in listed if self._is_wanted(path)}
         if not found and self._others:

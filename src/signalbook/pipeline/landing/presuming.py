@@ -1,0 +1,101 @@
+"""Messages that are accepted if their payloads conform: matched one by one, with payloads decoded many at once.
+
+This is for what has no columns of heads (``fastpath/modes.py``): requests, messages of brokers that are no events, and
+events whose attributes have to be read from where a protocol has them. What the native module refuses of them is judged
+anew, with the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from signalbook.messages import Accepted, CompiledDefinition, Contract, Message
+from signalbook.pipeline.arrays import MISFITS
+from signalbook.pipeline.fastpath.modes import sent_as
+from signalbook.pipeline.fastpath.native import Decode
+from signalbook.pipeline.fastpath.routing import LandedRows
+from signalbook.pipeline.landing.rows import AcceptedRow, RowBuilder
+from signalbook.pipeline.sources.base import LIGHTEST, MessageLocation
+
+# Bytes of payloads that are decoded at once.
+_SLICE: Final = 1024 * 1024
+# Definitions and content types: whoever makes up more is judged message by message.
+_MOST_KINDS: Final = 4096
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Messages of one definition and content type that wait for their payloads to be decoded."""
+
+    target: RowBuilder
+    decode: Decode
+    rows: list[AcceptedRow] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    bytes: int = 0
+
+    def flush(self) -> Iterator[LandedRows | AcceptedRow]:
+        """Rows of all whose payloads are taken, and then those whose are not."""
+        rows, payloads = self.rows, self.payloads
+        self.rows, self.payloads, self.bytes = [], [], 0
+        try:
+            arrays, refused = self.decode(pa.array(payloads, pa.binary()))
+            taken = np.delete(np.arange(len(rows)), refused).tolist()
+            if taken:
+                yield LandedRows(self.target, self.target.presumed([rows[number] for number in taken], arrays))
+        except MISFITS:
+            refused = list(range(len(rows)))
+        for number in refused:
+            yield rows[number]
+
+
+class Presumptions:
+    """The messages of one task that were presumed to conform."""
+
+    def __init__(self, contract: Contract, target: Callable[[CompiledDefinition], RowBuilder]) -> None:
+        self._contract = contract
+        self._target = target
+        self._kinds: dict[tuple[str, str], _Kind | None] = {}
+        self._full: list[_Kind] = []
+
+    def take(self, message: Message, original: bytes, location: MessageLocation) -> bool:
+        """Take a message, if its payload is all there is to decide on, and something decodes that."""
+        accepted = self._contract.presumed(message)
+        payload = None if accepted is None else accepted.payload()
+        kind = None if accepted is None else self._kind(accepted)
+        if accepted is None or payload is None or kind is None:
+            return False
+        kind.rows.append(kind.target.row(accepted, original, location, shared=False))
+        kind.payloads.append(payload)
+        kind.bytes += max(len(original), LIGHTEST)
+        if kind.bytes >= _SLICE:
+            self._full.append(kind)
+        return True
+
+    def full(self) -> Iterator[LandedRows | AcceptedRow]:
+        """What became of those that were enough to decode."""
+        full, self._full = self._full, []
+        for kind in full:
+            yield from kind.flush()
+
+    def flush(self) -> Iterator[LandedRows | AcceptedRow]:
+        """What became of all that wait."""
+        for kind in list(self._kinds.values()):
+            if kind is not None and kind.rows:
+                yield from kind.flush()
+
+    def _kind(self, accepted: Accepted) -> _Kind | None:
+        event, definition = accepted.event, accepted.definition
+        content_type = accepted.message.content_type if event is None else event.content_type
+        key = definition.xid, content_type
+        if key not in self._kinds:
+            if len(self._kinds) >= _MOST_KINDS:
+                return None
+            decode = sent_as(definition, content_type)
+            target = self._target(definition)
+            self._kinds[key] = None if decode is None else _Kind(target, target.decoding(decode))
+        return self._kinds[key]

@@ -1,0 +1,244 @@
+"""Events in binary mode by HTTP, NATS and MQTT come to what they come to message by message (design.md 3.9)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pipeline.fastpath.test_routing import Outcome, processed, same, slow
+from tests.pipeline.kafkarows import (
+    AVRO,
+    AVRO_VALUES,
+    JSON_VALUES,
+    PROTO,
+    PROTO_VALUES,
+    TYPED,
+    kafka_records,
+    rows,
+    written,
+)
+
+from signalbook.messages import Contract, parse_flags
+from signalbook.messages.bindings.mqtt import publish
+from signalbook.pipeline import arrays
+from signalbook.pipeline.fastpath.modes import BinaryMode
+from signalbook.pipeline.frames.messages import SOURCE as FRAME
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.base import MessageBatch, Split
+from signalbook.pipeline.sources.files import HTTP_JSONL
+from signalbook.pipeline.sources.mqtt import MQTT5
+from signalbook.pipeline.sources.nats import SOURCE as NATS
+
+MQTT = "MQTT/5.0"
+PREFIXES = {"HTTP": "ce-", "NATS": "ce-", MQTT: ""}
+PLACES = {"HTTP": "path", "NATS": "subject", MQTT: "topic_name"}
+POLICIES = ((), ("strict_delivery=true", "on_schema_violation=tag"), ("wire_prefix=confluent",))
+Record = tuple[bytes | None, Sequence[tuple[str, bytes | None]]]
+
+
+@pytest.fixture(scope="module")
+def contracts(parcels: Any) -> list[Contract]:
+    """Events with payloads in each encoding, some of them bound to a place of each protocol."""
+    document = parcels.catalogue()
+    messages = document["messagegroups"]["parcels"]["messages"]
+    typed = {name: messages["parcel.accepted"][name] for name in ("dataschemaformat", "dataschemauri")}
+    messages |= {
+        "measured": parcels.message("parcel.measured", **written("Avro/1.11", "measure")),
+        "scanned": parcels.message("parcel.scanned", **written("Protobuf/3", "scan")),
+        "pushed": parcels.message("parcel.pushed", envelopeoptions={"mode": "binary"}, **typed),
+        "sent": parcels.message("parcel.sent", protocol="HTTP", protocoloptions={"method": "PUT"}, **typed),
+    }
+    for protocol, place in PLACES.items():
+        name = f"sorted.{protocol[:4].lower()}"
+        options = {place: "orders" if protocol == "NATS" else "{depot}"}
+        messages[name] = parcels.message(f"parcel.{name}", protocol=protocol, protocoloptions=options, **typed)
+    for name, kind, text in (("measure", "Avro/1.11", AVRO), ("scan", "Protobuf/3", PROTO)):
+        version = {"format": kind, "schema": text, "labels": {"confluent.id": "7"}}
+        document["schemagroups"]["parcels"]["schemas"][name] = {"versions": {"1": version}}
+    snapshot = Snapshot.of_documents([("parcels", document)])
+    return [snapshot.compile(parse_flags(flags)) for flags in POLICIES]
+
+
+def lines(found: Sequence[Record], target: str = "/orders?x=1") -> list[MessageBatch]:
+    """Requests as they are logged, in batches as they are read."""
+    made = []
+    for value, headers in found:
+        listed: dict[str, list[str]] = {}
+        for name, text in headers:
+            listed.setdefault(name, []).append((text or b"").decode("utf-8", "replace"))
+        line = {"method": "put", "path": target, "headers": {n: v if len(v) > 1 else v[0] for n, v in listed.items()}}
+        made.append(json.dumps(line | ({"body_base64": msgspec.to_builtins(value)} if value is not None else {})))
+    text = "\n".join([*made, "", "{", '{"method":"POST","path":"/","body":"{}","body_base64":""}', ""]).encode()
+    path = Path("requests.jsonl")
+    path.write_bytes(text)
+    return list(HTTP_JSONL.read(Split(path=str(path), start=0, end=len(text))))
+
+
+def packets(found: Sequence[Record], topic: str | None) -> pa.RecordBatch:
+    """Packets of MQTT as they wait in a spool."""
+    made, keys = list[Record](), list[bytes]()
+    for value, headers in found:
+        named = [(name, (text or b"").decode("utf-8", "replace")) for name, text in headers]
+        stated = dict(named).get("content-type")
+        sections: dict[str, Any] = {"user_properties": [pair for pair in named if pair[0] != "content-type"]}
+        if stated is not None:
+            sections["content_type"] = stated
+        if any(name == "trace" for name, _ in named):
+            sections["payload_format_indicator"] = 1
+        keys.append(msgspec.msgpack.encode(sections))
+        message = publish(MQTT, value or b"", sections | {"topic_name": topic or ""})
+        made.append((value, arrays.encoded_headers(arrays.message_headers(message))))
+    batch = records(MQTT, made, topic)
+    return batch.set_column(5, "key", pa.array(keys, pa.binary()))
+
+
+def records(protocol: str, found: Sequence[Record], topic: str | None) -> pa.RecordBatch:
+    batch = rows(*found, topic=topic)
+    return batch.set_column(0, "protocol", pa.array([protocol] * len(batch), pa.string()))
+
+
+def ordered(found: Outcome) -> Outcome:
+    """With headers by name: their order means nothing, and is not the same everywhere."""
+    tally, tables = found
+    for row in (row for table in tables.values() for row in table):
+        if row.get("_headers"):
+            row["_headers"] = sorted(row["_headers"])
+    return tally, tables
+
+
+def check(contract: Contract, source: Any, frames: Sequence[MessageBatch]) -> Outcome:
+    quick = ordered(processed(contract, source, frames))
+    same(quick, ordered(processed(contract, source, map(slow, frames))))
+    return quick
+
+
+ODD = st.sampled_from(
+    [b'"quoted"', b"%41", b" s ", b"\xc2\xa0s", b"100%", b"%ff", b'a "b" c', "ü".encode(), b"", b"application/json"]
+)
+
+
+@st.composite
+def events(draw: st.DrawFn, protocol: str) -> Record:
+    """Events of Kafka, with names as this protocol has them, and what may be odd about values."""
+    value, headers = draw(kafka_records())
+    if value is not None and len(value) > 10_000:
+        value = b"{"
+    prefix, found = PREFIXES[protocol], []
+    for name, text in headers:
+        named = prefix + name.removeprefix("ce_") if name.startswith("ce_") else name
+        if draw(st.integers(0, 15)) == 0:
+            named = named.title()
+        found.append((named, draw(ODD) if draw(st.integers(0, 25)) == 0 else text))
+    return value, found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("requests"))
+        yield
+
+
+@given(st.data(), st.sampled_from(range(len(POLICIES))), st.sampled_from(list(PREFIXES)))
+@settings(max_examples=150, deadline=None)
+def test_both_paths_come_to_the_same(contracts: list[Contract], data: Any, policy: int, protocol: str) -> None:
+    """K-21: as each binding reads attributes, whatever is in headers and values."""
+    found = data.draw(st.lists(events(protocol), min_size=1, max_size=10))
+    place = data.draw(st.sampled_from(["orders", "7", "/7?x=1", "", None]))
+    if protocol == "HTTP":
+        check(contracts[policy], HTTP_JSONL, lines(found, place or "/7"))
+    elif protocol == "NATS":
+        check(contracts[policy], NATS, list(base.record_batches(records(protocol, found, place or ""))))
+    else:
+        check(contracts[policy], MQTT5, list(base.record_batches(packets(found, place or ""))))
+    check(contracts[policy], FRAME, list(base.record_batches(records(protocol, found, place))))
+
+
+def event(protocol: str, kind: str, value: bytes, content_type: str = "", **more: str) -> Record:
+    attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": kind, "stage": "late", **more}
+    headers = [(PREFIXES[protocol] + name, text.encode()) for name, text in attributes.items()]
+    return value, [*headers, ("Content-Type" if protocol != MQTT else "content-type", content_type.encode())]
+
+
+def frames_of(protocol: str, found: Sequence[Record], place: str) -> tuple[Any, list[MessageBatch]]:
+    if protocol == "HTTP":
+        return HTTP_JSONL, [batch for batch in lines(found, place) if len(batch)]
+    if protocol == "NATS":
+        return NATS, list(base.record_batches(records(protocol, found, place)))
+    return MQTT5, list(base.record_batches(packets(found, place)))
+
+
+@pytest.mark.parametrize("protocol", list(PREFIXES))
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *(("parcel.accepted", JSON_VALUES[0]), ("parcel.pushed", JSON_VALUES[1])),
+        *(("parcel.measured", AVRO_VALUES[0]), ("parcel.scanned", PROTO_VALUES[0]), ("sorted", JSON_VALUES[0])),
+    ],
+)
+def test_events_in_binary_mode_take_the_fast_path(
+    contracts: list[Contract], monkeypatch: pytest.MonkeyPatch, protocol: str, kind: str, value: bytes
+) -> None:
+    monkeypatch.setattr("signalbook.pipeline.landing.presuming.Presumptions.take", None)
+    name = f"parcel.sorted.{protocol[:4].lower()}" if kind == "sorted" else kind
+    place = "orders" if protocol == "NATS" else "7"
+    found = [event(protocol, name, value, TYPED.get(name, "application/json")) for _ in range(9)]
+    source, frames = frames_of(protocol, found, place)
+    _, tables = check(contracts[0], source, frames)
+    landed = tables[f"parcels.{name if kind in ('parcel.accepted',) else name.removeprefix('parcel.')}"]
+    assert len(landed) == 9
+    row = landed[0]
+    assert (row["_protocol"], row["_address"], row["ce_type"]) == (protocol, place, name)
+    assert (row["ce_extensions"], row["_context"]) == ([("stage", "late")], [("depot", "7")])
+
+
+@pytest.mark.parametrize("text", ["%41", '"a"', " a", "a\u00a0"])
+@pytest.mark.parametrize(("protocol", "taken"), [("HTTP", False), ("NATS", False), (MQTT, True)])
+def test_what_has_to_be_decoded_is_not_taken(protocol: str, taken: bool, text: str) -> None:
+    batch = records(protocol, [event(protocol, "t", b"{}", subject=text), event(protocol, "t", b"{}")], "orders")
+    (frame,) = base.record_batches(batch)
+    assert BinaryMode(protocol).columns(frame)[1] == ([] if taken else [0])
+
+
+def test_a_promise_of_text_is_kept_or_looked_at(contracts: list[Contract]) -> None:
+    """MQTT 5, 3.3.2.3.2: a payload that is said to be UTF-8."""
+    marked = [
+        (value, [*headers, ("trace", b"x")]) for value, headers in [event(MQTT, "parcel.accepted", JSON_VALUES[0])]
+    ]
+    broken = [(PROTO_VALUES[1], [*event(MQTT, "parcel.scanned", b"")[1], ("trace", b"x")])]
+    assert BinaryMode(MQTT).columns(*base.record_batches(packets(marked, "7")))[1] == []
+    assert BinaryMode(MQTT).columns(*base.record_batches(packets([*marked, *broken], "7")))[1] == [0, 1]
+    tally, _ = check(contracts[0], MQTT5, list(base.record_batches(packets([*marked, *broken], "7"))))
+    assert (tally.landed.total(), tally.reasons) == (1, {"decode_error": 1})
+
+
+def test_lines_that_are_no_requests_are_dead_letters_or_nothing(contracts: list[Contract]) -> None:
+    tally, _ = check(contracts[0], HTTP_JSONL, lines([event("HTTP", "parcel.accepted", JSON_VALUES[0])]))
+    assert (tally.read, tally.landed.total(), tally.reasons) == (3, 1, {"decode_error": 2})
+
+
+@pytest.mark.parametrize(("target", "path"), [("/a?x=1", "/a"), ("/a", "/a"), ("", "/"), (None, "/")])
+@pytest.mark.parametrize("structured", [True, False])
+def test_rows_of_requests_land_with_their_path(
+    contracts: list[Contract], parcels: Any, structured: bool, target: str | None, path: str
+) -> None:
+    found = event("HTTP", "parcel.accepted", JSON_VALUES[0])
+    if structured:
+        found = json.dumps(parcels.event(1)).encode(), [("Content-Type", b"application/cloudevents+json")]
+    _, tables = check(contracts[0], FRAME, list(base.record_batches(records("HTTP", [found], target))))
+    assert [row["_address"] for row in tables["parcels.parcel.accepted"]] == [path]
+
+
+def test_batches_that_say_so_go_the_slow_path(contracts: list[Contract], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BinaryMode, "columns", None)
+    frames = [replace(batch, slow_path=True) for batch in lines([event("HTTP", "parcel.accepted", JSON_VALUES[0])])]
+    assert processed(contracts[0], HTTP_JSONL, frames)[0].landed.total() == 1
