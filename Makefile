@@ -1,11 +1,12 @@
 # Every target sets up what it needs first; nothing is to be prepared by hand.
-.PHONY: help demo test cluster spark airflow stores faults check check-image bench conformance fuzz run clean
+.PHONY: help demo test cluster spark airflow stores clouds hadoop faults check check-image bench conformance fuzz run clean
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
 WORKERS ?= 2
 REQUESTS ?= 20000
 SEED ?= 1
+EVERY ?= 11
 VERSIONS ?= 3.5.0 3.5.9 4.0.5 4.1.4 4.2.1
 
 help:  ## show this
@@ -31,9 +32,18 @@ airflow:  ## run the example for Airflow, without its servers
 	@tools/setup test
 	@tools/airflow
 
-stores:  ## kill drivers with each of their requests to S3 servers
+stores:  ## kill drivers with their requests to S3 servers, each EVERY-th of them; EVERY=1 takes hours
 	@tools/setup test
-	$(BIN)/pytest -q --every-request tests/pipeline/test_commit_stores.py
+	$(BIN)/pytest -q --every-request $(EVERY) tests/pipeline/test_commit_stores.py
+
+clouds:  ## all of the pipeline's commands in Azurite, and by the API of Google's stores
+	@tools/setup clouds
+	$(BIN)/pytest -q -k "azurite or google" tests/pipeline/places tests/pipeline/test_locks.py \
+	  tests/pipeline/test_journal_stores.py tests/pipeline/commands/test_stores.py
+
+hadoop:  ## have Spark read tables and events from an S3 server by Hadoop's S3A
+	@tools/setup test
+	@tools/hadoop
 
 faults:  ## kill servers and PostgreSQL 200 times under load, and disturb the network between them
 	@tools/setup faults

@@ -54,7 +54,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What the command line may say beside pytest's own."""
     parser.addoption("--kills", type=int, default=3, help="how often tests/test_killing.py kills a server")
-    parser.addoption("--every-request", action="store_true", help="kill drivers with each of their requests to a store")
+    parser.addoption("--every-request", type=int, metavar="N", help="kill drivers with each N-th request to a store")
     parser.addoption("--cluster", action="store_true", help="also run tests/pipeline/test_cluster.py")
 
 

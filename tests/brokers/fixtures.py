@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
+import http.client
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
 from tests.brokers import servers
 from tests.brokers.certificates import Certificates, issue
+from tests.brokers.google import Google, running
 from tests.brokers.program import Broker
 
 
@@ -77,3 +82,38 @@ def s3mock(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates)
     """An S3 server that takes anybody."""
     with _running(servers.s3mock, tmp_path_factory, certificates) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def google() -> Iterator[Google]:
+    """A server with Google's API of objects."""
+    with running() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """A server with Azure's API of blobs, and an empty container called BUCKET."""
+    broker = servers.azurite(tmp_path_factory.mktemp("azurite"), certificates)
+    broker.open()
+    try:
+        _make_container(broker.ports["plain"])
+        yield broker
+    finally:
+        broker.kill()  # asked to stop, it waits for clients that keep their connections
+
+
+def _make_container(port: int) -> None:
+    """By a request that is signed with the account's key; clients of blobs have none for it."""
+    # https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key: what is signed, a line each
+    path = f"/{servers.ACCOUNT}/{servers.BUCKET}"
+    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
+    named = [f"{name}:{value}" for name, value in headers.items()]
+    signed = "\n".join(["PUT", *[""] * 11, *named, f"/{servers.ACCOUNT}{path}", "restype:container"])
+    key = base64.b64decode(servers.ACCOUNT_KEY)
+    signature = base64.b64encode(hmac.digest(key, signed.encode(), "sha256")).decode()
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    headers |= {"authorization": f"SharedKey {servers.ACCOUNT}:{signature}", "content-length": "0"}
+    asked.request("PUT", f"{path}?restype=container", headers=headers)
+    assert asked.getresponse().status == 201
+    asked.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +19,11 @@ from signalbook.demo import kafka as cluster
 USER: Final = "alice"
 PASSWORD: Final = "wonder-2f81"
 BUCKET: Final = "lake"
-"""Of S3 servers."""
+"""Of stores."""
+ACCOUNT: Final = "parcels"
+"""Azure's, with ``ACCOUNT_KEY``."""
+ACCOUNT_KEY: Final = base64.b64encode(b"the key of nothing but tests, 2f81").decode()
+AZURITE: Final = Path(sys.prefix) / "azurite/node_modules/azurite/dist/src/blob/main.js"
 
 
 def mosquitto(folder: Path, certificates: Certificates) -> Broker:
@@ -175,6 +181,17 @@ def s3mock(folder: Path, certificates: Certificates) -> Broker:
         return cluster.command("s3", "-Xmx256m", "org.springframework.boot.loader.launch.JarLauncher", *arguments)
 
     return Broker("S3Mock", folder, configure, "Started S3MockApplication", ("plain",))
+
+
+def azurite(folder: Path, certificates: Certificates) -> Broker:
+    """Azure's Blob Storage for ACCOUNT, as Microsoft has it for tests."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        accounts = f"AZURITE_ACCOUNTS={ACCOUNT}:{ACCOUNT_KEY}"
+        command = [_program("node", "nodejs"), str(AZURITE), "--blobHost", "127.0.0.1", "--silent"]
+        return ["env", accounts, *command, "--blobPort", str(ports["plain"]), "--inMemoryPersistence"]
+
+    return Broker("Azurite", folder, configure, "successfully listens", ("plain",))
 
 
 def _broker_xml(folder: Path, ports: Ports, certificates: Certificates) -> str:

@@ -1,4 +1,4 @@
-"""Places that tests write to: a folder, and new prefixes on real S3 servers."""
+"""Places that tests write to: a folder, and new prefixes on real S3 servers and those of Google's and Azure's API."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import secrets
 from pathlib import Path
 
 import pytest
-from tests.brokers.servers import BUCKET, PASSWORD, USER
+from tests.brokers.google import Google
+from tests.brokers.servers import ACCOUNT, ACCOUNT_KEY, AZURITE, BUCKET, PASSWORD, USER
 
 from signalbook.pipeline.places import Place, Storage, place_of
 
-SERVERS = ("s3proxy", "s3mock")
+S3 = ("s3proxy", "s3mock")
+# Azurite is large: make clouds installs it.
+SERVERS = (*S3, "google", *(["azurite"] if AZURITE.exists() else []))
 KINDS = ("local", *SERVERS)
 
 
@@ -24,8 +27,16 @@ def place(kind: str, folder: Path, request: pytest.FixtureRequest) -> Place:
     """An empty place of one of ``KINDS``."""
     if kind == "local":
         return place_of(folder)
-    port = request.getfixturevalue(kind).ports["plain"]
-    return place_of(f"s3://{BUCKET}/{secrets.token_hex(4)}", storage_of(port))
+    server, prefix = request.getfixturevalue(kind), secrets.token_hex(4)
+    if isinstance(server, Google):
+        account = {"service_account_key": server.account, "allow_http": "true"}
+        return place_of(f"gs://{BUCKET}/{prefix}", Storage.of(account))
+    port = server.ports["plain"]
+    if kind == "azurite":
+        endpoint = {"endpoint": f"http://127.0.0.1:{port}/{ACCOUNT}", "allow_http": "true"}
+        storage = Storage.of({**endpoint, "account_key": ACCOUNT_KEY})
+        return place_of(f"abfss://{BUCKET}@{ACCOUNT}.dfs.core.windows.net/{prefix}", storage)
+    return place_of(f"s3://{BUCKET}/{prefix}", storage_of(port))
 
 
 def s3_properties(storage: Storage) -> dict[str, str]:

@@ -17,7 +17,7 @@ import pytest
 from tests.brokers.servers import BUCKET
 from tests.pipeline import storeway
 from tests.pipeline.lake import ORDER, Lake
-from tests.pipeline.s3 import SERVERS, storage_of
+from tests.pipeline.s3 import S3, storage_of
 from tests.pipeline.storeway import (
     Answer,
     Asked,
@@ -41,12 +41,12 @@ ROOT = Path(__file__).parents[2]
 
 
 SOME = ("parquet-s3proxy", "iceberg-s3mock", "delta-s3proxy")
-ALL = tuple(f"{table_format}-{server}" for table_format in ("parquet", "iceberg", "delta") for server in SERVERS)
+ALL = tuple(f"{table_format}-{server}" for table_format in ("parquet", "iceberg", "delta") for server in S3)
 FATES = (storeway.lost, storeway.failing, storeway.twice, storeway.unknown, storeway.never_came, storeway.slow)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All of it takes half an hour: ``make stores`` does, other runs some."""
+    """All of it takes long: ``make stores`` does, other runs some."""
     every = metafunc.config.getoption("--every-request")
     if "kind" in metafunc.fixturenames:
         metafunc.parametrize("kind", ALL if every else SOME)
@@ -193,9 +193,9 @@ def killed(way: StoreWay, lake: Lake, at: int, *, after: bool) -> bool:
 
 
 def test_a_driver_that_is_killed(way: StoreWay, lake: Lake, request: pytest.FixtureRequest) -> None:
-    """With any of its requests; with ``--every-request`` one after the other, else some of them."""
+    """With any of its requests; with ``--every-request N`` before and after each N-th, else with some of them."""
     every = request.config.getoption("--every-request")
-    step = 1 if every else 53
+    step = every or 53
     at, after = step, False
     while killed(way, lake, at, after=after):
         work(lake)

@@ -1,4 +1,4 @@
-"""What a place can do: the same in a folder and on two S3 servers that differ."""
+"""What a place can do: the same in a folder, on two S3 servers that differ, and by the API of Google."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def test_of_many_at_once_one_creates(tmp_path: Path, request: pytest.FixtureRequ
 def test_only_what_was_seen_is_swapped(somewhere: Place) -> None:
     somewhere.make()
     file = somewhere / "one"
-    assert not file.swap(b"1", "none")
+    (somewhere / "another").replace(b"0")
+    assert not file.swap(b"1", (somewhere / "another").tagged()[1])
     file.replace(b"1")
     content, tag = file.tagged()
     assert (content, file.swap(b"2", tag)) == (b"1", True)
@@ -108,6 +109,13 @@ def test_files_and_folders_are_listed(somewhere: Place) -> None:
     (somewhere / "b").clear()
     assert sorted(each.path for each in somewhere.files(deep=True)) == ["bb/w", "x.json"]
     (somewhere / "b").clear()
+
+
+def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "gone").symlink_to("nowhere")
+    (tmp_path / "x").touch()
+    assert [found.path for found in place_of(tmp_path).files(deep=True)] == ["x"]
 
 
 def test_more_than_a_listing_has_at_once(s3proxy: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
@@ -209,6 +217,23 @@ def test_what_names_none(url: str, words: str) -> None:
     assert "\n" not in str(failure.value)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://name:word-4711@bucket/x",
+        "S3a://word-4711@bucket",
+        "gs://word-4711@bucket/x",
+        "abfss://c:word-4711@a.dfs.core.windows.net/x",
+        "az://c/x?sv=1&sig=word-4711",
+        "s3://bucket/x?X-Amz-Signature=word-4711",
+    ],
+)
+def test_credentials_are_not_for_urls(url: str) -> None:
+    with pytest.raises(PipelineError, match="URL with credentials is not taken") as failure:
+        place_of(url)
+    assert "4711" not in str(failure.value)
+
+
 @pytest.mark.parametrize("url", ["s3://bucket/lake", "s3a://b", "hdfs://h:9/x", "dbfs:/x"])
 def test_a_path_made_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     """It was a local folder of that name."""
@@ -250,6 +275,8 @@ def test_nothing_shows_what_is_secret() -> None:
     found = place_of("s3://lake/x", storage)
     assert "wrong-4711" not in f"{found!r} {storage!r} {found}"
     assert storage.masked("it is wrong-4711") == "it is ***"
+    nested = Storage.of({"access_key_id": "wrong", "secret_access_key": "wrong-4711"})
+    assert nested.masked("wrong has wrong-4711") == "*** has ***"
 
 
 def test_threads_share_a_client(stored: StorePlace) -> None:

@@ -89,3 +89,14 @@ def test_http_has_to_be_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plain.obstore("s3")[0]["endpoint"] == "http://store.example"
     allowed = Storage.of({**KEYS, "endpoint": "http://store.example", "allow_http": "true"})
     assert allowed.obstore("s3")[1] == {"allow_http": True}
+
+
+@pytest.mark.parametrize(("kind", "variable"), [("az", "AZURE_STORAGE_ENDPOINT"), ("gs", "GOOGLE_BASE_URL")])
+def test_http_has_to_be_allowed_in_other_stores(monkeypatch: pytest.MonkeyPatch, kind: str, variable: str) -> None:
+    monkeypatch.setenv(variable, "http://store.example")
+    allowing = "AZURE_ALLOW_HTTP" if kind == "az" else "GOOGLE_ALLOW_HTTP"
+    with pytest.raises(PipelineError, match=f"http://store.example is not encrypted.*or {allowing} in the environment"):
+        Storage().obstore(kind)
+    assert Storage.of({"allow_http": "true"}).obstore(kind) == ({}, {"allow_http": True})
+    monkeypatch.setenv(allowing, "true")
+    assert Storage().obstore(kind) == ({}, None)

@@ -39,10 +39,13 @@ _OTHERS: Final = "give a path, such as that of a mounted bucket, or a URL of: "
 def place_of(where: Where, storage: Storage | None = None) -> Place:
     """The place that a path, a URL or a place stands for; ``storage`` says how stores are reached.
 
-    Nothing is looked for yet. Raises ``PipelineError`` for a URL that is not supported or not whole.
+    Nothing is looked for yet. Raises ``PipelineError`` for text that is no path, and for a URL that is not supported
+    or not whole.
     """
     if isinstance(where, Place):
         return where
+    if not str(where) or "\0" in str(where):
+        raise PipelineError(f"{str(where)!r} is no path: give the one of a file or folder, or a URL")
     if isinstance(where, Path):
         _refuse_url(where)
         return LocalPlace(where.absolute())

@@ -128,7 +128,7 @@ class LocalPlace(Place):
                         if entry.is_file():
                             found = entry.stat()
                             yield Stored(below + entry.name, found.st_size, found.st_mtime_ns)
-                        elif deep:
+                        elif deep and entry.is_dir():  # and no pipe
                             pending.append(f"{below}{entry.name}/")
             except FileNotFoundError:  # taken away in between, or never there
                 continue

@@ -83,24 +83,25 @@ class Storage:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may say."""
+        """What no message may say; the longest first, which another may be a part of."""
         own = (value for name, value in self.options if name not in _OPEN)
-        return tuple(filter(None, (*own, *(os.environ.get(name, "") for name in _VARIABLES))))
+        every = filter(None, (*own, *(os.environ.get(name, "") for name in _VARIABLES)))
+        return tuple(sorted(every, key=len, reverse=True))
 
     def settings(self, kind: str) -> dict[str, str]:
         """What is set for stores of a kind, ``s3``, ``gs`` or ``az``, by the names above. Raises ``PipelineError``."""
         there = {name: value for name, value in self.options if name in _SETTINGS[kind] | _COMMON}
-        if kind != "s3":
-            return there
-        profile = there.pop("profile", "")
-        if profile or not _have_keys(there):
-            there = {**aws_profile(profile), **there}
-        endpoint = there.get("endpoint", "") or next(filter(None, map(os.environ.get, _ENVIRONMENT["endpoint"])), "")
-        allowed = _is_true(there.get("allow_http", "") or os.environ.get("AWS_ALLOW_HTTP", ""))
+        if kind == "s3":
+            profile = there.pop("profile", "")
+            if profile or not _have_keys(there):
+                there = {**aws_profile(profile), **there}
+        endpoint = there.get("endpoint", "") or next(filter(None, map(os.environ.get, _ENDPOINTS[kind])), "")
+        variable = _ALLOW_HTTP[kind]
+        allowed = _is_true(there.get("allow_http", "") or os.environ.get(variable, ""))
         if endpoint.startswith("http://") and not allowed:
             raise PipelineError(
                 f"{endpoint} is not encrypted: use https, or set allow_http in the section storage of the job "
-                "or AWS_ALLOW_HTTP in the environment"
+                f"or {variable} in the environment"
             )
         return there
 
@@ -159,8 +160,14 @@ def aws_profile(name: str) -> dict[str, str]:
     return {names[key]: value for key, value in found.items() if key in names and names[key] not in set_already}
 
 
+_ENDPOINTS: Final = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+_ALLOW_HTTP: Final = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
 _ENVIRONMENT: Final = {
-    "endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "endpoint": _ENDPOINTS["s3"],
     "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
 }
 

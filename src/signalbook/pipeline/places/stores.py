@@ -42,6 +42,8 @@ SCHEMES: Final = {
 
 _RETRIES: Final = {"max_retries": 8, "retry_timeout": timedelta(seconds=90)}
 _PART: Final = 8 * 1024 * 1024
+# How a URL that carries the right to read or write an object goes on: of Azure, Amazon and Google.
+_SIGNED: Final = re.compile(r"[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=")
 # What is in an error's text beside much that nobody asked for, such as what was signed.
 _STATUS: Final = re.compile(r"status code: (\d+ [A-Za-z ]+)")
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
@@ -60,10 +62,19 @@ class StorePlace(Place):
 
     @classmethod
     def of(cls, url: str, storage: Storage) -> StorePlace:
-        """That of a URL. Raises ``PipelineError`` for one without a bucket, or with parts that no key can have."""
+        """That of a URL.
+
+        Raises ``PipelineError`` for one without a bucket, with credentials, or with parts that no key can have.
+        """
         scheme, _, rest = url.partition("://")
         bucket, _, key = rest.partition("/")
         parts = key.rstrip("/").split("/") if key.rstrip("/") else []
+        account = bucket.rpartition("@")[0]
+        if _SIGNED.search(rest) or ":" in account or (account and SCHEMES[scheme.lower()] != "az"):
+            raise PipelineError(  # without the URL
+                f"a {scheme}: URL with credentials is not taken, for it is shown and kept: give them in the "
+                "environment, or in the section storage of the job"
+            )
         if not bucket:
             raise PipelineError(f"{url} names no bucket: write {scheme}://BUCKET/FOLDER")
         if any(part in ("", ".", "..") for part in parts):
