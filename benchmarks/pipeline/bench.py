@@ -1,4 +1,4 @@
-"""The pipeline's figures: validate and land, beside Spark's own ``from_json`` and a ``jsonschema`` function.
+"""The pipeline's figures: validate and land, beside Spark's own ``from_json``, DuckDB and a ``jsonschema`` function.
 
     python -m benchmarks.pipeline.bench [--events 1000000] [--rounds 5] [--output FILE]
 
@@ -27,11 +27,13 @@ from pyspark.sql import SparkSession
 
 from signalbook.pipeline import Job, run
 from signalbook.pipeline.job.session import open_session
+from signalbook.pipeline.journal import TableFormat
 
 MASTER = "local[2]"
 RESULTS = Path(__file__).parent.parent / "results" / "pipeline.json"
 UDF_EVENTS = 20_000
 MANY = 5_000
+_PACKAGES = ("pyspark", "pyarrow", "msgspec", "pyiceberg", "jsonschema", "duckdb")
 
 
 @dataclass(kw_only=True)
@@ -65,25 +67,38 @@ class Bench:
         self.definitions = {count: self._definitions(count) for count in (50, MANY)}
         self.batches = 0
 
-    def pipeline(self, *, definitions: int = 50, table_format: str = "parquet", input: Path | None = None) -> None:
-        """Our command, on an empty output folder."""
+    def pipeline(
+        self,
+        *,
+        definitions: int = 50,
+        table_format: TableFormat = "parquet",
+        input: Path | None = None,
+        existing: bool = False,
+        landing: bool = True,
+    ) -> None:
+        """Our command, on an empty output folder or on ``existing`` tables; without ``landing`` all is dead letters."""
         self.batches += 1
-        output = self.folder / "out"
-        shutil.rmtree(output, ignore_errors=True)
+        output = self.folder / (f"existing-{table_format}" if existing else "out")
+        if not existing:
+            shutil.rmtree(output, ignore_errors=True)
         job = Job(
             registry=str(self.definitions[definitions]),
             inputs=(str(input or self.input),),
             output=output,
-            table_format="iceberg" if table_format == "iceberg" else "parquet",
+            table_format=table_format,
             batch_id=f"b{self.batches}",
             master=MASTER,
         )
         report = run(job)
-        assert report.landed == report.tally.read > 0, report
+        assert (report.landed if landing else report.tally.dead_lettered) == report.tally.read > 0, report
 
     def spark_own(self) -> None:
         """``from_json``, native rules, ``partitionBy``."""
         peers.from_json(self.session, self.input, self.folder / "peer")
+
+    def duckdb(self) -> None:
+        """``read_json``, no rules, ``PARTITION_BY``."""
+        peers.duckdb_copy(self.input, self.folder / "duckdb", threads=2)
 
     def udf(self, *, cached: bool) -> None:
         """A Python function with ``jsonschema``, on fewer events."""
@@ -103,7 +118,7 @@ class Bench:
 
 def measure(bench: Bench, rounds: int) -> dict[str, Any]:
     """All figures."""
-    names = ("pipeline", "pipeline_iceberg", "pipeline_5000_definitions", "spark_from_json")
+    names = ("pipeline", "pipeline_iceberg", "pipeline_5000_definitions", "spark_from_json", "duckdb")
     series = {name: Series(events=bench.events) for name in names}
     series |= {name: Series(events=UDF_EVENTS) for name in ("jsonschema_udf", "jsonschema_udf_cached")}
     bench.pipeline(input=bench.sample)
@@ -112,6 +127,7 @@ def measure(bench: Bench, rounds: int) -> dict[str, Any]:
         for _ in range(rounds):
             series["pipeline"].measure(bench.pipeline)
             series["spark_from_json"].measure(bench.spark_own)
+            series["duckdb"].measure(bench.duckdb)
             series["pipeline_5000_definitions"].measure(lambda: bench.pipeline(definitions=MANY))
             series["pipeline_iceberg"].measure(lambda: bench.pipeline(table_format="iceberg"))
         bench.pipeline(input=bench.skewed())
@@ -130,13 +146,13 @@ def result(figures: dict[str, Any], size: int) -> dict[str, Any]:
     return {
         "taken": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"processor": _processor(), "cores_used": 2, "system": platform.platform()},
-        "versions": {name: version(name) for name in ("pyspark", "pyarrow", "msgspec", "pyiceberg", "jsonschema")}
-        | {"python": platform.python_version()},
+        "versions": {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()},
         "input": {"event_bytes": size, "definitions": 50, "master": MASTER},
         "ratios": {
             "to_spark_from_json": round(rate["pipeline"] / rate["spark_from_json"], 2),
             "to_spark_from_json_by_best_round": round(best["pipeline"] / best["spark_from_json"], 2),
             "to_spark_from_json_by_cpu": round(cpu["spark_from_json"] / cpu["pipeline"], 2),
+            "to_duckdb": round(rate["pipeline"] / rate["duckdb"], 2),
             "to_jsonschema_udf": round(rate["pipeline"] / rate["jsonschema_udf"], 1),
             "to_jsonschema_udf_cached": round(rate["pipeline"] / rate["jsonschema_udf_cached"], 1),
             "of_5000_definitions_to_50": round(rate["pipeline_5000_definitions"] / rate["pipeline"], 2),

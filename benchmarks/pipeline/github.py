@@ -16,9 +16,9 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,7 @@ from signalbook.values import dump_json, now, parse_json
 MASTER = "local[2]"
 RESULTS = Path(__file__).parent.parent / "results" / "pipeline.json"
 SECTION = "github_webhooks"
+TRAFFIC = ("cloudevents", "cloudevents_with_faulty", "http", "http_with_faulty")
 # where the demonstration keeps them, too
 PACKAGES = Path(__file__).parents[2] / "var" / "demo" / "packages"
 MEGABYTES = 600
@@ -85,9 +86,17 @@ class Series(Rounds):
 class Bench:
     """The contenders on the same payloads, in one Spark session."""
 
-    def __init__(self, folder: Path, session: SparkSession, webhooks: github.Webhooks, megabytes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        session: SparkSession,
+        webhooks: github.Webhooks,
+        megabytes: int,
+        names: Collection[str] = TRAFFIC,
+    ) -> None:
         self.folder = folder
         self.session = session
+        self.webhooks = webhooks
         self.document = github.webhook_definitions(webhooks)
         self.registry = folder / "catalogue.json"
         self.registry.write_bytes(dump_json(self.document))
@@ -100,10 +109,22 @@ class Bench:
                 ("http", _sound(http), "http-jsonl", github.HTTP_GROUP),
                 ("http_with_faulty", http, "http-jsonl", github.HTTP_GROUP),
             )
+            if name in names
         }
-        self.part = min(self.traffic["cloudevents"].folder.iterdir())
-        self.merged = _merged(session, webhooks)
-        self.judges = _Judges(webhooks)
+
+    @cached_property
+    def part(self) -> Path:
+        """A part of the events, for what takes minutes."""
+        return min(self.traffic["cloudevents"].folder.iterdir())
+
+    @cached_property
+    def _judges(self) -> _Judges:
+        return _Judges(self.webhooks)
+
+    @cached_property
+    def _envelope(self) -> StructType:
+        data = _merged(self.session, self.webhooks)
+        return StructType().add("id", "string").add("source", "string").add("type", "string").add("data", data)
 
     def _written(
         self, name: str, templates: Sequence[TrafficTemplate], input_format: str, group: str, megabytes: int
@@ -137,16 +158,13 @@ class Bench:
     def spark_own(self) -> None:
         """``from_json`` and ``partitionBy``: one wide table, no rule. Of a part, for it takes minutes."""
         events = self.session.read.text(str(self.part))
-        envelope = (
-            StructType().add("id", "string").add("source", "string").add("type", "string").add("data", self.merged)
-        )
-        parsed = events.select(f.from_json("value", envelope).alias("e")).select("e.*")
+        parsed = events.select(f.from_json("value", self._envelope).alias("e")).select("e.*")
         parsed.write.partitionBy("type").mode("overwrite").parquet(str(self.folder / "peer"))
 
     def validate_alone(self) -> None:
         """Decode and validate in this process, by one core."""
         for path in sorted(self.traffic["cloudevents"].folder.iterdir()):
-            self.judges.hold(path)
+            self._judges.hold(path)
 
     def fast_share(self) -> float:
         """The share of conforming events that the fast path takes."""
