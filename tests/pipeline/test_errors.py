@@ -26,6 +26,12 @@ from signalbook.pipeline.landing.tasks import explain_failure
             "Expected JSON, got bogus\n=== Streaming Query ===\nIdentifier: s\n\nThread State: RUNNABLE",
             "Expected JSON, got bogus",
         ),
+        (
+            "An error\n: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Encountered error while reading "
+            "file file:///in/a.parquet.  SQLSTATE: KD001\n\tat java.x\nCaused by: x.TProtocolException: no type 15\n"
+            "\t... 57 more",
+            "nothing was committed: cannot read file:///in/a.parquet: x.TProtocolException: no type 15",
+        ),
         ("", "Spark did not say why"),
     ],
 )

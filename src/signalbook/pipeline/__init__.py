@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from signalbook.pipeline.commands.backfill import Backfill, backfill
-    from signalbook.pipeline.commands.backtest import Backtest, backtest
+    from signalbook.pipeline.commands.backtest import backtest
+    from signalbook.pipeline.commands.backtest_result import Backtest
     from signalbook.pipeline.commands.compact import Compaction, compact
     from signalbook.pipeline.commands.infer import InferenceJob, InferredDefinitions, infer
     from signalbook.pipeline.commands.profile import Profile, profile
@@ -96,7 +97,8 @@ __all__ = [
 # that all commands together do (pyiceberg alone takes as long to load as a small batch to land).
 _NAMES: Final = {
     "commands.backfill": ("Backfill", "backfill"),
-    "commands.backtest": ("Backtest", "backtest"),
+    "commands.backtest": ("backtest",),
+    "commands.backtest_result": ("Backtest",),
     "commands.compact": ("Compaction", "compact"),
     "commands.infer": ("InferenceJob", "InferredDefinitions", "infer"),
     "commands.profile": ("Profile", "profile"),

@@ -10,7 +10,8 @@ import pytest
 from tests.pipeline.lake import folder
 
 from signalbook.pipeline import Job, PipelineError, compact, run
-from signalbook.pipeline.commands.backtest import Backtest, backtest
+from signalbook.pipeline.commands.backtest import backtest
+from signalbook.pipeline.commands.backtest_result import Backtest
 from signalbook.pipeline.job.jobs import BacktestJob
 from signalbook.values import JSONObject
 

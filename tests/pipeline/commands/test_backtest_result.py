@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from signalbook.pipeline.commands.backtest import Backtest, ChangedVerdict, VerdictChanges
+from signalbook.pipeline.commands.backtest_result import Backtest, ChangedVerdict, VerdictChanges
 from signalbook.pipeline.reports.report import HELD
 
 

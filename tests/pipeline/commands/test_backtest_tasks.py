@@ -13,7 +13,8 @@ from tests.pipeline.landing.test_deadletters import Given, event, sidelined
 
 from signalbook.messages import Message, parse_flags
 from signalbook.messages.bindings.kafka import record
-from signalbook.pipeline.commands.backtest import Backtest, BacktestPlan, compare, read_result
+from signalbook.pipeline.commands.backtest import BacktestPlan, compare, read_result
+from signalbook.pipeline.commands.backtest_result import Backtest
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.places import LocalPlace, Place
 

@@ -386,6 +386,7 @@ def test_definitions_in_a_folder_and_of_some_groups(job: Callable[..., Job], tmp
             "cloudevents-jsonl, cloudevents-protobuf, cloudevents-protobuf-batch, http-jsonl, kafka, kafka-captures, "
             "mqtt3, mqtt5, nats",
         ),
+        ({"options": {"value": "body"}}, "cloudevents-jsonl has no options, but value is given"),
         ({"output": Path("/proc/nowhere")}, "cannot write to /proc/nowhere"),
         ({"groups": ("/messagegroups/nobody",)}, "no message group or endpoint /messagegroups/nobody"),
     ],

@@ -22,6 +22,7 @@ from signalbook.pipeline.commit import (
     disk_errors,
     land,
 )
+from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.job.jobs import Job, Progress, ShowProgress, check_policy
 from signalbook.pipeline.job.session import open_session
@@ -136,6 +137,9 @@ def _input(job: Job, notify: Callable[[str], None]) -> tuple[str, Open]:
     if isinstance(source, RecordSource):
         origin = fingerprint([job.input_format, sorted(job.inputs)])
         return origin, partial(_brought, job, source, origin)
+    if job.options:
+        names = ", ".join(sorted(job.options))
+        raise PipelineError(f"{source.name} has no options, but {names} is given: leave it out")
     found = find_files(job.inputs, source, job.storage)
     for words in found.notices:
         notify(words)

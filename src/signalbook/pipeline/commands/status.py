@@ -78,7 +78,7 @@ def home(journal: Journal, name: str) -> Path:
     """Where a stream keeps what it has to know of itself: in the output folder, or this machine's, of one in a store.
 
     Spark and brokers' messages want a file system. What is lost with the latter is made anew from the journal, but for
-    messages that a broker was told are safe there.
+    messages that were acknowledged to a broker.
     """
     folder = journal.output.folder
     if folder is None:

@@ -53,7 +53,7 @@ def counts(observations: Observations) -> dict[str, int]:
 
 
 MOST_DOUBTS: Final = 100
-"""Doubts that are told."""
+"""Doubts that are reported."""
 # Fewer messages say little of the next one.
 _FEW: Final = 10
 

@@ -274,8 +274,12 @@ def read(path: Path) -> JobOptions:
         return msgspec.convert(value, JobOptions)
     except OSError as error:
         raise PipelineError(f"cannot read the job file {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise PipelineError(f"the job file {path}: {error}") from None
+    except RecursionError:
+        raise PipelineError(f"the job file {path} is nested too deeply") from None
+    except ValueError as error:  # of tomllib also for a number of thousands of digits
+        unknown = str(error).startswith("Object contains unknown field") and " - at " not in str(error)
+        known = f"; there are: {', '.join(JobOptions.__struct_fields__)}" if unknown else ""
+        raise PipelineError(f"the job file {path}: {error}{known}") from None
 
 
 def job_options(file: Path | None, given: Mapping[str, Any], **stream: Any) -> JobOptions:

@@ -195,7 +195,7 @@ class DeltaTables(Tables):
 
 
 def delta_options(output: Place) -> dict[str, str] | None:
-    """What delta-rs is told of a store: it is obstore's core, and knows most by the same names."""
+    """What delta-rs gets of a store's settings: it is obstore's core, and knows most by the same names."""
     if output.folder is not None:
         return None
     kind = SCHEMES[str(output).partition(":")[0]]

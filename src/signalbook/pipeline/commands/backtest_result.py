@@ -1,0 +1,162 @@
+"""What ``pipeline backtest`` finds: messages whose verdict changes, as JSON and as a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from signalbook.pipeline.reports.report import HELD, MOST, violation_kind
+from signalbook.values import Finding, JSONObject
+
+_EXAMPLES: Final = 5
+_SHOWN: Final = 20
+_LONGEST: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedVerdict:
+    """One message whose verdict changes, and what is said of it by those that refuse it."""
+
+    definition: str
+    producer: str
+    id: str
+    source: str
+    position: int
+    violations: tuple[tuple[str, str, str], ...]
+
+    def to_json(self) -> JSONObject:
+        """As ``pipeline backtest --json`` has it."""
+        violations = [{"path": path, "rule": rule, "message": text} for path, rule, text in self.violations]
+        place = {"source": self.source, "position": self.position}
+        return {
+            "definition": self.definition,
+            "producer": self.producer,
+            "id": self.id,
+            **place,
+            "violations": violations,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class VerdictChanges:
+    """Messages that change to the same side: by definition, by producer, by path and rule, and a few of them."""
+
+    messages: int = 0
+    definitions: Counter[str] = field(default_factory=Counter)
+    producers: Counter[str] = field(default_factory=Counter)
+    rules: Counter[str] = field(default_factory=Counter)
+    examples: list[ChangedVerdict] = field(default_factory=list)
+
+    def see(self, example: ChangedVerdict) -> None:
+        """Count one."""
+        self.messages += 1
+        self.definitions[example.definition] += 1
+        self.producers[example.producer] += 1
+        kinds = {violation_kind(path, rule) for path, rule, _ in example.violations}
+        self.rules.update(f"{rule} at {path or '/'}" for path, rule in kinds)
+        self._trim()
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(example)
+
+    def add(self, other: VerdictChanges) -> None:
+        """Add those of ``other``."""
+        self.messages += other.messages
+        for mine, theirs in zip(self._counters, other._counters, strict=True):
+            mine.update(theirs)
+        self._trim()
+        self.examples = (self.examples + other.examples)[:_EXAMPLES]
+
+    def _trim(self) -> None:
+        """Messages may name any number of producers and paths: those counted least make room for others."""
+        for counter in self._counters:
+            if len(counter) > HELD:
+                kept = counter.most_common(MOST)
+                counter.clear()
+                counter.update(dict(kept))
+
+    @property
+    def _counters(self) -> tuple[Counter[str], ...]:
+        return self.definitions, self.producers, self.rules
+
+    def to_json(self) -> JSONObject:
+        """As ``pipeline backtest --json`` has it."""
+        return {
+            "messages": self.messages,
+            "by_message": dict(self.definitions.most_common()),
+            "by_producer": dict(self.producers.most_common()),
+            "by_rule": dict(self.rules.most_common()),
+            "examples": [example.to_json() for example in self.examples],
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Backtest:
+    """History held to definitions in force and to a candidate.
+
+    ``accepted`` and ``refused`` are messages that both judge alike; ``doubtful`` landed once, but what is rebuilt of
+    them is refused by the definitions in force, so that nothing can be said.
+    """
+
+    accepted: int = 0
+    refused: int = 0
+    doubtful: int = 0
+    broken: VerdictChanges = field(default_factory=VerdictChanges)
+    mended: VerdictChanges = field(default_factory=VerdictChanges)
+
+    @property
+    def messages(self) -> int:
+        """All that were looked at."""
+        return self.accepted + self.refused + self.doubtful + self.broken.messages + self.mended.messages
+
+    def add(self, other: Backtest) -> None:
+        """Add the counts of ``other``."""
+        self.accepted += other.accepted
+        self.refused += other.refused
+        self.doubtful += other.doubtful
+        self.broken.add(other.broken)
+        self.mended.add(other.mended)
+
+    def to_json(self) -> JSONObject:
+        """The object that ``pipeline backtest --json`` prints."""
+        return {
+            "messages": self.messages,
+            "accepted": self.accepted,
+            "refused": self.refused,
+            "doubtful": self.doubtful,
+            "broken": self.broken.to_json(),
+            "mended": self.mended.to_json(),
+        }
+
+    def to_markdown(self) -> str:
+        """A comment for a pull request."""
+        heads = {"would be rejected": self.broken, "would land after all": self.mended}
+        lines = [f"**{self.messages:,}** messages: " + ", ".join(f"**{c.messages:,}** {t}" for t, c in heads.items())]
+        for title, changes in heads.items():
+            if changes.messages:
+                lines += ["", f"### {changes.messages:,} {title}", *_table("producer", changes.producers)]
+                lines += _table("rule", changes.rules)
+                lines.append("")
+                for example in changes.examples:
+                    said = "; ".join(f"{path or '/'}: {text}" for path, _, text in example.violations[:3])
+                    lines.append(f"- {_cell(example.id)} of {_cell(example.producer)}: {_cell(said)}")
+        if self.doubtful:
+            lines += ["", f"Of {self.doubtful:,} landed messages too little is known to compare."]
+        return "\n".join(lines) + "\n"
+
+
+def _table(name: str, counts: Mapping[str, int]) -> list[str]:
+    rows = sorted(counts.items(), key=lambda pair: -pair[1])[:_SHOWN]
+    return ["", f"| {name} | messages |", "|---|---|", *(f"| {_cell(text)} | {count:,} |" for text, count in rows)]
+
+
+def _cell(text: str) -> str:
+    """Text of messages, which must not end its cell or begin a link."""
+    plain = "".join(char if char.isprintable() else " " for char in text[:_LONGEST])
+    return "`" + plain.replace("`", "'").replace("|", "\\|") + "`" if plain else ""
+
+
+def violations_of(findings: tuple[Finding, ...] | list[Finding]) -> tuple[tuple[str, str, str], ...]:
+    """Path, rule and text of findings."""
+    return tuple((found.path, found.rule, found.message[:_LONGEST]) for found in findings[:_SHOWN])
