@@ -381,3 +381,15 @@ def test_who_needs_a_definition_stops_without_it(parcels: Any) -> None:
     assert own.left_out.keys() == {"/messagegroups/others/messages/bad"}
     with pytest.raises(PipelineError, match="no reader for schemas of format 'Runes/1'"):
         snapshot(document).check(parse_flags(["/messagegroups/others:on_broken_definition=stop"]))
+
+
+def test_what_was_found_is_said_again_though_it_is_not_looked_for_again(parcels: Any) -> None:
+    """Each batch of a process checks its definitions: the same ones under the same policy once."""
+    document = parcels.catalogue()
+    document["messagegroups"]["parcels"]["messages"]["parcel.mangled"] = 5
+    first, again = snapshot(document).check(Policy()), snapshot(document).check(Policy())
+    assert again.outlines is first.outlines
+    assert (again.left_out, again.doubts) == (first.left_out, first.doubts)
+    other = snapshot(document).check(parse_flags(["on_schema_violation=tag"]))
+    assert other.outlines is not first.outlines
+    assert snapshot(parcels.catalogue()).check(Policy()).doubts == ()

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -231,6 +231,10 @@ def uncollected() -> Iterator[None]:
         yield
     finally:
         if collects:
+            # What was made stays, most of it: as old objects it is not searched as soon as collecting goes on.
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -398,7 +402,17 @@ class Snapshot:
 
         A schema that is not there stops nobody else's messages: its own wait among the dead letters (domain.md K-45).
         A policy for a group or definition that is not among them is refused too: it would be without effect.
+        The same snapshot under the same policy is not checked again in the next batch of the process.
         """
+        key = self.fingerprint, policy
+        if key not in _checked:
+            found = self._check(policy)
+            _checked.clear()  # one, as of contracts
+            _checked[key] = found
+        outlines, left_out, doubts = _checked[key]
+        return replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *doubts))
+
+    def _check(self, policy: Policy) -> _Checked:
         unknown = policy.unknown_overrides(self.selected)
         if unknown:
             raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
@@ -418,9 +432,11 @@ class Snapshot:
         outlines, left_out = compiled.leave_out(reasons)
         doubts = (f"{xid}: {found.message}" for xid, findings in compiled.incomplete.items() for found in findings)
         said = _shown(map(_left_out, left_out, left_out.values()))
-        return replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *said, *doubts))
+        return outlines, left_out, (*said, *doubts)
 
 
+_Checked: TypeAlias = tuple[tuple[Outline, ...], Mapping[str, LeftOut], tuple[str, ...]]
+_checked: Final[dict[tuple[str, Policy], _Checked]] = {}
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 
 
