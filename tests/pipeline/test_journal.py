@@ -156,6 +156,7 @@ def test_files_that_others_stand_for_are_no_files_of_a_table(tmp_path: Path) -> 
         journal.prepare(entry)
         journal.commit(entry)
     assert journal.files() == {FILE.table: [replace(FILE, name="g")]}
+    assert journal.files(lambda table: table == DEAD_LETTERS) == {}
 
 
 def test_columns_are_as_they_were_decided_last(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -178,8 +178,11 @@ class Journal:
         """Entries of all committed batches, by their ids, without compactions; read as they are taken."""
         return (entry for entry in self._entries() if not entry.compaction)
 
-    def files(self) -> dict[TableName, list[DataFile]]:
-        """The files of each table that no others replaced, as far as they are still where they were left."""
+    def files(self, wanted: Callable[[TableName], bool] = lambda _: True) -> dict[TableName, list[DataFile]]:
+        """The files of each table that no others replaced, as far as they are still where they were left.
+
+        Of tables that are ``wanted``: each is a folder to list.
+        """
         found: dict[TableName, dict[str, DataFile]] = {}
         removed: set[tuple[TableName, str]] = set()
         homes: dict[TableName, Place] = {}
@@ -191,7 +194,7 @@ class Journal:
         # By a compaction or replay of ours, which may be read before what it replaces.
         for table, name in removed:
             found.get(table, {}).pop(name, None)
-        left = sorted(table for table, files in found.items() if files)
+        left = sorted(table for table, files in found.items() if files and wanted(table))
         # Or taken away by somebody else: either way readers have it no more.
         there = in_parallel(self.output, lambda table: _names(homes[table]), left)
         standing = {

@@ -320,11 +320,9 @@ def _files(journal: Journal, definitions: Sequence[str]) -> Files:
     found: list[tuple[int, str, Place]] = []
     names = {table_name(xid): xid for xid in definitions} | ({DEAD_LETTERS: ""} if definitions else {})
     table_format = journal.table_format() or "parquet"
-    for table, files in journal.files().items():
-        xid = names.get(table.first)
-        if xid is not None:
-            folder = journal.output / home(table, table_format)
-            found += [(file.bytes, xid, folder / file.name) for file in standing(journal, table, files)]
+    for table, files in journal.files(lambda table: table.first in names).items():
+        folder = journal.output / home(table, table_format)
+        found += [(file.bytes, names[table.first], folder / file.name) for file in standing(journal, table, files)]
     return [(xid, place) for _, xid, place in sorted(found, key=lambda each: each[:2], reverse=True)]
 
 

@@ -210,7 +210,8 @@ def replay(
         snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
         for doubt in snapshot.doubts:
             notify(doubt)
-        files = standing(journal, DEAD_LETTERS, journal.files().get(DEAD_LETTERS, []))
+        found = journal.files(lambda table: table == DEAD_LETTERS)
+        files = standing(journal, DEAD_LETTERS, found.get(DEAD_LETTERS, []))
         if not files:
             nothing = Report(batch="", fingerprint=snapshot.fingerprint, tally=Tally(), seconds=0.0)
             return Replay(report=nothing, replayed=0, changed=0, dry_run=job.dry_run)
