@@ -23,7 +23,7 @@ L0 = {
     "verdict",
     "work",
 }
-L1 = {"brokers", "model", "formats", "messages", "cncf"}
+L1 = {"brokers", "model", "formats", "messages", "cncf", "confluent"}
 ALL = {"__init__", *L0, *L1, "storage", "engine", "events", "api", "client", "pipeline", "cli", "server"}
 ALL |= {"access", "fetching", "pipeline_reports", "folder_registry", "replication", "doctor"}
 
@@ -45,6 +45,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     "fetching": {"errors", "settings", "values"},
     "documents": {"errors", "values", "xid"},
     "cncf": L0,
+    "confluent": L0 | {"cncf", "formats"},
     "brokers": L0 | {"fetching"},
     "model": L0,
     "formats": L0,

@@ -101,6 +101,7 @@ class _CountedTransaction(WriteTransaction):
         self.subscriptions: Any = _Counted(transaction.subscriptions, calls)
         self.tokens: Any = _Counted(transaction.tokens, calls)
         self.audit: Any = _Counted(transaction.audit, calls)
+        self.schemaids: Any = _Counted(transaction.schemaids, calls)
         self._transaction: Any = transaction
 
 

@@ -19,6 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect
 
 from signalbook.cncf.ids import uri_digest
+from signalbook.confluent.schemas import content_key
 from signalbook.engine.engine import Engine
 from signalbook.engine.write.commands import ConfigCommand, Method
 from signalbook.events.subscriptions.store import Keyring, SubscriptionStore
@@ -367,3 +368,29 @@ def test_a_migration_that_fails_leaves_no_table(tmp_path: Path) -> None:
         open_store(url)
     assert inspect(engine).get_table_names() == ["outbox"]
     engine.dispose()
+
+
+OLD_SCHEMAS = """
+INSERT INTO entities (key, parent, xid, type, folded, epoch, createdat, modifiedat, attributes, defaultversionsticky,
+                      versioncounter, document)
+SELECT k, 1, x, 'versions', k, 1, 0, 0, a, FALSE, 0, d
+FROM (SELECT 2 k, '/schemagroups/G/schemas/s/versions/2' x, '{"format": "Avro/1.11"}' a, 'one' d UNION ALL
+      SELECT 3, '/schemagroups/G/schemas/s/versions/3', '{"format": "JsonSchema/draft-07"}', 'one' UNION ALL
+      SELECT 4, '/schemagroups/G/schemas/t/versions/4', '{"format": "avro/1.12"}', 'one' UNION ALL
+      SELECT 5, '/schemagroups/h/schemas/s/versions/5', '{"format": "Protobuf/3"}', 'two' UNION ALL
+      SELECT 6, '/schemagroups/h/schemas/s/versions/6', '{"format": "XSD/1.0"}', 'two' UNION ALL
+      SELECT 7, '/schemagroups/h/schemas/s/versions/7', '{}', 'two' UNION ALL
+      SELECT 8, '/messagegroups/h/messages/s/versions/8', '{"format": "Avro/1.11"}', 'two') old
+"""
+
+
+def test_schemas_stored_before_they_had_numbers_get_them(store_url: str) -> None:
+    at_revision("0012", store_url, OLD_SCHEMAS)
+    with closing(open_store(store_url)) as store, store.read() as reader:
+        rows = {row.key: row for row in reader.entities.children([1])}
+        assert [rows[key].schemaid for key in range(2, 9)] == [1, 2, 1, 1, None, None, None]
+        for key in (2, 3, 5):
+            content = content_key(rows[key].attributes, rows[key].document)
+            assert content is not None
+            group = rows[key].xid.parts[1].lower()
+            assert reader.schemaids.ids(group, [content]) == {content: rows[key].schemaid}

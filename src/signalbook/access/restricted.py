@@ -167,6 +167,16 @@ class RestrictedReader:
                 return found[:limit]
             asked *= 2
 
+    def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
+        """Up to ``limit`` readable Versions below a Group with a number."""
+        found: list[Row] = []
+        while rows := self._reader.numbered(group, schemaid, limit, after):
+            found += self._readable(rows)
+            if len(found) >= limit or len(rows) < limit:
+                break
+            after = str(rows[-1].xid)
+        return found[:limit]
+
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Versions of a Resource."""
         return self._reader.holders(parent, document, limit)

@@ -458,7 +458,7 @@ class Session:
         if not self._admin:
             check_sizes(tree, self._settings.max_entity_bytes)
         try:
-            apply_tree(tree, documents, self._writer)
+            apply_tree(tree, documents, self.transaction)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
         check_uris(tree, self._writer, root, self.access)

@@ -84,7 +84,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     computed. ``key`` and ``parent`` are storage keys; 0 as ``parent`` is the Registry's. ``rank`` is a text that puts a
     Version in its place among its siblings, compared by code point, before their ids do; ``settled`` names the rules by
     which a Resource's Versions have their ranks and ancestors; ``uri`` is a digest by which a Version is found from
-    anywhere. All three are the engine's to choose.
+    anywhere; ``schemaid`` is the number that its content has in its Group. All four are the engine's to choose.
     """
 
     key: int
@@ -105,6 +105,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     document: str | None = None
     rank: str | None = None
     uri: str | None = None
+    schemaid: int | None = None
 
 
 class Hit(Protocol):
@@ -202,6 +203,9 @@ class Reader(Protocol):
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
         """Up to ``limit`` Versions with one of these ``uris``: by these, then those stored first."""
+
+    def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
+        """Up to ``limit`` Versions below ``group`` with this number, by xid, behind the xid ``after``."""
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Up to ``limit`` Versions below ``parent`` whose document has this digest, those stored first."""

@@ -137,6 +137,8 @@ class EntityStatements:
         # In the order of the index: by key alone, PostgreSQL may well walk through all entities.
         named = rows.where(dialect.member(_E.uri, "uris"), _E.uri.is_not(None))
         self.named = self._dialect.page(named.order_by(_E.uri, _E.key))
+        numbered = (_E.schemaid == bindparam("schemaid"), _E.xid > bindparam("after"), _E.xid < bindparam("last"))
+        self.numbered = self._dialect.page(rows.where(*numbered).order_by(_E.xid))
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
         self.holders = self._dialect.page(first.where(*held))
         self._member_statements()
@@ -355,6 +357,11 @@ class EntityReader:
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
         """Versions with one of these ``uris``."""
         return self._rows(self._sql.named, {"uris": self._transaction.array(uris), "limit": limit})
+
+    def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
+        """Versions below ``group`` with this number."""
+        place = {"after": after or f"{group}/", "last": f"{group}0", "schemaid": schemaid, "limit": limit}
+        return self._rows(self._sql.numbered, place)
 
     def holders(self, parent: int, document: str, limit: int) -> list[Row]:
         """Versions below ``parent`` with this document."""

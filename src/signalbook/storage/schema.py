@@ -30,7 +30,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0012"
+REVISION: Final = "0013"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -60,6 +60,7 @@ ENTITIES: Final = Table(
     Column("settled", Text),
     Column("rank", _BY_CODE_POINT),
     Column("uri", _BY_CODE_POINT),
+    Column("schemaid", BigInteger),
     UniqueConstraint("parent", "type", "folded"),
 )
 
@@ -78,6 +79,8 @@ _index("entities_by_document", _C.document, _C.document, _C.parent)
 _index("entities_by_rank", _C.rank, _C.parent, _C.rank, _C.folded)
 _index("entities_by_ancestor", _C.ancestorid, _C.parent, _C.ancestorid)
 _index("entities_by_uri", _C.uri, _C.uri, _C.key)
+# The Versions with an id, of one Group: xids begin with it.
+_index("entities_by_schemaid", _C.schemaid, _C.schemaid, _C.xid)
 
 # How many children of a type each entity has: kept with every insert and delete, so that no one counts a million rows.
 MEMBERS: Final = Table(
@@ -102,6 +105,39 @@ DOCUMENTS: Final = Table(
     TABLES,
     Column("digest", _BY_CODE_POINT, primary_key=True),
     Column("content", LargeBinary, nullable=False),
+)
+
+# The numbers that contents of schemas have in a Group, for ever: also when no Version has them any more.
+SCHEMA_IDS: Final = Table(
+    "schema_ids",
+    TABLES,
+    Column("group", _BY_CODE_POINT, primary_key=True),
+    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    Column("content", _BY_CODE_POINT, nullable=False),
+    UniqueConstraint("content", "group"),
+)
+
+# Versions that are deleted for everybody but the API that may still show them.
+SOFT_DELETED: Final = Table(
+    "soft_deleted",
+    TABLES,
+    Column("group", _BY_CODE_POINT, primary_key=True),
+    Column("schema", _BY_CODE_POINT, primary_key=True),
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("schemaid", BigInteger, nullable=False),
+    Column("deletedat", BigInteger, nullable=False),
+    Column("attributes", Text, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+)
+Index("soft_deleted_by_id", SOFT_DELETED.c.group, SOFT_DELETED.c.schemaid)
+
+# What the Confluent-compatible API is told of the registry, contexts and subjects beside their schemas.
+SUBJECT_SETTINGS: Final = Table(
+    "subject_settings",
+    TABLES,
+    Column("kind", _BY_CODE_POINT, primary_key=True),
+    Column("scope", _BY_CODE_POINT, primary_key=True),
+    Column("value", Text, nullable=False),
 )
 
 CONFIG: Final = Table(
@@ -257,7 +293,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 def load(record: tuple[Any, ...]) -> Row:
     """The row in one record of ``COLUMNS``."""
     key, parent, xid, epoch, createdat, modifiedat, attributes, *rest = record
-    default, sticky, counter, xref, ancestor, document, settled, rank, uri = rest
+    default, sticky, counter, xref, ancestor, document, settled, rank, uri, schemaid = rest
     return Row(
         key=key,
         parent=parent,
@@ -275,6 +311,7 @@ def load(record: tuple[Any, ...]) -> Row:
         settled=settled,
         rank=rank,
         uri=uri,
+        schemaid=schemaid,
     )
 
 
@@ -300,6 +337,7 @@ def dump(row: Row) -> Parameters:
         "settled": row.settled,
         "rank": row.rank,
         "uri": row.uri,
+        "schemaid": row.schemaid,
     }
 
 

@@ -24,6 +24,7 @@ from signalbook.storage.entities import EntityReader, EntityStatements
 from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
 from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
 from signalbook.storage.schema import REVISION
+from signalbook.storage.schemaids import SchemaIdReader, SchemaIdStatements, SchemaIdWriter
 from signalbook.storage.settings import SettingsReader, SettingsStatements, SettingsWriter
 from signalbook.storage.sqlite import SQLite
 from signalbook.storage.subscriptions import SubscriptionReader, SubscriptionStatements, SubscriptionWriter
@@ -121,6 +122,7 @@ class Statements:
         self.subscriptions = SubscriptionStatements(dialect)
         self.audit = AuditStatements(dialect)
         self.tokens = TokenStatements(dialect)
+        self.schemaids = SchemaIdStatements(dialect)
 
 
 _COMPILED: Final[dict[type[Dialect], Statements]] = {}
@@ -167,6 +169,11 @@ class ReadTransaction:
         """API tokens."""
         return TokenReader(self._transaction, self._sql.tokens)
 
+    @cached_property
+    def schemaids(self) -> SchemaIdReader:
+        """Numbers of schemas, and what only the Confluent-compatible API knows."""
+        return SchemaIdReader(self._transaction, self._sql.schemaids)
+
 
 class WriteTransaction(ReadTransaction):
     """A read-write transaction: sees its own writes; all or nothing."""
@@ -202,6 +209,11 @@ class WriteTransaction(ReadTransaction):
         """API tokens."""
         return TokenWriter(self._transaction, self._sql.tokens)
 
+    @cached_property
+    def schemaids(self) -> SchemaIdWriter:
+        """Numbers of schemas, and what only the Confluent-compatible API knows."""
+        return SchemaIdWriter(self._transaction, self._sql.schemaids)
+
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
 
@@ -215,6 +227,8 @@ class WriteTransaction(ReadTransaction):
         self._transaction.check()
         self.entities.finish()
         self.outbox.finish()
+        if self._transaction.pending.schemaids:
+            self.schemaids.finish()
         if self._transaction.pending.audit:
             self.audit.finish()
 

@@ -115,9 +115,9 @@ class Pending:
     ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
     how many ``members`` each collection gained (by parent key and type) and what of ``usage`` each Group did (by
     ``VERSIONS``, ``BYTES``, and the digests of documents, so many times their size), ``changes`` for the outbox,
-    entries of the ``audit``, and how many keys were ``reserved``. ``named`` are documents that a row got, ``suspects``
-    those that one lost; ``touched`` tells that anything of the registry was written, ``marked`` that the database has a
-    savepoint where this part began.
+    entries of the ``audit``, how many keys were ``reserved``, and ``schemaids`` by Group and content. ``named`` are
+    documents that a row got, ``suspects`` those that one lost; ``touched`` tells that anything of the registry was
+    written, ``marked`` that the database has a savepoint where this part began.
     """
 
     rows: dict[Xid, Row] = field(default_factory=dict)
@@ -130,6 +130,7 @@ class Pending:
     changes: list[Parameters] = field(default_factory=list)
     audit: list[Parameters] = field(default_factory=list)
     reserved: int = 0
+    schemaids: dict[tuple[str, str], int] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
     touched: bool = False
@@ -150,6 +151,7 @@ class Pending:
         self.changes += part.changes
         self.audit += part.audit
         self.reserved += part.reserved
+        self.schemaids.update(part.schemaids)
         self.named |= part.named
         self.suspects |= part.suspects
         self.touched |= part.touched

@@ -123,7 +123,7 @@ class ConfigurationWriter:
         if replaced is None:
             return []
         check_compliance(self._transaction.entities, self.configuration.model)
-        return list(migrate(self._transaction.entities, replaced, context(Flags(), ROOT)))
+        return list(migrate(self._transaction, replaced, context(Flags(), ROOT)))
 
     def _change(self, command: ConfigCommand, before: JSONObject) -> list[Change]:
         """Put one document in force; ``before`` are the capabilities the request began with (R62)."""

@@ -23,6 +23,7 @@ from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, Worki
 from signalbook.errors import RegistryError
 from signalbook.model import AttributeSet, Constraints, GroupType, Model, ResourceType
 from signalbook.storage.base import Reader, Row
+from signalbook.storage.store import WriteTransaction
 from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject
 from signalbook.xid import ROOT, Xid
@@ -165,7 +166,7 @@ def _finding(xid: Xid, rule: str, message: str, path: str = "") -> Finding:
     return Finding(path=f"{xid}#{path}" if path else str(xid), rule=rule, message=message)
 
 
-def migrate(writer: EntityWriter, old: Model, context: Context) -> Iterator[Change]:
+def migrate(transaction: WriteTransaction, old: Model, context: Context) -> Iterator[Change]:
     """Bring what was written under ``old`` to ``context.model``; yields what changed.
 
     An attribute that now has a default gets it where it is missing: a default is always there to be read (R85), and
@@ -174,12 +175,12 @@ def migrate(writer: EntityWriter, old: Model, context: Context) -> Iterator[Chan
     ``model_compliance_error`` if any does not hold. Types whose definition stayed the same are not looked at; of the
     others one Resource at a time is in memory.
     """
-    root = writer.get(ROOT)
+    root = transaction.entities.get(ROOT)
     for plural, group in context.model.groups.items() if root else ():
         before = old.groups.get(plural)
         if root is not None and before is not None and _differ(before, group):
-            for row in writer.children([root.key], plural):
-                yield from _migrate_group(writer, root, row, before, context)
+            for row in transaction.entities.children([root.key], plural):
+                yield from _migrate_group(transaction, root, row, before, context)
     if context.problems.errors:
         raise compliance_refusal(context.problems.findings)
 
@@ -205,17 +206,19 @@ def _stale(before: GroupType, after: GroupType) -> Iterator[ResourceType]:
             yield kind
 
 
-def _migrate_group(writer: EntityWriter, root: Row, row: Row, before: GroupType, context: Context) -> Iterator[Change]:
+def _migrate_group(
+    transaction: WriteTransaction, root: Row, row: Row, before: GroupType, context: Context
+) -> Iterator[Change]:
     group = context.model.groups[before.plural]
     copy = OwnerCopy.of(row)
     fill_defaults(copy, group.attributes, context.now)
-    yield from _apply(writer, WorkingTree(registry=OwnerCopy.of(root), groups={row.xid: copy}), context)
+    yield from _apply(transaction, WorkingTree(registry=OwnerCopy.of(root), groups={row.xid: copy}), context)
     for kind in _stale(before, group):
-        for resource in writer.children([row.key], kind.plural):
+        for resource in transaction.entities.children([row.key], kind.plural):
             if resource.xref is None:
                 tree = WorkingTree(registry=OwnerCopy.of(root), resources={resource.xid: ResourceCopy.of(resource)})
-                _migrate_resource(writer, tree.resources[resource.xid], kind, context)
-                yield from _apply(writer, tree, context)
+                _migrate_resource(transaction.entities, tree.resources[resource.xid], kind, context)
+                yield from _apply(transaction, tree, context)
 
 
 def _migrate_resource(writer: EntityWriter, copy: ResourceCopy, kind: ResourceType, context: Context) -> None:
@@ -228,6 +231,6 @@ def _migrate_resource(writer: EntityWriter, copy: ResourceCopy, kind: ResourceTy
     WriteLoader(writer, context).complete(resettle_resource(copy, kind, context))
 
 
-def _apply(writer: EntityWriter, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
-    apply_tree(tree, context.documents, writer)
+def _apply(transaction: WriteTransaction, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
+    apply_tree(tree, context.documents, transaction)
     return changes_of(tree, context.model, context.now)

@@ -6,16 +6,19 @@ report (core/events.md, R293-R308).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import singledispatch
 from typing import Final, Self
 
+from msgspec import structs
+
 from signalbook.access.decisions import Access
 from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, taken_uri
+from signalbook.confluent.schemas import content_key
 from signalbook.engine.write.context import Documents, batches
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
@@ -27,6 +30,8 @@ from signalbook.engine.write.workingcopies import (
 )
 from signalbook.model import Model
 from signalbook.storage.base import Reader, Row
+from signalbook.storage.schema import fold
+from signalbook.storage.store import WriteTransaction
 from signalbook.storage.writing import EntityWriter
 from signalbook.values import Finding, JSONObject, format_timestamp, parse_timestamp
 from signalbook.xid import Kind, Xid
@@ -69,6 +74,7 @@ class KeepNumbers:
 
 Update = Delete | Keep | Insert | Replace | KeepNumbers
 _CLAIMS_AT_ONCE: Final = 500
+_SCHEMA_GROUPS: Final = "schemagroups"
 
 
 @singledispatch
@@ -102,13 +108,13 @@ def _(update: KeepNumbers, writer: EntityWriter) -> None:
     writer.keep_numbers(update.numbers)
 
 
-def apply_tree(tree: WorkingTree, documents: Documents, writer: EntityWriter) -> None:
-    """Write what changed in ``tree``. Raises ``DuplicateId``.
+def apply_tree(tree: WorkingTree, documents: Documents, transaction: WriteTransaction) -> None:
+    """Write what changed in ``tree``; contents of schemas get their numbers. Raises ``DuplicateId``.
 
     Deletes come first, so that an id may be taken again and a document lost by a delete is kept again.
     """
-    for update in _updates(tree, documents, writer):
-        apply_update(update, writer)
+    for update in _updates(tree, documents, transaction):
+        apply_update(update, transaction.entities)
 
 
 def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> None:
@@ -130,7 +136,7 @@ def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> 
                 raise UriTaken(xid, uri, holder if access.readable(holder) else None)
 
 
-def _updates(tree: WorkingTree, documents: Documents, writer: EntityWriter) -> Iterator[Update]:
+def _updates(tree: WorkingTree, documents: Documents, transaction: WriteTransaction) -> Iterator[Update]:
     gone = [copy.before.key for copy in (*tree.deleted, *_removed_versions(tree)) if copy.before is not None]
     if gone:
         yield Delete(keys=tuple(gone))
@@ -142,7 +148,8 @@ def _updates(tree: WorkingTree, documents: Documents, writer: EntityWriter) -> I
     kept = {name: content for name, content in documents.new.items() if name in used}
     if kept:
         yield Keep(documents=kept)
-    inserted, replaced = _rows(tree, writer)
+    ids = _schema_ids(tree, transaction)
+    inserted, replaced = (_numbered(rows, ids) for rows in _rows(tree, transaction.entities))
     if inserted:
         yield Insert(rows=inserted)
     if replaced:
@@ -173,6 +180,25 @@ def _rows(tree: WorkingTree, writer: EntityWriter) -> tuple[tuple[Row, ...], tup
         elif copy.changed:  # most of what is loaded is not: only what differs is written
             replaced.append(copy.row(copy.before.key, copy.before.parent))
     return tuple(inserted), tuple(replaced)
+
+
+def _schema_ids(tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, int]:
+    """The numbers of the schemas among what is written, in the order in which it is."""
+    contents: dict[str, dict[Xid, str]] = {}
+    for version in _versions(tree):
+        if version.xid.group_type == _SCHEMA_GROUPS and version.changed:
+            content = content_key(version.attributes, version.document)
+            if content is not None:
+                contents.setdefault(fold(version.xid.parts[1]), {})[version.xid] = content
+    found: dict[Xid, int] = {}
+    for group, some in contents.items():
+        given = transaction.schemaids.give(group, list(some.values()))
+        found.update((xid, given[content]) for xid, content in some.items())
+    return found
+
+
+def _numbered(rows: tuple[Row, ...], ids: Mapping[Xid, int]) -> tuple[Row, ...]:
+    return tuple(structs.replace(row, schemaid=ids[row.xid]) if row.xid in ids else row for row in rows)
 
 
 class ChangeAction(StrEnum):

@@ -1,0 +1,94 @@
+"""Numbers of the contents of schemas, and what is softly deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import sqlalchemy as sa
+from alembic import op
+
+from signalbook.values import canonical_json, digest
+
+revision = "0013"
+down_revision = "0012"
+
+_TEXT: Final = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
+_AT_ONCE: Final = 1000
+_VERSIONS: Final = sa.text(
+    "SELECT key, xid, attributes, document FROM entities WHERE type = 'versions' AND key > :key "
+    "AND xid LIKE '/schemagroups/%' AND document IS NOT NULL ORDER BY key LIMIT :count"
+)
+
+
+def upgrade() -> None:
+    """Number the contents there are by age."""
+    op.create_table(
+        "schema_ids",
+        sa.Column("group", _TEXT, primary_key=True),
+        sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("content", _TEXT, nullable=False),
+        sa.UniqueConstraint("content", "group"),
+    )
+    op.create_table(
+        "soft_deleted",
+        sa.Column("group", _TEXT, primary_key=True),
+        sa.Column("schema", _TEXT, primary_key=True),
+        sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("schemaid", sa.BigInteger, nullable=False),
+        sa.Column("deletedat", sa.BigInteger, nullable=False),
+        sa.Column("attributes", sa.Text, nullable=False),
+        sa.Column("document", sa.LargeBinary, nullable=False),
+    )
+    op.create_index("soft_deleted_by_id", "soft_deleted", ["group", "schemaid"])
+    op.create_table(
+        "subject_settings",
+        sa.Column("kind", _TEXT, primary_key=True),
+        sa.Column("scope", _TEXT, primary_key=True),
+        sa.Column("value", sa.Text, nullable=False),
+    )
+    op.add_column("entities", sa.Column("schemaid", sa.BigInteger))
+    given = sa.text("schemaid IS NOT NULL")
+    op.create_index("entities_by_schemaid", "entities", ["schemaid", "xid"], sqlite_where=given, postgresql_where=given)
+    _number()
+
+
+def _number() -> None:
+    connection = op.get_bind()
+    add = sa.text('INSERT INTO schema_ids ("group", id, content) VALUES (:group, :id, :content)')
+    update = sa.text("UPDATE entities SET schemaid = :id WHERE key = :key")
+    known: dict[tuple[str, str], int] = {}
+    last: dict[str, int] = {}
+    for page in _pages(connection):
+        fresh, numbered = [], []
+        for key, xid, attributes, document in page:
+            content = _content(json.loads(attributes), document)
+            if content is None:
+                continue
+            group = xid.split("/")[2].lower()
+            if (group, content) not in known:
+                known[group, content] = last[group] = last.get(group, 0) + 1
+                fresh.append({"group": group, "id": last[group], "content": content})
+            numbered.append({"key": key, "id": known[group, content]})
+        for statement, rows in ((add, fresh), (update, numbered)):
+            if rows:
+                connection.execute(statement, rows)
+
+
+def _pages(connection: sa.Connection) -> Iterator[list[Any]]:
+    after = -1
+    while page := connection.execute(_VERSIONS, {"key": after, "count": _AT_ONCE}).fetchall():
+        yield list(page)
+        after = page[-1][0]
+
+
+def _content(attributes: dict[str, Any], document: str) -> str | None:
+    """What the engine made of a Version when this was written."""
+    stated = attributes.get("format")
+    kind = _TYPES.get(stated.partition("/")[0].lower()) if isinstance(stated, str) else None
+    if kind is None:
+        return None
+    parts = [kind, document, *(attributes.get(name) for name in ("references", "metadata", "ruleset"))]
+    return digest(canonical_json(parts))

@@ -1,0 +1,254 @@
+"""Numbers of schemas, and what the Confluent-compatible API keeps beside them (docs/decisions/145-confluent-api.md).
+
+A content has one number in each Group, from 1 on, for ever. Groups are named by their folded ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from sqlalchemy import bindparam, delete, func, literal_column, select
+
+from signalbook.errors import SignalbookError
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.schema import (
+    SCHEMA_IDS,
+    SOFT_DELETED,
+    SUBJECT_SETTINGS,
+    dump_text,
+    instant,
+    load_json,
+    microseconds,
+)
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.values import JSONObject
+
+MOST: Final = 2**31 - 1
+"""The highest number: those in records have four bytes, and clients in Java take them as signed."""
+SettingKind: TypeAlias = Literal["config", "mode", "association"]
+_BEHIND_ALL: Final = "g"
+"""Behind any hexadecimal digit."""
+
+
+class IdTaken(SignalbookError):
+    """A number was claimed that another content has, or for a content that has another number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftDeleted:
+    """A Version that is deleted for everybody but who asks for it: what it was, when it went, and its document.
+
+    ``schema`` is the id of its Resource, ``group`` the folded one of its Group.
+    """
+
+    group: str
+    schema: str
+    version: int
+    schemaid: int
+    deletedat: datetime
+    attributes: JSONObject
+    document: bytes
+
+
+class SchemaIdStatements:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        i, d, s = SCHEMA_IDS.c, SOFT_DELETED.c, SUBJECT_SETTINGS.c
+        of_group: Any = i.group == bindparam("group")
+        self.ids = dialect.text(select(i.content, i.id).where(of_group, dialect.member(i.content, "contents")))
+        self.content = dialect.text(select(i.content).where(of_group, i.id == bindparam("id")))
+        between = (i.content >= bindparam("first"), i.content < bindparam("last"))
+        self.places = dialect.page(select(i.group, i.id).where(*between).order_by(i.content, i.group))
+        highest = func.coalesce(func.max(i.id), literal_column("0"))
+        self.highest = dialect.text(select(highest).where(of_group))
+        self.add = dialect.text(dialect.insert_many(SCHEMA_IDS))
+        rows = select(*d)
+        self.gone_of_group = dialect.page(
+            rows.where(d.group == bindparam("group"), d.schema > bindparam("after")).order_by(d.schema, d.version)
+        )
+        of_schema = (d.group == bindparam("group"), d.schema == bindparam("schema"))
+        self.gone_of_schema = dialect.text(rows.where(*of_schema).order_by(d.version))
+        with_id = rows.where(d.group == bindparam("group"), d.schemaid == bindparam("id"))
+        self.gone_with_id = dialect.page(with_id.order_by(d.schema, d.version))
+        gone = dialect.insert_many(SOFT_DELETED)
+        again = {column.name: gone.excluded[column.name] for column in d if not column.primary_key}
+        keys = [d.group, d.schema, d.version]
+        self.put_gone = dialect.text(gone.on_conflict_do_update(index_elements=keys, set_=again))
+        self.drop_gone = dialect.text(delete(SOFT_DELETED).where(*of_schema, dialect.member(d.version, "versions")))
+        named = (s.kind == bindparam("kind"), s.scope == bindparam("scope"))
+        self.setting = dialect.text(select(s.value).where(*named))
+        page = select(s.scope, s.value).where(s.kind == bindparam("kind"), s.scope > bindparam("after"))
+        self.settings = dialect.page(page.order_by(s.scope))
+        value = dialect.insert_many(SUBJECT_SETTINGS)
+        changed = {"value": value.excluded.value}
+        self.put_setting = dialect.text(value.on_conflict_do_update(index_elements=[s.kind, s.scope], set_=changed))
+        self.drop_setting = dialect.text(delete(SUBJECT_SETTINGS).where(*named))
+
+
+class SchemaIdReader:
+    """Numbers of contents, soft deletions, and settings of subjects."""
+
+    def __init__(self, transaction: SqlTransaction, sql: SchemaIdStatements) -> None:
+        self._transaction = transaction
+        self._sql = sql
+
+    def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
+        """The numbers of those ``contents`` that have one in a Group."""
+        if not contents:
+            return {}
+        given = {"group": group, "contents": self._transaction.array(list(contents))}
+        return dict(self._transaction.rows(self._sql.ids, given))
+
+    def content(self, group: str, id: int) -> str | None:
+        """What has a number in a Group."""
+        found = self._transaction.rows(self._sql.content, {"group": group, "id": id})
+        return str(found[0][0]) if found else None
+
+    def places(self, beginning: str, limit: int = 1000) -> list[tuple[str, int]]:
+        """Group and number of the contents whose digests have this ``beginning``, in hexadecimal digits."""
+        given = {"first": beginning, "last": beginning + _BEHIND_ALL, "limit": limit}
+        return [(group, number) for group, number in self._transaction.rows(self._sql.places, given)]
+
+    def highest(self, group: str) -> int:
+        """The highest number given in a Group, 0 if there is none."""
+        return int(self._transaction.rows(self._sql.highest, {"group": group})[0][0])
+
+    def soft_deleted(self, group: str, schema: str) -> list[SoftDeleted]:
+        """The Versions of a schema that are softly deleted, by number."""
+        return self._gone(self._sql.gone_of_schema, {"group": group, "schema": schema})
+
+    def soft_deleted_of(self, group: str, after: str, limit: int) -> list[SoftDeleted]:
+        """Up to ``limit`` Versions of a Group's schemas behind the id ``after``, by schema and number."""
+        return self._gone(self._sql.gone_of_group, {"group": group, "after": after, "limit": limit})
+
+    def soft_deleted_with(self, group: str, id: int, limit: int = 1000) -> list[SoftDeleted]:
+        """Up to ``limit`` Versions with a number, by schema and Version."""
+        return self._gone(self._sql.gone_with_id, {"group": group, "id": id, "limit": limit})
+
+    def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
+        """What is set for the registry (scope ""), a context or a subject; None if nothing is."""
+        found = self._transaction.rows(self._sql.setting, {"kind": kind, "scope": scope})
+        return load_json(found[0][0]) if found else None
+
+    def settings(self, kind: SettingKind, after: str, limit: int) -> dict[str, JSONObject]:
+        """Up to ``limit`` settings by scope, behind the scope ``after``."""
+        found = self._transaction.rows(self._sql.settings, {"kind": kind, "after": after, "limit": limit})
+        return {scope: load_json(value) for scope, value in found}
+
+    def _gone(self, sql: str, parameters: Mapping[str, Any]) -> list[SoftDeleted]:
+        return [
+            SoftDeleted(
+                group=group,
+                schema=schema,
+                version=version,
+                schemaid=schemaid,
+                deletedat=instant(deletedat),
+                attributes=load_json(attributes),
+                document=bytes(document),
+            )
+            for group, schema, version, schemaid, deletedat, attributes, document in self._transaction.rows(
+                sql, parameters
+            )
+        ]
+
+
+class SchemaIdWriter(SchemaIdReader):
+    """The same in a write transaction. Writers take turns: nobody else gives numbers meanwhile."""
+
+    def __init__(self, transaction: SqlWriting, sql: SchemaIdStatements) -> None:
+        super().__init__(transaction, sql)
+        self._writing = transaction
+        # The last ones given, also by parts that were undone: those are skipped.
+        self._last: dict[str, int] = {}
+
+    def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
+        """The same, with those given in this transaction."""
+        layers = self._writing.layers
+        own = {
+            content: layer.schemaids[group, content]
+            for layer in layers
+            for content in contents
+            if (group, content) in layer.schemaids
+        }
+        return own | super().ids(group, [content for content in contents if content not in own])
+
+    def content(self, group: str, id: int) -> str | None:
+        """The same, with those given in this transaction."""
+        for layer in self._writing.layers:
+            for (of, content), number in layer.schemaids.items():
+                if (of, number) == (group, id):
+                    return content
+        return super().content(group, id)
+
+    def give(self, group: str, contents: Sequence[str]) -> dict[str, int]:
+        """The numbers of ``contents`` in a Group; those that have none yet get the next ones, in this order."""
+        found = self.ids(group, contents)
+        fresh = [content for content in dict.fromkeys(contents) if content not in found]
+        if fresh:
+            first = self._highest(group) + 1
+            given = dict(zip(fresh, range(first, first + len(fresh)), strict=True))
+            self._take(group, given)
+            found |= given
+        return found
+
+    def claim(self, group: str, content: str, id: int) -> None:
+        """Give a content this number and no other. Raises ``IdTaken``."""
+        has = self.ids(group, [content]).get(content)
+        if has is None and self.content(group, id) is None:
+            self._highest(group)
+            self._take(group, {content: id})
+        elif has != id:
+            raise IdTaken(f"{id} is the id of another schema" if has is None else f"the schema has the id {has}")
+
+    def _highest(self, group: str) -> int:
+        if group not in self._last:
+            self._last[group] = self.highest(group)
+        return self._last[group]
+
+    def _take(self, group: str, given: Mapping[str, int]) -> None:
+        self._writing.pending.schemaids.update({(group, content): number for content, number in given.items()})
+        self._last[group] = max(self._last[group], *given.values())
+
+    def put_soft_deleted(self, versions: Sequence[SoftDeleted]) -> None:
+        """Keep Versions that go; one kept before with the same number is replaced."""
+        self._writing.pending.touched = True
+        self._writing.run_bulk(
+            self._sql.put_gone,
+            [
+                {
+                    "group": each.group,
+                    "schema": each.schema,
+                    "version": each.version,
+                    "schemaid": each.schemaid,
+                    "deletedat": microseconds(each.deletedat),
+                    "attributes": dump_text(each.attributes),
+                    "document": each.document,
+                }
+                for each in versions
+            ],
+        )
+
+    def drop_soft_deleted(self, group: str, schema: str, versions: Collection[int]) -> None:
+        """Keep these Versions of a schema no longer."""
+        self._writing.pending.touched = True
+        given = {"group": group, "schema": schema, "versions": self._writing.array(versions)}
+        self._writing.run(self._sql.drop_gone, given)
+
+    def put_setting(self, kind: SettingKind, scope: str, value: JSONObject | None) -> None:
+        """Set (or with None remove) something for the registry, a context or a subject."""
+        self._writing.pending.touched = True
+        named = {"kind": kind, "scope": scope}
+        if value is None:
+            self._writing.run(self._sql.drop_setting, named)
+        else:
+            self._writing.run_bulk(self._sql.put_setting, [{**named, "value": dump_text(value)}])
+
+    def finish(self) -> None:
+        """Last work before the commit: write the numbers given."""
+        given = self._writing.layers[0].schemaids
+        rows = [{"group": group, "content": content, "id": number} for (group, content), number in given.items()]
+        self._writing.run_bulk(self._sql.add, rows)

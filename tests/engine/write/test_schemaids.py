@@ -1,0 +1,124 @@
+"""The numbers that contents of schemas get, by whichever API they come: one each in a Group, for ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.engine.conftest import Registry
+
+from signalbook.engine.engine import Engine
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.storage.store import Store
+
+PATH = "/schemagroups/g/schemas/orders"
+AVRO = "Avro/1.11"
+
+
+@pytest.fixture
+def registry(store: Store) -> Registry:
+    """A registry with the default model, on either database."""
+    return Registry(Engine(store, settings=Settings(registry_id="test")), store)
+
+
+def avro(name: str = "a", **attributes: Any) -> Any:
+    return {"format": AVRO, "schema": {"type": "record", "name": name, "fields": []}, **attributes}
+
+
+def number(registry: Registry, path: str) -> int | None:
+    return registry.row(path).schemaid
+
+
+def test_the_same_content_has_the_same_number(registry: Registry) -> None:
+    registry.put(f"{PATH}/versions/1", avro())
+    registry.put(f"{PATH}/versions/2", avro("b"))
+    registry.put("/schemagroups/g/schemas/returns/versions/7", avro())
+    registry.put("/schemagroups/G2/schemas/orders/versions/1", avro("b"))
+    found = [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)]
+    assert found == [1, 2]
+    assert number(registry, "/schemagroups/g/schemas/returns/versions/7") == 1
+    assert number(registry, "/schemagroups/G2/schemas/orders/versions/1") == 1
+    assert registry.row(PATH).schemaid is None
+
+
+@pytest.mark.parametrize(
+    ("attributes", "same"),
+    [
+        ({"description": "d", "labels": {"a": "b"}}, True),
+        ({"format": "Avro/1.12"}, True),
+        ({"references": [{"name": "n", "subject": "s", "version": 1}]}, False),
+        ({"metadata": {"properties": {"a": "b"}}}, False),
+        ({"ruleset": {"domainRules": []}}, False),
+    ],
+    ids=str,
+)
+def test_what_makes_another_content(registry: Registry, attributes: Any, same: bool) -> None:
+    registry.put(f"{PATH}/versions/1", avro())
+    registry.put("/schemagroups/g/schemas/other/versions/1", avro() | attributes)
+    assert (number(registry, "/schemagroups/g/schemas/other/versions/1") == 1) is same
+
+
+def test_a_number_stays_when_all_with_it_are_gone(registry: Registry) -> None:
+    registry.put(f"{PATH}/versions/1", avro())
+    registry.delete("/schemagroups/g")
+    registry.put(f"{PATH}/versions/1", avro("b"))
+    registry.put(f"{PATH}/versions/2", avro())
+    assert [number(registry, f"{PATH}/versions/{version}") for version in (1, 2)] == [2, 1]
+
+
+def test_a_version_that_changes_has_the_number_of_what_it_is_now(registry: Registry) -> None:
+    registry.put(f"{PATH}/versions/1", avro())
+    registry.put(f"{PATH}/versions/1", avro("b"))
+    assert number(registry, f"{PATH}/versions/1") == 2
+    registry.patch(f"{PATH}/versions/1", {"description": "the same"})
+    assert number(registry, f"{PATH}/versions/1") == 2
+    registry.put(f"{PATH}/versions/1", {"format": "Runes/1", "schema": "x"})
+    assert number(registry, f"{PATH}/versions/1") is None
+
+
+def test_what_has_none(registry: Registry) -> None:
+    registry.put(f"{PATH}/versions/1", {"format": AVRO, "schemaurl": "https://example.com/s"})
+    registry.put("/schemagroups/g/schemas/runes/versions/1", {"format": "Runes/1", "schema": "x"})
+    assert [number(registry, path) for path in (f"{PATH}/versions/1", "/schemagroups/g/schemas/runes/versions/1")] == [
+        None,
+        None,
+    ]
+
+
+def test_many_at_once_and_undone(registry: Registry) -> None:
+    with registry.engine.trying() as batch, batch.writing() as session:
+        assert session.transaction.schemaids.give("g", ["x"]) == {"x": 1}
+    body = {"schemas": {f"s{n:02}": {"versions": {"1": avro(f"r{n}")}} for n in range(20)}}
+    registry.put("/schemagroups/g", body)
+    assert [number(registry, f"/schemagroups/g/schemas/s{n:02}/versions/1") for n in range(20)] == list(range(1, 21))
+
+
+NAMES = st.sampled_from("abc")
+WRITE = st.tuples(st.sampled_from(["put", "delete", "group"]), NAMES, st.integers(1, 3), NAMES)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(WRITE, max_size=25))
+def test_numbers_of_random_writes(writes: list[tuple[str, str, int, str]]) -> None:
+    """Against a model: a content that was met first has the next number, and keeps it."""
+    store = open_store("sqlite://")
+    registry = Registry(Engine(store, settings=Settings(registry_id="test")), store)
+    model: dict[str, int] = {}
+    there: dict[str, str] = {}
+    for kind, schema, version, name in writes:
+        path = f"/schemagroups/g/schemas/{schema}/versions/{version}"
+        if kind == "put":
+            registry.put(path, avro(name))
+            model.setdefault(name, len(model) + 1)
+            there[path] = name
+        elif kind == "group" and there:
+            registry.delete("/schemagroups/g")
+            there.clear()
+        elif kind == "delete" and path in there:
+            registry.delete(path)
+            del there[path]
+        assert {path: number(registry, path) for path in there} == {path: model[name] for path, name in there.items()}
+    store.close()

@@ -1,0 +1,130 @@
+"""Numbers of schemas, soft deletions and settings of subjects, on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from signalbook.storage.base import Row
+from signalbook.storage.schemaids import IdTaken, SoftDeleted
+from signalbook.storage.store import Store
+from signalbook.values import digest, now
+from signalbook.xid import Xid
+
+ONE, TWO, THREE = (digest(text) for text in (b"1", b"2", b"3"))
+GONE = SoftDeleted(
+    group="g",
+    schema="Orders-value",
+    version=2,
+    schemaid=7,
+    deletedat=datetime(2026, 11, 23, tzinfo=UTC),
+    attributes={"format": "Avro/1.11"},
+    document=b'"string"\x00',
+)
+
+
+class Refused(Exception):
+    """Undoes a part."""
+
+
+def test_a_content_has_one_number_in_each_group(store: Store) -> None:
+    with store.write() as writer:
+        assert writer.schemaids.give("g", [TWO, ONE, TWO]) == {TWO: 1, ONE: 2}
+        assert writer.schemaids.give("g", [ONE, THREE]) == {ONE: 2, THREE: 3}
+        assert writer.schemaids.give("other", [THREE]) == {THREE: 1}
+    with store.write() as writer:
+        assert writer.schemaids.give("g", [ONE, digest(b"4")]) == {ONE: 2, digest(b"4"): 4}
+    with store.read() as reader:
+        assert reader.schemaids.ids("g", [ONE, TWO, "none"]) == {ONE: 2, TWO: 1}
+        assert [reader.schemaids.content("g", number) for number in (1, 2, 9)] == [TWO, ONE, None]
+        assert reader.schemaids.places(THREE[:32]) == [("g", 3), ("other", 1)]
+        assert [reader.schemaids.highest(group) for group in ("g", "other", "none")] == [4, 1, 0]
+        assert reader.schemaids.ids("g", []) == {}
+
+
+def test_a_number_is_never_given_twice_whatever_is_undone(store: Store) -> None:
+    with store.write() as writer:
+        with pytest.raises(Refused), writer.savepoint():  # noqa: PT012
+            assert writer.schemaids.give("g", [ONE]) == {ONE: 1}
+            raise Refused
+        with writer.savepoint():
+            assert writer.schemaids.give("g", [TWO]) == {TWO: 2}
+            assert writer.schemaids.content("g", 2) == TWO
+        assert writer.schemaids.ids("g", [ONE, TWO]) == {TWO: 2}
+    with store.read() as reader:
+        assert reader.schemaids.ids("g", [ONE, TWO]) == {TWO: 2}
+
+
+def test_a_number_is_claimed_once(store: Store) -> None:
+    with store.write() as writer:
+        writer.schemaids.claim("g", ONE, 41)
+        writer.schemaids.claim("g", ONE, 41)
+        with pytest.raises(IdTaken, match="41 is the id of another schema"):
+            writer.schemaids.claim("g", TWO, 41)
+        with pytest.raises(IdTaken, match="the schema has the id 41"):
+            writer.schemaids.claim("g", ONE, 5)
+        assert writer.schemaids.give("g", [TWO]) == {TWO: 42}
+    with store.write() as writer:
+        writer.schemaids.claim("g", THREE, 7)
+        assert writer.schemaids.give("g", [digest(b"4")]) == {digest(b"4"): 43}
+        with pytest.raises(IdTaken):
+            writer.schemaids.claim("g", digest(b"5"), 7)
+
+
+def test_versions_are_found_by_number_in_their_group(store: Store) -> None:
+    rows = [
+        Row(key=key, parent=1, xid=Xid.parse(xid), epoch=1, createdat=now(), modifiedat=now(), schemaid=number)
+        for key, (xid, number) in enumerate(
+            [
+                ("/schemagroups/g/schemas/a/versions/1", 1),
+                ("/schemagroups/g/schemas/b/versions/2", 1),
+                ("/schemagroups/g/schemas/b/versions/3", 2),
+                ("/schemagroups/g2/schemas/a/versions/4", 1),
+            ],
+            10,
+        )
+    ]
+    with store.write() as writer:
+        writer.entities.insert(rows)
+        group = Xid.parse("/schemagroups/g")
+        assert writer.entities.numbered(group, 1, 9) == rows[:2]
+        assert writer.entities.numbered(group, 1, 1) == rows[:1]
+        assert writer.entities.numbered(group, 1, 9, str(rows[0].xid)) == rows[1:2]
+        assert writer.entities.numbered(Xid.parse("/schemagroups/g2"), 1, 9) == rows[3:]
+
+
+def test_what_is_softly_deleted_is_kept_until_it_is_dropped(store: Store) -> None:
+    first, other = replace(GONE, version=1, schemaid=3), replace(GONE, schema="a", version=1)
+    with store.write() as writer:
+        writer.schemaids.put_soft_deleted([GONE, first, other, replace(GONE, group="h")])
+        writer.schemaids.put_soft_deleted([replace(first, schemaid=4)])
+    first = replace(first, schemaid=4)
+    with store.read() as reader:
+        ids = reader.schemaids
+        assert ids.soft_deleted("g", GONE.schema) == [first, GONE]
+        assert ids.soft_deleted("g", GONE.schema.lower()) == []
+        assert ids.soft_deleted_of("g", "", 9) == [first, GONE, other]
+        assert ids.soft_deleted_of("g", GONE.schema, 9) == [other]
+        assert ids.soft_deleted_with("g", 7) == [GONE, other]
+    with store.write() as writer:
+        writer.schemaids.drop_soft_deleted("g", GONE.schema, [1, 9])
+        assert writer.schemaids.soft_deleted("g", GONE.schema) == [GONE]
+
+
+def test_settings_of_subjects(store: Store) -> None:
+    before = store.generation()
+    with store.write() as writer:
+        for scope in ("", ":.a:", ":.a:s", "s"):
+            writer.schemaids.put_setting("config", scope, {"compatibilityLevel": scope})
+        writer.schemaids.put_setting("config", "s", {"compatibilityLevel": "NONE"})
+        writer.schemaids.put_setting("mode", "s", {"mode": "IMPORT"})
+    assert store.generation() != before
+    with store.read() as reader:
+        assert reader.schemaids.setting("config", "s") == {"compatibilityLevel": "NONE"}
+        assert reader.schemaids.setting("config", "none") is None
+        assert list(reader.schemaids.settings("config", "", 2)) == [":.a:", ":.a:s"]
+    with store.write() as writer:
+        writer.schemaids.put_setting("mode", "s", None)
+        assert writer.schemaids.setting("mode", "s") is None
