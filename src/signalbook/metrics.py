@@ -114,6 +114,7 @@ _APIS: Final = {
     },
     "health": "operations",
     "metrics": "operations",
+    "apis": "confluent",
 }
 _COMPAT: Final = ("schemaregistry", "messagecatalog", "confluent")
 _METHODS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH", "POST", "DELETE", "OPTIONS"})

@@ -116,6 +116,9 @@ class Settings:
     strict_openapi: str = _setting(
         "off", "Whether a schema group can only be created, never updated, through the Schema Registry API: on or off."
     )
+    confluent_group: str = _setting(
+        "default", "Schema group that is the default context of the Confluent-compatible API."
+    )
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
     )

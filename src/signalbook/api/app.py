@@ -20,6 +20,7 @@ from signalbook.access.limits import TooManyRequests
 from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
+from signalbook.api.confluent import routes as confluent
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
@@ -108,6 +109,7 @@ def create_app(
         *SubscriptionsAPI(kernel, subscriptions, deliveries).routes(),
         *schemaregistry.routes(kernel),
         *messagecatalog.routes(kernel),
+        *confluent.routes(kernel),
         *Feed(kernel, head).routes(),
         *_health(kernel, states),
         *MetricsAPI(kernel).routes(),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 from uuid import UUID
 
-from signalbook.values import JSON, canonical_json, digest
+from signalbook.cncf.schemaregistry import dialect
+from signalbook.confluent.errors import ConfluentError, invalid_ruleset, invalid_schema, invalid_version, unprocessable
+from signalbook.confluent.protobuf import descriptor_text
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json
+from signalbook.xid import Kind, Xid, XidError
 
 SCHEMA_TYPES: Final = {"avro": "AVRO", "jsonschema": "JSON", "protobuf": "PROTOBUF"}
 """Names of formats, in lower case, and the ``schemaType`` that each is."""
-_CONTENT: Final = ("references", "metadata", "ruleset")
+_CONTENT: Final = ("metadata", "ruleset")
 _GUID_DIGITS: Final = 32
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
+_RULES: Final = frozenset({"migrationRules", "domainRules", "encodingRules", "enableAt"})
+_HIGHEST: Final = 2**31
 
 
 def schema_type(attributes: Mapping[str, JSON]) -> str | None:
@@ -28,7 +38,8 @@ def content_key(attributes: Mapping[str, JSON], document: str | None) -> str | N
     kind = schema_type(attributes)
     if kind is None or document is None:
         return None
-    return digest(canonical_json([kind, document, *(attributes.get(name) for name in _CONTENT)]))
+    references = [each.to_json() for each in stored_references(attributes)] or None
+    return digest(canonical_json([kind, document, references, *(attributes.get(name) for name in _CONTENT)]))
 
 
 def guid(content: str) -> str:
@@ -42,3 +53,178 @@ def content_beginning(guid: str) -> str | None:
         return UUID(guid).hex
     except ValueError:
         return None
+
+
+MAX_REFERENCES: Final = 10_000
+"""Of one schema, with those that it refers to in turn."""
+_FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
+_PROTO3: Final = re.compile(r'^\s*syntax\s*=\s*["\']proto3["\']\s*;', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What a schema refers to by ``name``: a version of a subject, -1 for its latest."""
+
+    name: str
+    subject: str
+    version: int
+
+    def to_json(self) -> JSONObject:
+        """As clients have it."""
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaBody:
+    """A schema as a client sends it. ``text`` is what is stored; ``attributes`` are the Version's beside its format."""
+
+    text: str
+    type: str
+    references: tuple[Reference, ...] = ()
+    metadata: JSONObject | None = None
+    ruleset: JSONObject | None = None
+    version: int | None = None
+    id: int | None = None
+
+    @property
+    def document(self) -> bytes:
+        """The document of the Version."""
+        return self.text.encode("utf-8")
+
+    def format(self, before: str | None = None) -> str:
+        """The format of the Version; ``before`` is that of those there are, which a JSON Schema keeps if it can."""
+        if self.type == "JSON":
+            value = parse_untrusted_json(self.document)
+            stated = dialect(value.get("$schema")) if isinstance(value, dict) else None
+            return stated or before or _FORMATS["JSON"]
+        if self.type == "PROTOBUF" and _PROTO3.search(self.text):
+            return "Protobuf/3"
+        return before if self.type == "AVRO" and before else _FORMATS[self.type]
+
+    def attributes(self) -> dict[str, JSON]:
+        """Attributes of the Version that make its content, without the format."""
+        return {
+            "references": [each.to_json() for each in self.references] or None,
+            "metadata": self.metadata or None,
+            "ruleset": self.ruleset or None,
+        }
+
+
+def stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
+    """What a Version refers to, as far as its attribute says it as this API does."""
+    stated = attributes.get("references")
+    found = []
+    for each in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
+        try:
+            found.append(_reference(each))
+        except ConfluentError:
+            continue
+    return found
+
+
+def linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
+    """The names of what a Version refers to, with the xids of the Versions that are meant."""
+    stated = attributes.get("references")
+    found = []
+    for each in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
+        name, text = (each.get("name"), each.get("xid")) if isinstance(each, dict) else (None, None)
+        if isinstance(name, str) and isinstance(text, str):
+            try:
+                xid = Xid.parse(text)
+            except XidError:
+                continue
+            if xid.kind is Kind.VERSION and xid.group_type == "schemagroups":
+                found.append((name, xid))
+    return found
+
+
+def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBody:
+    """The schema in a request. Raises ``ConfluentError``: 42201, 42202, 42210."""
+    kind = body.get("schemaType") or "AVRO"
+    if kind not in _FORMATS:
+        raise invalid_schema(f"no schemas of type {kind!r} are known; there are AVRO, JSON and PROTOBUF")
+    text = body.get("schema")
+    if not isinstance(text, str) or not text.strip():
+        raise invalid_schema("the request has no schema")
+    return SchemaBody(
+        text=_canonical(text, kind, normalize=normalize),
+        type=kind,
+        references=_references(body.get("references")),
+        metadata=_object(body, "metadata"),
+        ruleset=_ruleset(body),
+        version=_number(body, "version"),
+        id=_number(body, "id"),
+    )
+
+
+def _canonical(text: str, kind: str, *, normalize: bool) -> str:
+    """The text to store: clients lay the same JSON out in different ways, which makes no other schema.
+
+    ``normalize`` asks for the order of its members to make no difference either.
+    """
+    if kind == "PROTOBUF":
+        return (descriptor_text(text) or text).strip() + "\n"
+    try:
+        value = parse_untrusted_json(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        raise invalid_schema("it has a lone surrogate, which UTF-8 cannot have") from None
+    except JSONError as error:
+        if kind == "AVRO" and _NAME.fullmatch(text.strip()):
+            return f'"{text.strip()}"'
+        raise invalid_schema(str(error)) from None
+    return (canonical_json if normalize else dump_json)(value).decode("utf-8")
+
+
+def _references(value: JSON) -> tuple[Reference, ...]:
+    if not isinstance(value, list | None) or len(value or ()) > MAX_REFERENCES:
+        raise invalid_schema(f"references are a list of at most {MAX_REFERENCES}")
+    return tuple(_reference(each) for each in value or ())
+
+
+def _reference(value: JSON) -> Reference:
+    found = value if isinstance(value, dict) else {}
+    name, subject, version = (found.get(part) for part in ("name", "subject", "version"))
+    if not isinstance(name, str) or not isinstance(subject, str) or not isinstance(version, int) or not name:
+        raise invalid_schema("a reference has a name, a subject and the number of a version")
+    return Reference(name=name, subject=subject, version=version)
+
+
+def _object(body: Mapping[str, Any], name: str) -> JSONObject | None:
+    value = body.get(name)
+    if not isinstance(value, dict | None):
+        raise unprocessable(f"{name} has to be an object")
+    return value
+
+
+def _ruleset(body: Mapping[str, Any]) -> JSONObject | None:
+    """Rules are for clients to run: they are kept as they are, if they are rules."""
+    value = body.get("ruleSet")
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not value.keys() <= _RULES:
+        raise invalid_ruleset(f"it is an object with {', '.join(sorted(_RULES))}")
+    for rule in (each for name in value for each in value[name] or ()):
+        if not isinstance(rule, dict) or not isinstance(rule.get("name"), str) or not rule["name"]:
+            raise invalid_ruleset("each rule is an object with a name")
+    return value
+
+
+def _number(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    if value is None or value in (0, -1):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _HIGHEST:
+        raise invalid_version(value)
+    return value
+
+
+def text_shown(document: bytes, format: str) -> str:
+    """The text of a schema that any API has stored: of one sent as a JSON string what is in the string."""
+    if format.lower().startswith("protobuf") and document.startswith(b'"'):
+        try:
+            value = parse_untrusted_json(document)
+        except JSONError:
+            value = None
+        if isinstance(value, str):
+            return value
+    return document.decode("utf-8", "replace")

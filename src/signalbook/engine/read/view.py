@@ -30,6 +30,7 @@ from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointe
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Row
+from signalbook.storage.schemaids import SchemaIdReader
 from signalbook.storage.store import ReadTransaction
 from signalbook.values import JSONObject, dump_json
 from signalbook.xid import ROOT, Kind, Xid
@@ -81,12 +82,18 @@ class View:
     def __init__(
         self, transaction: ReadTransaction, model: Model, capabilities: JSONObject, access: Access = UNRESTRICTED
     ) -> None:
+        self._transaction = transaction
         self._outbox = transaction.outbox
         self._entities = transaction.entities
         self.access = access
         self.reader = restricted(transaction.entities, access)
         self.model = model
         self.capabilities = capabilities
+
+    @property
+    def schemaids(self) -> SchemaIdReader:
+        """Numbers of schemas, whoever may read these, and what the Confluent-compatible API keeps beside them."""
+        return self._transaction.schemaids
 
     def modelsource(self) -> JSONObject:
         """What the user supplied as model; ``{}`` if nothing (R63)."""

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.confluent.schemas import linked_references
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.imports import ImportableSchemas, Scope, import_root, importable, in_scope
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, default_version
@@ -305,6 +306,9 @@ class Context:
 
         None if there is none, and for now if it was not loaded (``missing``).
         """
+        stated = self._referred(referring, uri)
+        if stated is not None:
+            return self._document(stated)
         if not uri.endswith(".proto"):
             return self._document(self.stored.named(uri))
         for xid in map(self.stored.named, by_xid(uri)):
@@ -314,6 +318,23 @@ class Context:
                 if content is not None or xid in self.stored.missing:
                     return content
         return self._document(self.stored.imports.find(uri, referring))
+
+    def _referred(self, referring: Xid, name: str) -> Xid | None:
+        """What a Version calls by this name in its attribute ``references``, or one of those that it refers to."""
+        seen: dict[Xid, None] = {}
+        waiting = [referring]
+        while waiting and len(seen) < MAX_LOADED:
+            xid = waiting.pop()
+            if xid in seen:
+                continue
+            seen[xid] = None
+            stored = self.stored
+            version = stored.version(xid) if xid.resource in stored.written else stored.shown(xid)
+            for each, target in linked_references({} if version is None else version.attributes):
+                if each == name:
+                    return target
+                waiting.append(target)
+        return None
 
     def _document(self, xid: Xid | None) -> bytes | None:
         if xid is None:

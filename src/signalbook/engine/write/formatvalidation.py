@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from signalbook import work
+from signalbook.confluent.schemas import linked_references
 from signalbook.engine.write.context import Context, Steps, batches
 from signalbook.engine.write.merge import VALIDATION
 from signalbook.engine.write.references import followed, load_documents, text_of
@@ -16,6 +17,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format
+from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.imports import Importing
 from signalbook.model import ResourceType
 from signalbook.values import JSON, Finding, JSONObject
@@ -56,10 +58,11 @@ def check_imports(resource: ResourceCopy, type: ResourceType, context: Context) 
 def _outcome_with_imports(version: VersionCopy, type: ResourceType, context: Context) -> Steps[JSONObject]:
     name = str(version.attributes["format"])
     reader = _reader(name, context)
-    if reader is None or not isinstance(reader, Importing):
+    if reader is None:
         raise AssertionError("check_formats found it to be one that imports")
+    judge = reader.check_whole if isinstance(reader, Importing) else partial(_read_whole, reader)
     key, texts = (version.document, name, "imports"), [(version.document, name)]
-    outcome = yield from followed(key, texts, version.xid, reader.check_whole, context)
+    outcome = yield from followed(key, texts, version.xid, judge, context)
     if outcome is None:
         return validated("formatvalidated", _NOT_LOOKED_FOR)
     if outcome.error is None:
@@ -87,7 +90,8 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return validated("formatvalidated", f'the format "{name}" is not supported')
     content = context.documents.read(version.document)
-    if isinstance(reader, Importing) and reader.imports(text_of(content, name)):
+    imports = isinstance(reader, Importing) and reader.imports(text_of(content, name))
+    if imports or linked_references(version.attributes):
         return validated("formatvalidated", _NOT_LOOKED_FOR)
     if known is not None:
         return known
@@ -109,6 +113,12 @@ def _judgement(version: VersionCopy, type: ResourceType, found: list[Finding], c
 
 def _faults(reader: Format, content: bytes, name: str) -> list[Finding]:
     return reader.check(text_of(content, name), name)
+
+
+def _read_whole(reader: Format, text: SchemaText) -> list[Finding]:
+    """Nothing, if a document can be used with what it refers to. Raises ``SchemaError``."""
+    reader.parse(text.document, text.format, resolve=text.resolve)
+    return []
 
 
 def _is_read(version: VersionCopy, type: ResourceType, context: Context) -> bool:

@@ -1,0 +1,1 @@
+"""The Confluent-compatible API: another view of the schemas in the registry."""

@@ -1,0 +1,144 @@
+"""Config and modes of the registry, of contexts and of subjects."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.access.base import Action
+from signalbook.api.confluent.reading import subjects_of
+from signalbook.api.confluent.requests import ConfluentRequest, answer
+from signalbook.api.kernel.responses import Response
+from signalbook.confluent.errors import (
+    config_not_found,
+    invalid_mode,
+    invalid_subject,
+    mode_not_found,
+    not_permitted,
+    subject_not_found,
+)
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject, is_subject
+from signalbook.confluent.settings import (
+    CONFIG_FIELDS,
+    DEFAULT_LEVEL,
+    DEFAULT_MODE,
+    config_of,
+    effective,
+    effective_mode,
+    mode_of,
+    scope_of,
+    shown_config,
+)
+from signalbook.engine.engine import Session
+from signalbook.engine.read.view import View
+from signalbook.storage.schemaids import SettingKind
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Xid
+
+_LEVEL: Final = "compatibilityLevel"
+
+
+def place_of(view: View, request: ConfluentRequest) -> Subject:
+    """What a request sets or asks for: a subject, or without a name a context or the registry. Raises 42208."""
+    subjects = subjects_of(view, request)
+    if not request.names:
+        return Subject(request.context, "")
+    found = subjects.parse(request.names[0], request.context)
+    if found.name and (not is_subject(found.name) or subjects.group(found.context) is None):
+        raise invalid_subject(found)
+    return found
+
+
+def show_config(view: View, request: ConfluentRequest) -> Response:
+    """What is set there; of the registry, or if it is asked for, what holds there."""
+    place = place_of(view, request)
+    stored = view.schemaids.setting("config", scope_of(place))
+    if request.flag("defaultToGlobal") or place == Subject(DEFAULT_CONTEXT, ""):
+        return answer(shown_config(effective(lambda scope: view.schemaids.setting("config", scope), place)))
+    if stored is None:
+        raise config_not_found(place)
+    return answer(shown_config({**stored, _LEVEL: stored.get(_LEVEL, DEFAULT_LEVEL)}))
+
+
+def put_config(session: Session, request: ConfluentRequest) -> Response:
+    """Set fields; those that a request leaves out stay."""
+    place = place_of(session.view, request)
+    check_rights(session.view, request, place)
+    body = request.json(CONFIG_FIELDS)
+    given = config_of(body)
+    ids, scope = session.transaction.schemaids, scope_of(place)
+    kept = {**(ids.setting("config", scope) or {}), **given}
+    ids.put_setting("config", scope, {name: value for name, value in kept.items() if value is not None})
+    shown = {name: value for name, value in given.items() if name != _LEVEL and value is not None}
+    level: JSONObject = {"compatibility": given[_LEVEL]} if _LEVEL in given else {}
+    return answer({**level, **shown})
+
+
+def delete_config(session: Session, request: ConfluentRequest) -> Response:
+    """Take away what is set there; answers what was."""
+    place = place_of(session.view, request)
+    check_rights(session.view, request, place)
+    before = _taken(session, "config", place)
+    if before is None and place.name:
+        raise subject_not_found(place)
+    return answer(shown_config({_LEVEL: DEFAULT_LEVEL, **(before or {})}))
+
+
+def show_mode(view: View, request: ConfluentRequest) -> Response:
+    """The mode that is set there; of the registry, or if it is asked for, the one that holds."""
+    place = place_of(view, request)
+    stored = view.schemaids.setting("mode", scope_of(place))
+    if request.flag("defaultToGlobal") or place == Subject(DEFAULT_CONTEXT, ""):
+        return answer({"mode": effective_mode(lambda scope: view.schemaids.setting("mode", scope), place)})
+    if stored is None:
+        raise mode_not_found(place)
+    return answer(stored)
+
+
+def put_mode(session: Session, request: ConfluentRequest) -> Response:
+    """Set the mode. Into IMPORT goes only what has no schemas, unless it is forced."""
+    place = place_of(session.view, request)
+    check_rights(session.view, request, place)
+    mode = mode_of(request.json(frozenset({"mode"})))
+    if mode == "FORWARD" and place != Subject(DEFAULT_CONTEXT, ""):
+        raise invalid_mode(mode)
+    if mode == "IMPORT" and not request.flag("force") and _has_schemas(session.view, request, place):
+        raise not_permitted(f"Cannot import since found existing subjects{f' {place}' if place.name else ''}")
+    session.transaction.schemaids.put_setting("mode", scope_of(place), {"mode": mode})
+    return answer({"mode": mode})
+
+
+def delete_mode(session: Session, request: ConfluentRequest) -> Response:
+    """Take the mode away; answers what it was."""
+    place = place_of(session.view, request)
+    check_rights(session.view, request, place)
+    before = _taken(session, "mode", place)
+    if before is None and place.name:
+        raise mode_not_found(place)
+    return answer(before or {"mode": DEFAULT_MODE})
+
+
+def _taken(session: Session, kind: SettingKind, place: Subject) -> JSONObject | None:
+    ids, scope = session.transaction.schemaids, scope_of(place)
+    before = ids.setting(kind, scope)
+    if before is not None:
+        ids.put_setting(kind, scope, None)
+    return before
+
+
+def _has_schemas(view: View, request: ConfluentRequest, place: Subject) -> bool:
+    subjects = subjects_of(view, request)
+    if place.name:
+        return bool(subjects.live(place))
+    return next(subjects.names(place.context), None) is not None
+
+
+def check_rights(view: View, request: ConfluentRequest, place: Subject) -> None:
+    """Raise ``Forbidden`` unless what is set for could be written: a schema, a group, or the registry."""
+    subjects = subjects_of(view, request)
+    group = subjects.group(place.context)
+    target: Xid = ROOT
+    if place.name:
+        target = subjects.new_schema(place) or ROOT
+    elif place.context != DEFAULT_CONTEXT and group is not None:
+        target = group
+    request.access.require(Action.UPDATE, target)

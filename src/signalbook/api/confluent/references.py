@@ -1,0 +1,67 @@
+"""Which schemas refer to which: kept beside the registry, so that nobody has to look through all schemas.
+
+A reference is a row whose name begins with what is referred to. One whose schema is gone by another API is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.confluent.schemas import stored_references
+from signalbook.engine.engine import Session
+from signalbook.engine.read.view import View
+from signalbook.xid import Xid
+
+_PAGE: Final = 1000
+
+
+def referrers(view: View, version: SchemaVersion) -> Iterator[int]:
+    """The ids of the schemas that refer to a version, each once."""
+    if version.xid is None:
+        return
+    seen: set[int] = set()
+    for xid in _referring(view, version.xid):
+        row = view.reader.get(xid)
+        if row is not None and row.schemaid is not None and row.schemaid not in seen:
+            seen.add(row.schemaid)
+            yield row.schemaid
+
+
+def is_referred(view: View, version: SchemaVersion) -> bool:
+    """Whether any schema that is there refers to a version."""
+    return next(referrers(view, version), None) is not None
+
+
+def _referring(view: View, target: Xid) -> Iterator[Xid]:
+    beginning = f"{_name(target)}>"
+    after = beginning
+    while found := view.schemaids.settings("reference", after, _PAGE):
+        for scope in found:
+            if not scope.startswith(beginning):
+                return
+            yield Xid.parse(scope.removeprefix(beginning))
+        after = next(reversed(found))
+
+
+def note(session: Session, subjects: Subjects, version: SchemaVersion) -> None:
+    """Keep what a version refers to. Raises ``ConfluentError`` if that is not there."""
+    for scope in _scopes(subjects, version):
+        session.transaction.schemaids.put_setting("reference", scope, {})
+
+
+def forget(session: Session, subjects: Subjects, version: SchemaVersion) -> None:
+    """Keep it no longer: the version goes."""
+    for scope in _scopes(subjects, version):
+        session.transaction.schemaids.put_setting("reference", scope, None)
+
+
+def _scopes(subjects: Subjects, version: SchemaVersion) -> list[str]:
+    references = stored_references(version.attributes)
+    targets = [subjects.find_referred(each, version.subject.context) for each in references]
+    return [f"{_name(each.xid)}>{version.xid}" for each in targets if each is not None and each.xid is not None]
+
+
+def _name(xid: Xid) -> str:
+    return str(xid).lower()

@@ -1,0 +1,132 @@
+"""A request to the Confluent-compatible API: its path, context, query and body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from signalbook.access.decisions import Access
+from signalbook.api.kernel.requests import json_body
+from signalbook.api.kernel.responses import Response
+from signalbook.confluent.errors import ConfluentError, unprocessable
+from signalbook.confluent.naming import DEFAULT_CONTEXT
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.values import JSON, dump_json
+
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_CONTEXTS: Final = "contexts"
+_MOST_ROWS: Final = 1_000_000_000
+_LENIENT: Final = "confluent-accept-unknown-properties"
+_BAD_REQUEST: Final = 400
+_DIGITS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ConfluentPath:
+    """A path below the mount: the ``words`` of it, decoded, and the context that it begins with."""
+
+    words: tuple[str, ...]
+    context: str = DEFAULT_CONTEXT
+
+
+def parse_path(text: str) -> ConfluentPath:
+    """The path that was sent as ``text``, still percent-encoded: a slash in a name is none between names."""
+    words = tuple(_decoded(part) for part in text.strip("/").split("/")) if text.strip("/") else ()
+    if len(words) > 2 and words[0] == _CONTEXTS:
+        name = words[1].strip(":")
+        return ConfluentPath(words[2:], name if name.startswith(".") else f".{name}")
+    return ConfluentPath(words)
+
+
+def _decoded(part: str) -> str:
+    return unquote_to_bytes(part).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfluentRequest:
+    """One request. ``subject`` is the path as errors of the kernel quote it, ``names`` are what it names in order."""
+
+    method: str
+    subject: str
+    path: ConfluentPath
+    names: tuple[str, ...] = ()
+    query: Mapping[str, str] = field(default_factory=dict)
+    pairs: tuple[tuple[str, str], ...] = ()
+    raw_headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+    root: str = ""
+    settings: Settings = field(default_factory=Settings)
+    access: Access
+
+    @property
+    def context(self) -> str:
+        """The context that names without one are of."""
+        return self.path.context
+
+    def flag(self, name: str) -> bool:
+        """Whether a parameter says true."""
+        return self.query.get(name, "").lower() == "true"
+
+    def number(self, name: str, default: int) -> int:
+        """A parameter that is a whole number. Raises 422."""
+        text = self.query.get(name)
+        if text is None:
+            return default
+        if not text.removeprefix("-").isdigit() or not text.isascii() or len(text) > _DIGITS:
+            raise unprocessable(f"the parameter {name} has to be a number, not '{text[:40]}'")
+        return int(text)
+
+    def page(self, limit: int = -1) -> tuple[int, int]:
+        """Where a page begins and ends: the parameters offset and limit."""
+        first, count = max(self.number("offset", 0), 0), self.number("limit", limit)
+        return first, first + count if count >= 0 else _MOST_ROWS
+
+    def prepare(self) -> None:
+        """Decode the body."""
+        if self.body:
+            _ = self._decoded
+
+    @cached_property
+    def _decoded(self) -> JSON | RegistryError:
+        settings = self.settings
+        try:
+            return json_body(self.body, self.subject, max_depth=settings.max_depth, max_values=settings.max_json_values)
+        except RegistryError as error:
+            return error
+
+    def json(self, known: frozenset[str]) -> Mapping[str, Any]:
+        """The body, an object with ``known`` members only unless a header says that others are to be passed over.
+
+        Raises ``ConfluentError``: 400 for what is no JSON, 422 for what is no such object.
+        """
+        found = self._decoded if self.body else {}
+        if isinstance(found, RegistryError):
+            raise ConfluentError(_BAD_REQUEST, str(found))
+        if not isinstance(found, dict):
+            raise unprocessable("the body has to be a JSON object")
+        unknown = found.keys() - known
+        if unknown and not self._lenient:
+            raise unprocessable(f"Unrecognized field: {min(unknown)}")
+        return found
+
+    @property
+    def _lenient(self) -> bool:
+        said = {value.lower() for name, value in self.raw_headers if name.decode("latin-1").lower() == _LENIENT}
+        return b"true" in said or "/v8" in self.subject[:20]
+
+
+def answer(value: JSON, *, status: int = 200, immutable: bool = False) -> Response:
+    """``value`` as clients expect it."""
+    lasting = (("Cache-Control", "private, max-age=3600"),) if immutable else ()
+    return Response(
+        status=status, headers=(("Content-Type", CONTENT_TYPE), *lasting), body=dump_json(value), is_json=True
+    )
+
+
+def raw(text: str) -> Response:
+    """A schema itself."""
+    return Response(headers=(("Content-Type", CONTENT_TYPE),), body=text.encode("utf-8"))

@@ -1,0 +1,289 @@
+"""The Confluent-compatible API at its mounts: which path does what, how requests are read and errors are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from starlette.routing import Route
+from starlette.types import Receive, Scope
+
+from signalbook.access.base import Action, Forbidden, Unauthenticated
+from signalbook.api.cncf import is_mutable
+from signalbook.api.confluent import levels, reading, writing
+from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
+from signalbook.api.kernel.errors import NO_STORE, problem_response
+from signalbook.api.kernel.requests import base_url, query_pairs, raw_path, read_body
+from signalbook.api.kernel.responses import Response, Sendable, options_response
+from signalbook.api.kernel.routing import EntityAPI, Kernel
+from signalbook.confluent import errors
+from signalbook.confluent.errors import ConfluentError
+from signalbook.confluent.naming import GROUPS
+from signalbook.engine.engine import Session
+from signalbook.engine.read.view import View
+from signalbook.errors import RegistryError
+from signalbook.largejson import LARGE
+from signalbook.storage.base import StorageBusy, StorageError
+from signalbook.values import digest
+from signalbook.xid import Xid
+
+MOUNTS: Final = ("/compat/confluent", "/apis/ccompat/v7", "/apis/ccompat/v8")
+_MOST_PARAMETERS: Final = 1000
+_REMEMBERED: Final = 1 << 16
+"""Bytes of the largest body whose answer is remembered."""
+_ACCEPTED: Final = ("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json")
+_SENT: Final = frozenset({*_ACCEPTED, "application/octet-stream", ""})
+_ANY: Final = ("*/*", "application/*")
+
+Reads = Callable[[View, ConfluentRequest], Response]
+Known = Callable[[View, ConfluentRequest], Response | None]
+Writes = Callable[[Session, ConfluentRequest], Response]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What a method of a path does: it ``reads``, or ``writes`` unless ``known`` has the answer already."""
+
+    reads: Reads | None = None
+    writes: Writes | None = None
+    known: Known | None = None
+
+
+def _read(handler: Reads) -> Operation:
+    return Operation(reads=handler)
+
+
+def _write(handler: Writes, known: Known | None = None) -> Operation:
+    return Operation(writes=handler, known=known)
+
+
+_CONFIG: Final = {
+    "GET": _read(levels.show_config),
+    "PUT": _write(levels.put_config),
+    "DELETE": _write(levels.delete_config),
+}
+_MODE: Final = {"GET": _read(levels.show_mode), "PUT": _write(levels.put_mode), "DELETE": _write(levels.delete_mode)}
+ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
+    (): {"GET": _read(reading.liveness), "POST": _read(reading.liveness)},
+    ("contexts",): {"GET": _read(reading.contexts)},
+    ("contexts", "{}"): {"DELETE": _write(writing.delete_context)},
+    ("subjects",): {"GET": _read(reading.list_subjects)},
+    ("subjects", "{}"): {"POST": _read(writing.look_up), "DELETE": _write(writing.delete_subject)},
+    ("subjects", "{}", "versions"): {
+        "GET": _read(reading.list_versions),
+        "POST": _write(writing.register, writing.known_version),
+    },
+    ("subjects", "{}", "versions", "{}"): {
+        "GET": _read(reading.show_version),
+        "DELETE": _write(writing.delete_version),
+    },
+    ("subjects", "{}", "versions", "{}", "schema"): {"GET": _read(reading.show_version_text)},
+    ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _read(reading.referenced_by)},
+    ("subjects", "{}", "metadata"): {"GET": _read(reading.latest_with_metadata)},
+    ("schemas",): {"GET": _read(reading.list_schemas)},
+    ("schemas", "types"): {"GET": _read(reading.types)},
+    ("schemas", "ids", "{}"): {"GET": _read(reading.show_schema)},
+    ("schemas", "ids", "{}", "schema"): {"GET": _read(reading.show_schema_text)},
+    ("schemas", "ids", "{}", "subjects"): {"GET": _read(reading.subjects_with_id)},
+    ("schemas", "ids", "{}", "versions"): {"GET": _read(reading.versions_with_id)},
+    ("schemas", "guids", "{}"): {"GET": _read(reading.show_guid)},
+    ("schemas", "guids", "{}", "ids"): {"GET": _read(reading.ids_of_guid)},
+    ("compatibility", "subjects", "{}", "versions"): {"POST": _read(writing.compare)},
+    ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _read(writing.compare)},
+    ("config",): _CONFIG,
+    ("config", "{}"): _CONFIG,
+    ("mode",): _MODE,
+    ("mode", "{}"): _MODE,
+    ("v1", "metadata", "id"): {"GET": _read(reading.cluster)},
+    ("v1", "metadata", "version"): {"GET": _read(reading.release)},
+    ("v1", "metadata", "deployment"): {"GET": _read(reading.deployment)},
+}
+
+
+def find_route(words: tuple[str, ...]) -> tuple[dict[str, Operation], tuple[str, ...]]:
+    """The methods of a path, and what it names. Raises 404."""
+    if words in ROUTES and "{}" not in words:
+        return ROUTES[words], ()
+    for template, methods in ROUTES.items():
+        if len(template) == len(words) and all(a in ("{}", b) for a, b in zip(template, words, strict=True)):
+            return methods, tuple(b for a, b in zip(template, words, strict=True) if a == "{}")
+    raise errors.not_found()
+
+
+def routes(kernel: Kernel) -> list[Route]:
+    """The API at its mounts."""
+    return [route for mount in MOUNTS for route in at_mount(kernel, mount)]
+
+
+def at_mount(kernel: Kernel, mount: str) -> list[Route]:
+    """The API at one mount; "" is the root."""
+    api = ConfluentAPI(kernel, mount)
+    return [Route(f"{mount}/{{path:any}}", api), *([Route(mount, api)] if mount else [])]
+
+
+class ConfluentAPI(EntityAPI[ConfluentRequest]):
+    """The API that Kafka's clients speak."""
+
+    writes = frozenset({"POST", "PUT", "DELETE"})
+
+    def __init__(self, kernel: Kernel, mount: str) -> None:
+        super().__init__(kernel)
+        self._mount = mount
+
+    def request(self, scope: Scope, body: bytes) -> ConfluentRequest:
+        text = raw_path(scope)
+        path = parse_path(text.removeprefix(self._mount))
+        pairs = tuple(query_pairs(scope["query_string"], text, most=_MOST_PARAMETERS))
+        return ConfluentRequest(
+            method="GET" if scope["method"] == "HEAD" else scope["method"],
+            subject=text,
+            path=path,
+            names=find_route(path.words)[1],
+            query=dict(pairs),
+            pairs=pairs,
+            raw_headers=tuple(scope["headers"]),
+            body=body,
+            root=base_url(scope, self.kernel.settings),
+            settings=self.kernel.settings,
+            access=scope["access"],
+        )
+
+    async def respond(self, scope: Scope, receive: Receive) -> Sendable:
+        """As every API; what is posted but only asked for is answered from memory, too."""
+        _check_types(scope)
+        if scope["method"] != "POST":
+            return await super().respond(scope, receive)
+        settings = self.kernel.settings
+        limit, timeout = settings.max_body_bytes, settings.body_timeout
+        body = await read_body(scope, receive, raw_path(scope), limit=limit, timeout=timeout)
+        large = len(body) > LARGE
+        request = await self.prepare(self.request(scope, body), large=large)
+        asked = self._operation(request)
+        if asked.known is None and asked.reads is None:
+            raise errors.not_allowed()
+        found = await self._answered(scope, request, asked.reads or asked.known)
+        if found is not None or asked.writes is None:
+            return found or answer({})
+        return await self.kernel.commit(partial(self._commit, request=request), alone=large, about=None)
+
+    async def _answered(
+        self, scope: Scope, request: ConfluentRequest, handler: Reads | Known | None
+    ) -> Response | None:
+        """What is known without a write: the same question has the same answer as long as nothing is written."""
+        if handler is None:
+            return None
+        kernel = self.kernel
+        path = (scope["path"], scope.get("raw_path"), scope["query_string"])
+        key = (*path, digest(request.body), scope["access"].key)
+        small = len(request.body) <= _REMEMBERED
+        generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
+        response = kernel.cache.get(key, generation) if small else None
+        if response is None:
+            response = await kernel.workers.read(partial(self._asked, request, handler))
+            if response is not None and small:
+                kernel.cache.put(key, generation, response)
+        return response
+
+    def _asked(self, request: ConfluentRequest, handler: Reads | Known) -> Response | None:
+        with self.kernel.engine.reading(request.access) as view:
+            self.check(view, request)
+            return handler(view, request)
+
+    def _operation(self, request: ConfluentRequest) -> Operation:
+        methods, _ = find_route(request.path.words)
+        if request.method not in methods:
+            raise errors.not_allowed()
+        return methods[request.method]
+
+    def check(self, view: View, request: ConfluentRequest) -> None:
+        """The path takes the method, the model has schemas, and a registry that is read-only takes no writes."""
+        operation = None if request.method == "OPTIONS" else self._operation(request)
+        groups = view.model.groups.get(GROUPS)
+        kind = groups.resources.get("schemas") if groups is not None else None
+        if kind is None or not kind.hasdocument:
+            raise ConfluentError(404, "the model of this registry has no schemas")
+        if operation is not None and operation.writes is not None and not is_mutable(view):
+            raise errors.not_permitted("this registry is read-only")
+
+    def options(self, view: View, request: ConfluentRequest) -> Response:  # noqa: ARG002
+        """The methods of a path."""
+        methods, _ = find_route(request.path.words)
+        return options_response((*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"))
+
+    def read(self, view: View, request: ConfluentRequest) -> Response:
+        """The response to GET."""
+        handler = self._operation(request).reads
+        if handler is None:
+            raise errors.not_allowed()
+        return handler(view, request)
+
+    def write(self, session: Session, request: ConfluentRequest) -> Response:
+        """Do what a write asks for."""
+        handler = self._operation(request).writes
+        if handler is None:
+            raise errors.not_allowed()
+        if request.path.words and request.path.words[0] == "subjects":
+            self._check_rights(session.view, request)
+        return handler(session, request)
+
+    def _check_rights(self, view: View, request: ConfluentRequest) -> None:
+        """Before anything is looked up: a refused write is the same whether something is there or not."""
+        subjects = reading.subjects_of(view, request)
+        group = subjects.group(subjects.parse(request.names[0], request.context).context)
+        target = group or Xid((GROUPS,))
+        if not view.access.readable(target):
+            raise Forbidden(Action.DELETE if request.method == "DELETE" else Action.UPDATE, target)
+
+    def is_point_read(self, request: ConfluentRequest) -> bool:
+        """Whether it is about one schema."""
+        return len(request.path.words) > 2
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        """An error as clients know it."""
+        found = _as_confluent(error)
+        if found is not None:
+            return _error(found)
+        # What the kernel says of it, with its headers: it logs what is the server's fault.
+        told = problem_response(error, raw_path(scope))
+        headers = tuple(header for header in told.headers if header[0] != "Content-Type")
+        said = json.loads(told.body)
+        status = 422 if told.status == 400 else told.status
+        response = _error(ConfluentError(status, said.get("detail") or said.get("title") or ""))
+        return replace(response, headers=(response.headers[0], *headers))
+
+
+def _as_confluent(error: Exception) -> ConfluentError | None:
+    match error:
+        case ConfluentError():
+            return error
+        case Unauthenticated():
+            return ConfluentError(401, str(error))
+        case Forbidden():
+            return ConfluentError(403, str(error))
+        case StorageBusy():
+            return errors.timed_out(error.shown)
+        case StorageError():
+            return errors.store_error(error.shown)
+        case RegistryError() if error.code == "too_large":
+            return errors.too_large(str(error))
+        case RegistryError() if error.code in ("not_found", "api_not_found"):
+            return errors.not_found()
+    return None
+
+
+def _error(error: ConfluentError) -> Response:
+    return replace(answer(error.to_json(), status=error.status), headers=(("Content-Type", CONTENT_TYPE), NO_STORE))
+
+
+def _check_types(scope: Scope) -> None:
+    """Raise 406 and 415 for media types that nobody here speaks."""
+    for name, value in scope["headers"]:
+        if name == b"accept" and value != b"*/*":
+            wanted = [each.partition(";")[0].strip() for each in value.decode("latin-1").lower().split(",")]
+            if not any(each in _ACCEPTED or each in _ANY for each in wanted):
+                raise ConfluentError(406, "HTTP 406 Not Acceptable")
+        if name == b"content-type" and value.decode("latin-1").partition(";")[0].strip().lower() not in _SENT:
+            raise ConfluentError(415, "HTTP 415 Unsupported Media Type")

@@ -1,0 +1,334 @@
+"""Subjects and their versions as the registry has them: finding, listing, and what refers to what."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from signalbook.cncf.ids import LAST_VERSION, version_number
+from signalbook.confluent.avro import inlined
+from signalbook.confluent.errors import (
+    ConfluentError,
+    context_not_empty,
+    invalid_schema,
+    invalid_subject,
+    invalid_version,
+    schema_id_not_found,
+    subject_not_found,
+    version_not_found,
+)
+from signalbook.confluent.naming import (
+    DEFAULT_CONTEXT,
+    GROUPS,
+    Subject,
+    context_of,
+    group_id,
+    is_subject,
+    parse_subject,
+    schema_ids,
+    subject_name,
+)
+from signalbook.confluent.protobuf import file_descriptor
+from signalbook.confluent.schemas import (
+    MAX_REFERENCES,
+    Reference,
+    content_key,
+    guid,
+    schema_type,
+    stored_references,
+    text_shown,
+)
+from signalbook.engine.read.view import View
+from signalbook.formats.base import Resolve
+from signalbook.storage.base import Row
+from signalbook.storage.schemaids import SoftDeleted
+from signalbook.values import JSONObject, digest, dump_json
+from signalbook.xid import Xid
+
+_PAGE: Final = 1000
+_DIGITS: Final = 10
+_SCHEMAS: Final = "schemas"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersion:
+    """A version of a subject. ``xid`` is the Version's, None for one that is softly deleted."""
+
+    subject: Subject
+    version: int
+    id: int
+    attributes: JSONObject
+    document: bytes
+    xid: Xid | None = None
+
+    @property
+    def type(self) -> str:
+        """Its ``schemaType``."""
+        return schema_type(self.attributes) or ""
+
+    @property
+    def format(self) -> str:
+        """Its format in xRegistry."""
+        return str(self.attributes.get("format", ""))
+
+    @property
+    def text(self) -> str:
+        """The schema."""
+        return text_shown(self.document, self.format)
+
+    @property
+    def guid(self) -> str:
+        """The UUID of its content."""
+        return guid(content_key(self.attributes, digest(self.document)) or digest(self.document))
+
+    def content(self) -> JSONObject:
+        """What belongs to its id, as clients have it."""
+        found: JSONObject = {"schemaType": self.type, "guid": self.guid}
+        references = [each.to_json() for each in stored_references(self.attributes)]
+        if references:
+            found["references"] = references
+        for name, shown in (("metadata", "metadata"), ("ruleset", "ruleSet")):
+            if self.attributes.get(name):
+                found[shown] = self.attributes[name]
+        return {**found, "schema": self.text}
+
+    def to_json(self) -> JSONObject:
+        """As clients have it."""
+        found: JSONObject = {"subject": str(self.subject), "version": self.version, "id": self.id, **self.content()}
+        return found if self.xid is not None else {**found, "deleted": True}
+
+
+class Subjects:
+    """The subjects in a view of the registry; ``default_group`` is the Group of the default context."""
+
+    def __init__(self, view: View, default_group: str) -> None:
+        self._view = view
+        self.default_group = default_group
+
+    def group(self, context: str) -> Xid | None:
+        """The Group that a context is, be it there or not; None if none can be."""
+        name = group_id(context, self.default_group)
+        return None if name is None else Xid((GROUPS, name))
+
+    def contexts(self) -> Iterator[str]:
+        """All contexts there are, the default one first."""
+        yield DEFAULT_CONTEXT
+        for name in self._view.group_ids(Xid((GROUPS,))):
+            if name != self.default_group and self._view.access.readable(Xid((GROUPS, name))):
+                yield context_of(name, self.default_group)
+
+    def parse(self, text: str, context: str) -> Subject:
+        """The subject that a client names. Raises 42208 for what no database takes."""
+        if "\0" in text:
+            raise invalid_subject(text)
+        return parse_subject(text, context, self.default_group)
+
+    def schema(self, subject: Subject) -> Xid | None:
+        """The schema that a subject is, None if there is none."""
+        group = self.group(subject.context)
+        if group is None or not is_subject(subject.name):
+            return None
+        names = [group / _SCHEMAS / each for each in schema_ids(subject.name)]
+        rows = self._view.reader.get_many(names)
+        return next((xid for xid in names if xid in rows), None)
+
+    def new_schema(self, subject: Subject) -> Xid | None:
+        """The schema that a subject is or will be; None if it can be none."""
+        found, group = self.schema(subject), self.group(subject.context)
+        if found is not None or group is None or not is_subject(subject.name):
+            return found
+        row = self._view.reader.get(group)
+        for name in schema_ids(subject.name):
+            # In another case it is another subject's.
+            if row is None or not any(self._view.reader.children([row.key], _SCHEMAS, ids=[name.lower()])):
+                return group / _SCHEMAS / name
+        return None
+
+    def live(self, subject: Subject) -> list[SchemaVersion]:
+        """The versions of a subject that are not deleted, by number."""
+        xid = self.schema(subject)
+        row = None if xid is None else self._view.reader.get(xid)
+        return [] if row is None else self._versions(self._view.reader.children([row.key], "versions"))
+
+    def deleted(self, subject: Subject) -> list[SchemaVersion]:
+        """Those that are softly deleted, by number."""
+        group = self.group(subject.context)
+        if group is None or not self._readable(group):
+            return []
+        found = [each for name in schema_ids(subject.name) for each in self._soft(group, name)]
+        return [each for each in map(self._softly, found) if each.subject == subject]
+
+    def all(self, subject: Subject) -> list[SchemaVersion]:
+        """All of them, by number."""
+        return sorted(self.live(subject) + self.deleted(subject), key=lambda each: each.version)
+
+    def known(self, subject: Subject, *, deleted: bool = False) -> list[SchemaVersion]:
+        """The versions of a subject that there is. Raises 40401."""
+        found = self.all(subject) if deleted else self.live(subject)
+        if not found:
+            raise subject_not_found(subject)
+        return found
+
+    def version(self, subject: Subject, text: str, *, deleted: bool = False) -> SchemaVersion:
+        """A version by its number, ``latest`` or -1. Raises 40401, 40402 and 42202."""
+        number = parse_version(text)
+        xid = self.schema(subject)
+        if number is not None and xid is not None:
+            row = self._view.reader.get(xid / "versions" / str(number))
+            found = [] if row is None else self._versions([row])
+            if found:
+                return found[0]
+        versions = self.known(subject, deleted=deleted)
+        if number is None:
+            return versions[-1]
+        wanted = [each for each in versions if each.version == number]
+        if not wanted:
+            raise version_not_found(number)
+        return wanted[0]
+
+    def with_id(self, context: str, id: int, limit: int = _PAGE) -> list[SchemaVersion]:
+        """The versions of a context with an id, live ones first."""
+        group = self.group(context)
+        if group is None or not self._readable(group):
+            return []
+        live = self._versions(self._view.reader.numbered(group, id, limit))
+        soft = self._view.schemaids.soft_deleted_with(group.id.lower(), id, limit)
+        return live + [self._softly(each) for each in soft]
+
+    def by_id(self, context: str, id: int) -> SchemaVersion:
+        """A schema by its id. Raises 40403."""
+        found = self.with_id(context, id, 1)
+        if not found:
+            raise schema_id_not_found(id)
+        return found[0]
+
+    def id_of(self, context: str, content: str) -> int | None:
+        """The id that a content has in a context."""
+        group = self.group(context)
+        return None if group is None else self._view.schemaids.ids(group.id.lower(), [content]).get(content)
+
+    def names(self, context: str) -> Iterator[Subject]:
+        """The subjects of a context that have versions, by the ids of their schemas."""
+        group = self.group(context)
+        row = None if group is None else self._view.reader.get(group)
+        if row is None:
+            return
+        after: str | None = None
+        while rows := list(self._view.reader.children([row.key], _SCHEMAS, after=after, limit=_PAGE)):
+            defaults = {
+                each.xid: each.xid / "versions" / each.defaultversionid for each in rows if each.defaultversionid
+            }
+            shown = self._view.reader.get_many(list(defaults.values()))
+            for each in rows:
+                version = shown.get(defaults.get(each.xid, each.xid))
+                if version is not None and schema_type(version.attributes) is not None:
+                    yield Subject(context, subject_name(each.xid, version.attributes))
+            after = rows[-1].xid.id
+
+    def deleted_names(self, context: str) -> Iterator[Subject]:
+        """The subjects of a context with versions that are softly deleted."""
+        group = self.group(context)
+        after = ""
+        while group is not None and self._readable(group):
+            rows = self._view.schemaids.soft_deleted_of(group.id.lower(), after, _PAGE)
+            if not rows:
+                return
+            yield from dict.fromkeys(self._softly(each).subject for each in rows)
+            after = rows[-1].schema
+
+    def resolver(self, references: Iterable[Reference], context: str) -> Resolve:
+        """The schemas that these references name, and those that these refer to in turn.
+
+        Raises 42201 for one that is not there.
+        """
+        found: dict[str, bytes] = {}
+        waiting = [(each, context) for each in references]
+        while waiting:
+            if len(found) >= MAX_REFERENCES:
+                raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas, with those that these refer to")
+            reference, scope = waiting.pop()
+            if reference.name not in found:
+                target = self.referred(reference, scope)
+                found[reference.name] = target.text.encode("utf-8")
+                waiting += [(each, target.subject.context) for each in stored_references(target.attributes)]
+        return found.get
+
+    def find_referred(self, reference: Reference, context: str) -> SchemaVersion | None:
+        """The same, None where it is not there."""
+        try:
+            return self.referred(reference, context)
+        except ConfluentError:
+            return None
+
+    def ids_of(self, subject: Subject) -> tuple[str, ...]:
+        """The ids that the schema of a subject may have or have had."""
+        return schema_ids(subject.name)
+
+    def check_empty(self, context: str) -> None:
+        """Raise 42211 if a context has subjects, deleted ones too."""
+        if next(self.names(context), None) is not None or next(self.deleted_names(context), None) is not None:
+            raise context_not_empty(context)
+
+    def resolved(self, version: SchemaVersion) -> str:
+        """An Avro schema with the types that it refers to in it, each where it is first named."""
+        references = self.resolver(stored_references(version.attributes), version.subject.context)
+        return dump_json(inlined(msgspec.json.decode(version.document), references)).decode("utf-8")
+
+    def serialized(self, version: SchemaVersion) -> str:
+        """A Protobuf schema as the base64 of its ``FileDescriptorProto``."""
+        resolve = self.resolver(stored_references(version.attributes), version.subject.context)
+        return b64encode(file_descriptor(version.text, resolve)).decode("ascii")
+
+    def referred(self, reference: Reference, context: str) -> SchemaVersion:
+        """What a reference names. Raises 40401 and 40402."""
+        number = "latest" if reference.version == -1 else str(reference.version)
+        return self.version(self.parse(reference.subject, context), number)
+
+    def _versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
+        counted = [(number, row) for row in rows if (number := version_number(row.xid.id)) is not None]
+        counted = [(number, row) for number, row in counted if row.schemaid is not None and row.document is not None]
+        documents = self._view.reader.documents([row.document for _, row in counted if row.document is not None])
+        return [
+            SchemaVersion(
+                subject=self._subject(row.xid.resource, row.attributes),
+                version=number,
+                id=row.schemaid or 0,
+                attributes=row.attributes,
+                document=documents[row.document or ""],
+                xid=row.xid,
+            )
+            for number, row in sorted(counted, key=lambda each: (each[1].xid.parts[:4], each[0]))
+        ]
+
+    def _softly(self, found: SoftDeleted) -> SchemaVersion:
+        return SchemaVersion(
+            subject=self._subject(Xid((GROUPS, found.group, _SCHEMAS, found.schema)), found.attributes),
+            version=found.version,
+            id=found.schemaid,
+            attributes=found.attributes,
+            document=found.document,
+        )
+
+    def _soft(self, group: Xid, schema: str) -> Sequence[SoftDeleted]:
+        return self._view.schemaids.soft_deleted(group.id.lower(), schema)
+
+    def _subject(self, schema: Xid, attributes: JSONObject) -> Subject:
+        group = schema.parts[1]
+        group = self.default_group if group == self.default_group.lower() else group
+        return Subject(context_of(group, self.default_group), subject_name(schema, attributes))
+
+    def _readable(self, group: Xid) -> bool:
+        return self._view.access.readable(group)
+
+
+def parse_version(text: str) -> int | None:
+    """The number of a version, None for the latest one. Raises 42202."""
+    if text in ("latest", "-1"):
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > _DIGITS or not 0 < int(text) <= LAST_VERSION:
+        raise invalid_version(text)
+    return int(text)

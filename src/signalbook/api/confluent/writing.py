@@ -1,0 +1,448 @@
+"""Registering, looking up, comparing and deleting schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from signalbook.access.base import Action, Forbidden
+from signalbook.api.confluent.reading import shown, subject_of, subjects_of
+from signalbook.api.confluent.references import forget, is_referred, note
+from signalbook.api.confluent.requests import ConfluentRequest, answer
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects, parse_version
+from signalbook.api.kernel.responses import Response
+from signalbook.confluent.errors import (
+    ConfluentError,
+    id_does_not_match,
+    incompatible,
+    invalid_schema,
+    invalid_subject,
+    not_permitted,
+    reference_exists,
+    schema_not_found,
+    subject_deleted,
+    subject_not_deleted,
+    subject_not_found,
+    version_deleted,
+    version_not_deleted,
+    version_not_found,
+)
+from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
+from signalbook.confluent.schemas import SchemaBody, content_key, read_schema, stored_references
+from signalbook.confluent.settings import READ_ONLY, effective, effective_mode, rule
+from signalbook.engine.engine import Session
+from signalbook.engine.read.view import View
+from signalbook.engine.write.commands import Command, DocumentBody, Method
+from signalbook.errors import RegistryError
+from signalbook.formats import SchemaError
+from signalbook.formats.base import Resolve, find
+from signalbook.formats.compatibility import SchemaText, is_transitive, violations
+from signalbook.formats.imports import Importing
+from signalbook.storage.schemaids import IdTaken, SoftDeleted
+from signalbook.values import JSON, JSONObject, digest
+
+_SCHEMA: Final = frozenset(
+    {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
+    | {"schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
+)
+_VERSION: Final = "confluent:version"
+_SHOWN: Final = 10
+_CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema+json", "PROTOBUF": "text/plain"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A schema that a request brings: as it is to be stored, and what is there of its subject."""
+
+    subject: Subject
+    body: SchemaBody
+    format: str
+    attributes: JSONObject
+    content: str
+    versions: Sequence[SchemaVersion]
+    resolve: Resolve
+
+    @property
+    def known(self) -> SchemaVersion | None:
+        """The newest version of the subject that has this content."""
+        same = (
+            each
+            for each in reversed(self.versions)
+            if content_key(each.attributes, digest(each.document)) == self.content
+        )
+        return next(same, None)
+
+    @property
+    def text(self) -> SchemaText:
+        """It, to be compared."""
+        return SchemaText(document=self.body.document, format=self.format, resolve=self.resolve)
+
+
+def candidate(view: View, request: ConfluentRequest, subject: Subject, *, deleted: bool = False) -> Candidate:
+    """What a request brings for a subject. Raises ``ConfluentError``: 42201, 42208 and what its settings say."""
+    subjects = subjects_of(view, request)
+    if subjects.new_schema(subject) is None:
+        raise invalid_subject(subject)
+    config = effective(lambda scope: view.schemaids.setting("config", scope), subject)
+    normalize = request.flag("normalize") or bool(config.get("normalize"))
+    versions = subjects.all(subject) if deleted else subjects.live(subject)
+    body = _with_defaults(read_schema(request.json(_SCHEMA), normalize=normalize), config, versions)
+    stated = body.format(next((each.format for each in versions if each.type == body.type), None))
+    attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
+    try:
+        resolve = subjects.resolver(body.references, subject.context)
+        attributes |= _linked(subjects, body, subject.context)
+    except ConfluentError as error:
+        raise invalid_schema(f"a reference leads nowhere: {error}") from None
+    content = content_key({"format": stated, **attributes}, digest(body.document))
+    return Candidate(
+        subject=subject,
+        body=body,
+        format=stated,
+        attributes=attributes,
+        content=content or "",
+        versions=versions,
+        resolve=resolve,
+    )
+
+
+def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
+    """References as they are stored: with the xid of what each names, by which all other APIs find it."""
+    found: list[JSON] = []
+    for each in body.references:
+        target = subjects.referred(each, context)
+        found.append({**each.to_json(), "version": target.version, "xid": str(target.xid)})
+    return {"references": found} if found else {}
+
+
+def _with_defaults(body: SchemaBody, config: JSONObject, versions: Sequence[SchemaVersion]) -> SchemaBody:
+    """``body`` with what its subject's settings add: what overrides wins over what it says, and that over defaults.
+
+    Without metadata or rules of its own it has those of the latest version.
+    """
+    last: JSONObject = versions[-1].attributes if versions else {}
+    metadata = body.metadata if body.metadata is not None else _unversioned(last.get("metadata"))
+    ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")
+    return replace(
+        body,
+        metadata=_merged(config.get("defaultMetadata"), metadata, config.get("overrideMetadata")),
+        ruleset=_merged(config.get("defaultRuleSet"), ruleset, config.get("overrideRuleSet")),
+    )
+
+
+def _unversioned(metadata: JSON) -> JSONObject | None:
+    if not isinstance(metadata, dict):
+        return None
+    properties = {name: value for name, value in (metadata.get("properties") or {}).items() if name != _VERSION}
+    return {**metadata, "properties": properties} if "properties" in metadata else metadata
+
+
+def _merged(*layers: JSON) -> JSONObject | None:
+    """Objects, the later ones over those before, member by member of their objects."""
+    found: JSONObject = {}
+    for layer in layers:
+        for name, value in layer.items() if isinstance(layer, dict) else ():
+            before = found.get(name)
+            found[name] = {**before, **value} if isinstance(before, dict) and isinstance(value, dict) else value
+    return found or None
+
+
+def check_schema(new: Candidate) -> None:
+    """Raise 42201 unless the schema can be used."""
+    reader = find(new.format)
+    if reader is None:  # pragma: no cover  # the three are part of the program
+        raise invalid_schema(f"no reader for {new.format}")
+    try:
+        # Of a document with several messages no one is to be named here.
+        if isinstance(reader, Importing):
+            found = reader.check_whole(new.text)
+        else:
+            # Of one that refers to others, only reading it with them tells.
+            found = [] if new.body.references else reader.check(new.text.document, new.format)
+        faults = [each for each in found if each.severity == "error"]
+        if faults:
+            raise SchemaError(faults)
+        if not isinstance(reader, Importing):
+            reader.parse(new.text.document, new.format, resolve=new.resolve)
+    except SchemaError as error:
+        raise invalid_schema(str(error)) from None
+
+
+def differences(
+    new: Candidate, level: str, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
+) -> list[str]:
+    """Why a schema may not follow ``versions`` at a level; empty if it may."""
+    asked = rule(level)
+    compared = _comparable(new, config, versions)
+    if asked is None or not compared:
+        return []
+    found: list[str] = []
+    for old in reversed(compared if is_transitive(asked) else compared[-1:]):
+        resolve = subjects.resolver(stored_references(old.attributes), old.subject.context)
+        before = SchemaText(document=old.text.encode("utf-8"), format=old.format, resolve=resolve)
+        try:
+            pairs = violations(asked, new.text, before)
+        except (SchemaError, LookupError) as error:
+            return [f"version {old.version} cannot be compared: {error}"]
+        found += [f"{difference} ({direction}, version {old.version})" for direction, difference in pairs]
+    return found
+
+
+def _comparable(new: Candidate, config: JSONObject, versions: Sequence[SchemaVersion]) -> Sequence[SchemaVersion]:
+    """The versions of the same compatibility group, which a property of the metadata names."""
+    name = config.get("compatibilityGroup")
+    if not name:
+        return versions
+
+    def group(metadata: JSON) -> JSON:
+        return ((metadata or {}).get("properties") or {}).get(name) if isinstance(metadata, dict) else None
+
+    mine = group(new.body.metadata)
+    return [each for each in versions if group(each.attributes.get("metadata")) == mine]
+
+
+def known_version(view: View, request: ConfluentRequest) -> Response | None:
+    """The answer to a registration that brings nothing new; None if there is something to be written."""
+    subjects = subjects_of(view, request)
+    subject = subject_of(subjects, view, request)
+    check_registering(view, subjects, subject)
+    new = candidate(view, request, subject)
+    _check_mode(new, effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject))
+    known = new.known
+    if known is None or new.body.version not in (None, known.version) or new.body.id not in (None, known.id):
+        check_schema(new)  # outside of the writers' turn
+        return None
+    return answer(_registered(known))
+
+
+def check_registering(view: View, subjects: Subjects, subject: Subject) -> None:
+    """Raise ``Forbidden`` unless whoever asks may add versions to a subject, be it to find one that is there."""
+    schema = subjects.new_schema(subject)
+    if schema is not None and not any(view.access.may(action, schema) for action in (Action.CREATE, Action.UPDATE)):
+        raise Forbidden(Action.UPDATE, schema)
+
+
+def _registered(version: SchemaVersion) -> JSONObject:
+    found = version.to_json()
+    return {name: value for name, value in found.items() if name != "subject"}
+
+
+def register(session: Session, request: ConfluentRequest) -> Response:
+    """Add a version to a subject, or find the one that has the schema."""
+    view = session.view
+    subjects = subjects_of(view, request)
+    subject = subject_of(subjects, view, request)
+    new = candidate(view, request, subject)
+    mode = effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject)
+    _check_mode(new, mode)
+    known = new.known
+    if known is not None and new.body.version in (None, known.version) and new.body.id in (None, known.id):
+        return answer(_registered(known))
+    check_schema(new)
+    if mode != "IMPORT":
+        _check_compatible(view, subjects, new)
+    return answer(_registered(_store(session, subjects, new, _next_version(subjects, new, mode))))
+
+
+def _check_mode(new: Candidate, mode: str) -> None:
+    if mode in READ_ONLY:
+        raise not_permitted(f"Subject {new.subject} is in read-only mode")
+    if mode != "IMPORT" and new.body.id is not None:
+        raise not_permitted(f"Subject {new.subject} is not in import mode")
+
+
+def _check_compatible(view: View, subjects: Subjects, new: Candidate) -> None:
+    config = effective(lambda scope: view.schemaids.setting("config", scope), new.subject)
+    found = differences(new, config["compatibilityLevel"], config, new.versions, subjects)
+    if found:
+        told = "; ".join(found[:_SHOWN])
+        raise incompatible(new.subject, f"details: [{told}]; compatibility: {config['compatibilityLevel']}")
+
+
+def _next_version(subjects: Subjects, new: Candidate, mode: str) -> int:
+    """The number of a new version. Raises 42201 where the request counts on another one."""
+    every = subjects.all(new.subject)
+    following = max((each.version for each in every), default=0) + 1
+    if mode == "IMPORT" and new.body.version is not None:
+        if any(each.version == new.body.version and each.xid is not None for each in every):
+            raise not_permitted(f"Subject {new.subject} has another schema as version {new.body.version}")
+        return new.body.version
+    stated = new.body.version or ((new.body.metadata or {}).get("properties") or {}).get(_VERSION)
+    if stated is not None and str(stated) != str(following):
+        raise invalid_schema(f"version {stated} was expected to be the next one, which is {following}")
+    return following
+
+
+def _store(session: Session, subjects: Subjects, new: Candidate, number: int) -> SchemaVersion:
+    schema = subjects.new_schema(new.subject)
+    group = subjects.group(new.subject.context)
+    if schema is None or group is None:
+        raise invalid_subject(new.subject)
+    if new.body.id is not None:
+        try:
+            session.transaction.schemaids.claim(group.id.lower(), new.content, new.body.id)
+        except IdTaken as error:
+            raise id_does_not_match(str(error)) from None
+    named: JSONObject = {} if schema.id == new.subject.name else {SUBJECT: new.subject.name}
+    attributes: JSONObject = {"format": new.format, **new.attributes, **named}
+    xid = schema / "versions" / str(number)
+    document = DocumentBody(content=new.body.document, contenttype=_CONTENT_TYPES[new.body.type], attributes=attributes)
+    try:
+        session.execute(Command(method=Method.PUT, target=xid, document=document))
+    except RegistryError as error:
+        raise _as_confluent(error, new.subject) from None
+    session.transaction.schemaids.drop_soft_deleted(group.id.lower(), schema.id, [number])
+    stored = subjects.version(new.subject, str(number))
+    note(session, subjects, stored)
+    return stored
+
+
+def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
+    """What a refusal of the registry means here."""
+    if error.code == "compatibility_violation":
+        return incompatible(subject, f"details: [{'; '.join(map(str, error.faults[:_SHOWN]))}]")
+    if error.code in ("format_violation", "mismatched_version_attribute", "constraint_failure"):
+        return invalid_schema(str(error))
+    return error
+
+
+def look_up(view: View, request: ConfluentRequest) -> Response:
+    """The version of a subject that has the schema."""
+    subjects = subjects_of(view, request)
+    subject = subject_of(subjects, view, request)
+    deleted = request.flag("deleted")
+    subjects.known(subject, deleted=deleted)
+    known = candidate(view, request, subject, deleted=deleted).known
+    if known is None:
+        raise schema_not_found()
+    return answer(shown(known, subjects, request))
+
+
+def compare(view: View, request: ConfluentRequest) -> Response:
+    """Whether a schema may follow one version of a subject, or those that its level asks about."""
+    subjects = subjects_of(view, request)
+    subject = subject_of(subjects, view, request)
+    versions: Sequence[SchemaVersion] = subjects.live(subject)
+    if len(request.names) > 1:
+        versions = _compared_with(versions, subject, request.names[1])
+    verbose = request.flag("verbose")
+    try:
+        new = candidate(view, request, subject)
+        check_schema(new)
+    except ConfluentError as error:
+        if error.code == 42201 and verbose:
+            return answer({"is_compatible": False, "messages": [str(error)]})
+        raise
+    config = effective(lambda scope: view.schemaids.setting("config", scope), subject)
+    found = differences(new, config["compatibilityLevel"], config, versions, subjects)
+    return answer({"is_compatible": not found, **({"messages": found} if verbose else {})})
+
+
+def _compared_with(versions: Sequence[SchemaVersion], subject: Subject, text: str) -> Sequence[SchemaVersion]:
+    """The version to compare with; none where there is none yet and the latest is asked for."""
+    number = parse_version(text)
+    if number is None:
+        return versions[-1:]
+    found = [each for each in versions if each.version == number]
+    if not found:
+        raise version_not_found(number) if versions else subject_not_found(subject)
+    return found
+
+
+def delete_subject(session: Session, request: ConfluentRequest) -> Response:
+    """Delete a subject: softly, and what is softly deleted for good."""
+    subjects = subjects_of(session.view, request)
+    subject = subject_of(subjects, session.view, request)
+    _check_writable(session.view, subject)
+    live, soft = subjects.live(subject), subjects.deleted(subject)
+    if not live and not soft:
+        raise subject_not_found(subject)
+    if request.flag("permanent"):
+        if live:
+            raise subject_not_deleted(subject)
+        _drop(session, subjects, soft)
+        return answer([each.version for each in soft])
+    if not live:
+        raise subject_deleted(subject)
+    _delete_softly(session, subjects, live)
+    return answer([each.version for each in live])
+
+
+def delete_version(session: Session, request: ConfluentRequest) -> Response:
+    """Delete a version: softly, and one that is softly deleted for good."""
+    subjects = subjects_of(session.view, request)
+    subject = subject_of(subjects, session.view, request)
+    _check_writable(session.view, subject)
+    permanent = request.flag("permanent")
+    number = parse_version(request.names[1])
+    versions = subjects.known(subject, deleted=True)
+    live = [each for each in versions if each.xid is not None]
+    if not live and not permanent:
+        raise subject_not_found(subject)
+    chosen = (live or versions)[-1:] if number is None else [each for each in versions if each.version == number]
+    if not chosen:
+        raise version_not_found(number)
+    if permanent:
+        if chosen[0].xid is not None:
+            raise version_not_deleted(subject, chosen[0].version)
+        _drop(session, subjects, chosen)
+    elif chosen[0].xid is None:
+        raise version_deleted(subject, chosen[0].version)
+    else:
+        _delete_softly(session, subjects, chosen)
+    return answer(chosen[0].version)
+
+
+def _check_writable(view: View, subject: Subject) -> None:
+    mode = effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject)
+    if mode in READ_ONLY:
+        raise not_permitted(f"Subject {subject} is in read-only mode")
+
+
+def _delete_softly(session: Session, subjects: Subjects, versions: Sequence[SchemaVersion]) -> None:
+    for each in versions:
+        if is_referred(session.view, each):
+            raise reference_exists(f"{each.subject} version {each.version}")
+    for each in versions:
+        forget(session, subjects, each)
+    kept = [
+        SoftDeleted(
+            group=each.xid.parts[1].lower(),
+            schema=each.xid.parts[3],
+            version=each.version,
+            schemaid=each.id,
+            deletedat=session.now,
+            attributes=each.attributes,
+            document=each.document,
+        )
+        for each in versions
+        if each.xid is not None
+    ]
+    session.transaction.schemaids.put_soft_deleted(kept)
+    for each in versions:
+        if each.xid is not None:
+            session.execute(Command(method=Method.DELETE, target=each.xid))
+
+
+def _drop(session: Session, subjects: Subjects, versions: Sequence[SchemaVersion]) -> None:
+    for each in versions:
+        group = subjects.group(each.subject.context)
+        for name in subjects.ids_of(each.subject):
+            if group is not None:
+                session.transaction.schemaids.drop_soft_deleted(group.id.lower(), name, [each.version])
+
+
+def delete_context(session: Session, request: ConfluentRequest) -> Response:
+    """Delete a context without subjects: what is set for it, and its group."""
+    subjects = subjects_of(session.view, request)
+    context = request.names[0].strip(":")
+    context = context if context.startswith(".") else f".{context}"
+    subjects.check_empty(context)
+    ids = session.transaction.schemaids
+    ids.put_setting("config", f":{context}:", None)
+    ids.put_setting("mode", f":{context}:", None)
+    group = subjects.group(context)
+    if context != DEFAULT_CONTEXT and group is not None and session.view.exists(group):
+        session.execute(Command(method=Method.DELETE, target=group))
+    return Response(status=204)

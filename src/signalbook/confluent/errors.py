@@ -1,0 +1,78 @@
+"""The errors of the Confluent-compatible API: a code of five digits, of which the first three are the HTTP status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from signalbook.errors import SignalbookError
+from signalbook.values import JSONObject
+
+_FIVE_DIGITS: Final = 10_000
+_STATUS: Final = 100
+
+
+class ConfluentError(SignalbookError):
+    """An error with the ``code`` that clients know it by."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.code // _STATUS if self.code >= _FIVE_DIGITS else self.code
+
+    def to_json(self) -> JSONObject:
+        """The body of the response."""
+        return {"error_code": self.code, "message": str(self)}
+
+
+def _error(code: int, text: str) -> Callable[..., ConfluentError]:
+    return lambda *values: ConfluentError(code, text.format(*values))
+
+
+subject_not_found: Final = _error(40401, "Subject '{}' not found.")
+version_not_found: Final = _error(40402, "Version {} not found.")
+schema_not_found: Final = _error(40403, "Schema not found")
+schema_id_not_found: Final = _error(40403, "Schema {} not found")
+subject_deleted: Final = _error(40404, "Subject '{}' was soft deleted. Set permanent=true to delete it for good.")
+subject_not_deleted: Final = _error(40405, "Subject '{}' was not deleted first before being permanently deleted")
+version_deleted: Final = _error(
+    40406, "Subject '{}' Version {} was soft deleted. Set permanent=true to delete it for good."
+)
+version_not_deleted: Final = _error(
+    40407, "Subject '{}' Version {} was not deleted first before being permanently deleted"
+)
+config_not_found: Final = _error(40408, "Subject '{}' does not have subject-level compatibility configured")
+mode_not_found: Final = _error(40409, "Subject '{}' does not have subject-level mode configured")
+incompatible: Final = _error(
+    40901, 'Schema being registered is incompatible with an earlier schema for subject "{}"; {}'
+)
+invalid_schema: Final = _error(42201, "Invalid schema: {}")
+invalid_version: Final = _error(
+    42202,
+    "The specified version '{}' is not a valid version id. "
+    'Allowed values are between [1, 2^31-1] and the string "latest"',
+)
+invalid_compatibility: Final = _error(
+    42203,
+    "Invalid compatibility level '{}'. Valid values are none, backward, forward, full, backward_transitive, "
+    "forward_transitive, and full_transitive",
+)
+invalid_mode: Final = _error(
+    42204, "Invalid mode '{}'. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, IMPORT and FORWARD"
+)
+not_permitted: Final = _error(42205, "{}")
+reference_exists: Final = _error(42206, "One or more references exist to the schema {}.")
+id_does_not_match: Final = _error(42207, "{}")
+invalid_subject: Final = _error(42208, "The specified subject '{}' is not a valid subject.")
+too_large: Final = _error(42209, "{}")
+invalid_ruleset: Final = _error(42210, "Invalid ruleSet: {}")
+context_not_empty: Final = _error(42211, "The specified context '{}' is not empty.")
+unprocessable: Final = _error(422, "{}")
+not_found: Final = _error(404, "HTTP 404 Not Found")
+not_allowed: Final = _error(405, "HTTP 405 Method Not Allowed")
+store_error: Final = _error(50001, "Error in the backend data store: {}")
+timed_out: Final = _error(50002, "Operation timed out: {}")

@@ -1,0 +1,79 @@
+"""Contexts and subjects, and the schema groups and schemas that they are (docs/decisions/145-confluent-api.md).
+
+A subject has the id of a schema if that can be one; else the schema has an id made of it, and says its name in the
+attribute ``subject``. Which of the two it is also depends on what is there: ids are unique whatever their case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.values import JSON, digest
+from signalbook.xid import ID, Xid
+
+DEFAULT_CONTEXT: Final = "."
+ALL_CONTEXTS: Final = ":*:"
+SUBJECT: Final = "subject"
+"""The attribute of a Version with the name of its subject, where its schema's id is another."""
+GROUPS: Final = "schemagroups"
+MAX_SUBJECT: Final = 4096
+"""Characters of a name."""
+_QUALIFIED: Final = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_BEGINNING: Final = 80
+_DIGITS: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject by its context, as ``.name``, ``.`` for the default one, and its name in there."""
+
+    context: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.context == DEFAULT_CONTEXT else f":{self.context}:{self.name}"
+
+
+def parse_subject(text: str, context: str = DEFAULT_CONTEXT, default_group: str = "") -> Subject:
+    """The subject that a client names, in ``context`` unless the name says another one.
+
+    The default context by the name of its group is the default context.
+    """
+    match = _QUALIFIED.fullmatch(text)
+    found = Subject(match[1], match[2]) if match else Subject(context, text)
+    return Subject(DEFAULT_CONTEXT, found.name) if found.context == f".{default_group}" else found
+
+
+def is_subject(name: str) -> bool:
+    """Whether a subject can have this name."""
+    return 0 < len(name) <= MAX_SUBJECT and "\0" not in name and name not in ("__GLOBAL", "__EMPTY")
+
+
+def group_id(context: str, default_group: str) -> str | None:
+    """The id of the schema group that a context is; None if it can be none."""
+    if context == DEFAULT_CONTEXT:
+        return default_group
+    name = context.removeprefix(".")
+    return name if ID.fullmatch(name) else None
+
+
+def context_of(group: str, default_group: str) -> str:
+    """The context that the schema group with this id is."""
+    return DEFAULT_CONTEXT if group == default_group else f".{group}"
+
+
+def schema_ids(name: str) -> tuple[str, ...]:
+    """The ids that the schema of a subject may have, in the order in which they are looked for."""
+    made = f"{_FOREIGN.sub('-', name).strip('.-')[:_BEGINNING] or 'subject'}~"
+    made = f"{made if made[0].isalnum() else '_' + made}{digest(name.encode('utf-8', 'surrogatepass'))[:_DIGITS]}"
+    return (name, made) if ID.fullmatch(name) else (made,)
+
+
+def subject_name(schema: Xid, attributes: Mapping[str, JSON]) -> str:
+    """The name of the subject that a schema is, by the attributes of a Version."""
+    stated = attributes.get(SUBJECT)
+    return stated if isinstance(stated, str) and schema.id in schema_ids(stated) else schema.id

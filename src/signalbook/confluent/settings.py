@@ -1,0 +1,115 @@
+"""Compatibility levels, modes and the layers they are looked for in: subject, context, registry, server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
+from signalbook.values import JSON, JSONObject
+
+LEVELS: Final = (
+    "NONE",
+    "BACKWARD",
+    "BACKWARD_TRANSITIVE",
+    "FORWARD",
+    "FORWARD_TRANSITIVE",
+    "FULL",
+    "FULL_TRANSITIVE",
+)
+DEFAULT_LEVEL: Final = "BACKWARD"
+MODES: Final = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
+DEFAULT_MODE: Final = "READWRITE"
+READ_ONLY: Final = frozenset({"READONLY", "READONLY_OVERRIDE", "FORWARD"})
+_POLICIES: Final = ("STRICT", "LENIENT", "LOGICAL")
+_LEVEL: Final = "compatibilityLevel"
+_TEXTS: Final = ("alias", "aliasForDeks", "compatibilityGroup")
+_FLAGS: Final = ("normalize", "validateFields", "validateNewSchemas", "validateRules")
+_OBJECTS: Final = ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
+CONFIG_FIELDS: Final = frozenset({"compatibility", _LEVEL, "compatibilityPolicy", *_TEXTS, *_FLAGS, *_OBJECTS})
+Stored = Callable[[str], JSONObject | None]
+"""What is stored for a scope."""
+
+
+def scope_of(subject: Subject) -> str:
+    """The scope of what is set for a subject, of a context if it has no name; "" is the registry."""
+    if not subject.name:
+        return "" if subject.context == DEFAULT_CONTEXT else f":{subject.context}:"
+    return f":{subject.context}:{subject.name}"
+
+
+def scopes(subject: Subject) -> Iterator[str]:
+    """Where to look for what holds for a subject, the nearest first."""
+    yield scope_of(subject)
+    if subject.name and subject.context != DEFAULT_CONTEXT:
+        yield f":{subject.context}:"
+    if subject.name or subject.context != DEFAULT_CONTEXT:
+        yield ""
+
+
+def effective(stored: Stored, subject: Subject) -> JSONObject:
+    """All that is set for a subject, by the nearest layer that says it; the level at least."""
+    found: JSONObject = {_LEVEL: DEFAULT_LEVEL}
+    for scope in reversed(list(scopes(subject))):
+        found |= stored(scope) or {}
+    return found
+
+
+def effective_mode(stored: Stored, subject: Subject) -> str:
+    """The mode of a subject; one that overrides holds for all."""
+    registry = (stored("") or {}).get("mode")
+    if registry == "READONLY_OVERRIDE":
+        return "READONLY_OVERRIDE"
+    return next((str(found["mode"]) for scope in scopes(subject) if (found := stored(scope))), DEFAULT_MODE)
+
+
+def config_of(body: Mapping[str, JSON]) -> JSONObject:
+    """What a request sets, as it is stored. Raises ``ConfluentError``; null takes a field away."""
+    found = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
+    level = found.pop("compatibility", None) or found.pop(_LEVEL, None)
+    found.pop(_LEVEL, None)
+    if level is not None:
+        if not isinstance(level, str) or level.upper() not in LEVELS:
+            raise invalid_compatibility(level)
+        found[_LEVEL] = level.upper()
+    _check_types(found)
+    return found
+
+
+def _check_types(found: Mapping[str, Any]) -> None:
+    policy = found.get("compatibilityPolicy")
+    if policy is not None and policy not in _POLICIES:
+        raise unprocessable(f"Invalid compatibilityPolicy '{policy}': it is STRICT, LENIENT or LOGICAL")
+    for names, kind, what in (
+        (_TEXTS, str, "a string"),
+        (_FLAGS, bool, "true or false"),
+        (_OBJECTS, dict, "an object"),
+    ):
+        for name in names:
+            if found.get(name) is not None and not isinstance(found[name], kind):
+                raise invalid_ruleset(name) if name.endswith("RuleSet") else unprocessable(f"{name} has to be {what}")
+
+
+def shown_config(stored: Mapping[str, JSON]) -> JSONObject:
+    """What GET answers."""
+    return {name: value for name, value in stored.items() if value is not None}
+
+
+def mode_of(body: Mapping[str, JSON]) -> str:
+    """The mode that a request sets. Raises ``ConfluentError``."""
+    mode = body.get("mode")
+    if not isinstance(mode, str) or mode.upper() not in MODES:
+        raise invalid_mode(mode)
+    return mode.upper()
+
+
+def rule(level: str) -> str | None:
+    """The rule of the engine that a level is, None for one that asks nothing."""
+    return None if level == "NONE" else level.lower()
+
+
+def aliased(stored: Stored, subject: Subject) -> str | None:
+    """The subject that another one is an alias of."""
+    found = (stored(scope_of(subject)) or {}).get("alias") if subject.name else None
+    return found if isinstance(found, str) and found else None

@@ -1,0 +1,364 @@
+"""The API that Kafka's clients speak, over the same store as all others."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
+from tests.api.conftest import Client, Serve
+
+from signalbook.storage.store import Store
+
+MOUNT = "/compat/confluent"
+
+
+def record(name: str = "R", **fields: Any) -> str:
+    described = [{"name": each, "type": "int", **more} for each, more in fields.items()]
+    return json.dumps({"type": "record", "name": name, "fields": described})
+
+
+ONE = record(a={})
+TWO = record(a={}, b={"default": 0})
+BREAKING = record(a={}, c={})
+PROTO = 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n}\n'
+SHARED = json.dumps({"type": "record", "name": "Q", "fields": [{"name": "r", "type": "R"}]})
+
+
+class Api:
+    """Requests to the API, and what they are answered."""
+
+    def __init__(self, client: Client, mount: str = MOUNT) -> None:
+        self.client = client
+        self.mount = mount
+
+    def send(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
+        options |= {"json": body} if body is not None else {}
+        return self.client.send(method, self.mount + path, **options)
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer to what succeeds."""
+        found = self.send(method, path, body)
+        assert found.status_code == 200, found.text
+        assert found.headers["Content-Type"] == "application/vnd.schemaregistry.v1+json"
+        return found.json()
+
+    def get(self, path: str) -> Any:
+        return self.ask("GET", path)
+
+    def code(self, method: str, path: str, body: Any = None) -> int:
+        """The code of what fails, whose first digits are the status."""
+        found = self.send(method, path, body)
+        code = found.json()["error_code"]
+        assert found.status_code == (code // 100 if code >= 10_000 else code)
+        assert found.json()["message"]
+        return int(code)
+
+    def register(self, subject: str, schema: str = ONE, **more: Any) -> Any:
+        return self.ask("POST", f"/subjects/{subject}/versions", {"schema": schema, **more})
+
+
+@pytest.fixture
+def api(store: Store, serve: Serve) -> Api:
+    return Api(serve(store, model="default"))
+
+
+@pytest.mark.parametrize("mount", [MOUNT, "/apis/ccompat/v7", "/apis/ccompat/v8"])
+def test_it_is_there(store: Store, serve: Serve, mount: str) -> None:
+    api = Api(serve(store, model="default"), mount)
+    assert api.get("/") == api.get("") == {}
+    assert api.get("/schemas/types") == ["JSON", "PROTOBUF", "AVRO"]
+    assert api.get("/contexts") == ["."]
+    assert api.get("/v1/metadata/version")["version"].startswith("signalbook-")
+    assert api.get("/v1/metadata/id")["id"] == ""
+    assert api.get("/v1/metadata/deployment") == {"attributes": []}
+    assert api.code("GET", "/nothing") == 404
+    assert api.code("PATCH", "/subjects") == 405
+    lenient = api.send("POST", "/subjects/s/versions", {"schema": ONE, "more": 1})
+    assert lenient.status_code == (200 if mount.endswith("v8") else 422)
+
+
+def test_registering_and_finding(api: Api) -> None:
+    made = api.register("s")
+    assert (made["id"], made["version"], made["schemaType"]) == (1, 1, "AVRO")
+    assert api.register("s", json.dumps(json.loads(ONE), indent=2)) == made
+    assert api.register("s", TWO)["id"] == 2
+    assert (api.register("t", TWO)["id"], api.register("t", TWO)["version"]) == (2, 1)
+    assert api.get("/subjects") == ["s", "t"]
+    assert api.get("/subjects?subjectPrefix=t") == ["t"]
+    assert api.get("/subjects?offset=1&limit=1") == ["t"]
+    assert api.get("/subjects/s/versions") == [1, 2]
+    assert json.loads(api.get("/subjects/s/versions/latest")["schema"]) == json.loads(TWO)
+    assert api.get("/subjects/s/versions/-1") == api.get("/subjects/s/versions/2")
+    assert json.loads(api.send("GET", "/subjects/s/versions/1/schema").text) == json.loads(ONE)
+    assert json.loads(api.get("/schemas/ids/1")["schema"]) == json.loads(ONE)
+    assert json.loads(api.send("GET", "/schemas/ids/1/schema").text) == json.loads(ONE)
+    assert api.get("/schemas/ids/2/subjects") == ["s", "t"]
+    assert api.get("/schemas/ids/2/versions") == [{"subject": "s", "version": 2}, {"subject": "t", "version": 1}]
+    assert api.get("/schemas/ids/2?fetchMaxId=true")["maxId"] == 2
+    assert api.get(f"/schemas/guids/{made['guid']}")["schema"] == made["schema"]
+    assert api.get(f"/schemas/guids/{made['guid']}/ids") == [{"context": ".", "id": 1}]
+    assert [each["id"] for each in api.get("/schemas?latestOnly=true")] == [2, 2]
+    assert api.ask("POST", "/subjects/s", {"schema": ONE})["version"] == 1
+    assert "max-age" in api.send("GET", "/schemas/ids/1").headers["Cache-Control"]
+
+
+def test_both_ways(api: Api) -> None:
+    """J-8: what one API writes the other has, in the same transaction."""
+    api.register("s")
+    there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/1$details").json()
+    assert (there["format"], there["versionid"]) == ("Avro/1.11", "1")
+    body = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
+    api.client.send("PUT", "/schemagroups/default/schemas/other/versions/1$details", json=body)
+    api.client.send("PUT", "/schemagroups/apart/schemas/x/versions/1$details", json=body)
+    api.client.send(
+        "PUT", "/schemagroups/apart/schemas/y/versions/1$details", json={"format": "XSD/1.1", "schemaurl": "http://x"}
+    )
+    assert api.get("/subjects") == ["other", "s", ":.apart:x"]
+    assert api.get("/subjects/other/versions/1")["schemaType"] == "JSON"
+    assert api.get("/contexts/.apart/schemas/ids/1")["schemaType"] == "JSON"
+    assert api.get("/contexts") == [".", ".apart"]
+
+
+@pytest.mark.parametrize("name", ["a/b c", "ünï", "-a", "x" * 300, "a.b-value", ":", "%2F", "a\nb", "🦆"])
+def test_subjects_of_any_name(api: Api, name: str) -> None:
+    path = quote(name, safe="")
+    assert api.register(path)["id"] == 1
+    assert api.get("/subjects") == [name]
+    assert api.get(f"/subjects/{path}/versions/1")["subject"] == name
+    assert api.ask("DELETE", f"/subjects/{path}") == [1]
+    assert api.get("/subjects?deletedOnly=true") == [name]
+    assert api.ask("DELETE", f"/subjects/{path}?permanent=true") == [1]
+
+
+def test_subjects_that_differ_in_case_are_two(api: Api) -> None:
+    api.register("Orders")
+    api.register("orders", TWO)
+    assert sorted(api.get("/subjects")) == ["Orders", "orders"]
+    assert api.get("/subjects/orders/versions/1")["id"] == 2
+    assert api.get("/subjects/Orders/versions/1")["id"] == 1
+
+
+def test_contexts(api: Api) -> None:
+    assert api.register(":.dev:s")["id"] == 1
+    assert api.ask("POST", "/contexts/.dev/subjects/t/versions", {"schema": TWO})["id"] == 2
+    assert api.register("s", TWO)["id"] == 1, "ids are those of a context"
+    assert api.get("/contexts/.dev/subjects") == [":.dev:s", ":.dev:t"]
+    assert api.get("/subjects?subjectPrefix=:.dev:") == [":.dev:s", ":.dev:t"]
+    assert api.get("/subjects?subjectPrefix=:*:") == ["s", ":.dev:s", ":.dev:t"]
+    assert json.loads(api.get("/schemas/ids/1?subject=:.dev:")["schema"]) == json.loads(ONE)
+    assert api.get("/subjects/:.default:s/versions/1")["subject"] == "s"
+    assert api.code("DELETE", "/contexts/.dev") == 42211
+    for path in ("/subjects/:.dev:s", "/subjects/:.dev:t"):
+        api.ask("DELETE", path)
+        api.ask("DELETE", f"{path}?permanent=true")
+    assert api.send("DELETE", "/contexts/.dev").status_code == 204
+    assert api.get("/contexts") == ["."]
+
+
+def test_deleting(api: Api) -> None:
+    for schema in (ONE, TWO):
+        api.register("s", schema)
+    assert api.code("DELETE", "/subjects/s?permanent=true") == 40405
+    assert api.code("DELETE", "/subjects/s/versions/1?permanent=true") == 40407
+    assert api.ask("DELETE", "/subjects/s/versions/1") == 1
+    assert api.code("DELETE", "/subjects/s/versions/1") == 40406
+    assert api.code("GET", "/subjects/s/versions/1") == 40402
+    assert api.get("/subjects/s/versions/1?deleted=true")["deleted"] is True
+    assert api.get("/subjects/s/versions?deleted=true") == [1, 2]
+    assert api.get("/subjects/s/versions?deletedOnly=true") == [1]
+    assert api.get("/subjects/s/versions?deletedAsNegative=true") == [-1, 2]
+    assert api.get("/schemas/ids/1")["schemaType"] == "AVRO", "what is in topics can be read"
+    assert api.get("/schemas/ids/1/versions") == []
+    assert api.get("/schemas/ids/1/versions?deleted=true") == [{"subject": "s", "version": 1}]
+    assert api.client.send("GET", "/schemagroups/default/schemas/s/versions/1").status_code == 404
+    api.ask("PUT", "/config/s", {"compatibility": "NONE"})
+    again = api.register("s")
+    assert (again["id"], again["version"]) == (1, 3)
+    assert api.ask("DELETE", "/subjects/s") == [2, 3]
+    assert api.code("DELETE", "/subjects/s") == 40404
+    assert api.get("/subjects") == []
+    assert api.get("/subjects?deleted=true") == ["s"]
+    assert api.code("GET", "/subjects/s/versions") == 40401
+    assert api.ask("DELETE", "/subjects/s?permanent=true") == [1, 2, 3]
+    assert api.code("GET", "/schemas/ids/1") == 40403
+    again = api.register("s", BREAKING)
+    assert (again["id"], again["version"]) == (3, 1), "numbers of versions begin anew, ids never"
+
+
+def test_compatibility(api: Api) -> None:
+    api.register("s")
+    path = "/compatibility/subjects/s/versions"
+    assert api.ask("POST", f"{path}/latest", {"schema": TWO}) == {"is_compatible": True}
+    found = api.ask("POST", f"{path}?verbose=true", {"schema": BREAKING})
+    assert found["is_compatible"] is False
+    assert "R.c" in found["messages"][0]
+    assert api.code("POST", "/subjects/s/versions", {"schema": BREAKING}) == 40901
+    assert api.code("POST", f"{path}/9", {"schema": ONE}) == 40402
+    assert api.ask("POST", "/compatibility/subjects/none/versions/latest", {"schema": ONE})["is_compatible"]
+    assert api.code("POST", f"{path}/latest", {"schema": "{"}) == 42201
+    assert api.ask("POST", f"{path}/latest?verbose=true", {"schema": "{"})["is_compatible"] is False
+    api.ask("PUT", "/config", {"compatibility": "forward"})
+    assert api.ask("POST", f"{path}/latest", {"schema": BREAKING})["is_compatible"]
+    assert api.register("s", BREAKING)["version"] == 2
+
+
+def test_config(api: Api) -> None:
+    assert api.get("/config") == {"compatibilityLevel": "BACKWARD"}
+    assert api.code("GET", "/config/s") == 40408
+    assert api.get("/config/s?defaultToGlobal=true") == {"compatibilityLevel": "BACKWARD"}
+    assert api.ask("PUT", "/config/s", {"compatibility": "FULL"}) == {"compatibility": "FULL"}
+    api.ask("PUT", "/config/:.dev:", {"compatibility": "NONE"})
+    assert api.get("/config/:.dev:x?defaultToGlobal=true") == {"compatibilityLevel": "NONE"}
+    assert api.get("/config/s") == {"compatibilityLevel": "FULL"}
+    assert api.code("PUT", "/config", {"compatibility": "WRONG"}) == 42203
+    assert api.code("PUT", "/config", {"unknown": 1}) == 422
+    assert api.code("PUT", "/config", {"defaultRuleSet": 1}) == 42210
+    assert api.ask("DELETE", "/config/s") == {"compatibilityLevel": "FULL"}
+    assert api.code("DELETE", "/config/s") == 40401
+    assert api.code("PUT", "/config/__GLOBAL", {"compatibility": "NONE"}) == 42208
+
+
+def test_an_alias_stands_for_a_subject(api: Api) -> None:
+    api.register("s")
+    api.ask("PUT", "/config/other", {"alias": "s"})
+    assert api.get("/subjects/other/versions/1")["subject"] == "s"
+
+
+def test_modes(api: Api) -> None:
+    assert api.get("/mode") == {"mode": "READWRITE"}
+    assert api.code("GET", "/mode/s") == 40409
+    assert api.code("PUT", "/mode/s", {"mode": "X"}) == 42204
+    assert api.code("POST", "/subjects/s/versions", {"schema": ONE, "id": 7}) == 42205
+    api.register("s")
+    assert api.code("PUT", "/mode/s", {"mode": "IMPORT"}) == 42205
+    api.ask("PUT", "/mode/s", {"mode": "READONLY"})
+    assert api.code("POST", "/subjects/s/versions", {"schema": ONE}) == 42205
+    assert api.code("DELETE", "/subjects/s") == 42205
+    assert api.get("/mode/s") == {"mode": "READONLY"}
+    assert api.ask("DELETE", "/mode/s") == {"mode": "READONLY"}
+    assert api.code("DELETE", "/mode/s") == 40409
+    api.ask("PUT", "/mode/copied", {"mode": "IMPORT"})
+    made = api.register("copied", BREAKING, id=41, version=5)
+    assert (made["id"], made["version"]) == (41, 5)
+    assert api.register("copied", ONE, id=1, version=6)["id"] == 1
+    assert api.code("POST", "/subjects/copied/versions", {"schema": TWO, "id": 41}) == 42207
+    assert api.register("fresh", TWO)["id"] == 42
+
+
+def test_references(api: Api) -> None:
+    """An Avro schema that names a type of another subject: checked, compared and shown with it."""
+    api.register("t")
+    reference = {"name": "R", "subject": "t", "version": 1}
+    made = api.register("q", SHARED, references=[reference])
+    assert made["references"] == [reference]
+    assert api.register("q", SHARED, references=[{**reference, "version": -1}])["id"] == made["id"]
+    assert api.get("/subjects/t/versions/1/referencedby") == [made["id"]]
+    assert api.code("DELETE", "/subjects/t") == 42206
+    resolved = json.loads(api.get("/subjects/q/versions/1?format=resolved")["schema"])
+    assert resolved["fields"][0]["type"]["name"] == "R"
+    there = api.client.send("GET", "/schemagroups/default/schemas/q/versions/1$details").json()
+    assert there["formatvalidated"] is True
+    assert there["references"] == [{**reference, "xid": "/schemagroups/default/schemas/t/versions/1"}]
+    assert api.code("POST", "/subjects/q/versions", {"schema": SHARED}) == 42201
+    lost = {**reference, "subject": "none"}
+    assert api.code("POST", "/subjects/q/versions", {"schema": SHARED, "references": [lost]}) == 42201
+    api.ask("DELETE", "/subjects/q")
+    assert api.ask("DELETE", "/subjects/t") == [1]
+
+
+def test_protobuf(api: Api) -> None:
+    """Also as clients send it: the base64 of its descriptor."""
+    assert api.register("p", PROTO, schemaType="PROTOBUF")["id"] == 1
+    serialized = api.get("/subjects/p/versions/1?format=serialized")["schema"]
+    assert FileDescriptorProto.FromString(base64.b64decode(serialized)).message_type[0].name == "M"
+    assert api.register("p", serialized, schemaType="PROTOBUF")["id"] == 1
+    struct = base64.b64encode(STRUCT.serialized_pb).decode()
+    assert (
+        "map<string, .google.protobuf.Value> fields = 1;" in api.register("st", struct, schemaType="PROTOBUF")["schema"]
+    )
+    other = 'syntax = "proto3"; import "p.proto"; message N { M m = 1; }'
+    reference = {"name": "p.proto", "subject": "p", "version": 1}
+    assert api.register("n", other, schemaType="PROTOBUF", references=[reference])["version"] == 1
+
+
+def test_metadata_and_rules(api: Api) -> None:
+    rules = {"domainRules": [{"name": "check", "kind": "CONDITION", "type": "CEL", "mode": "WRITE", "expr": "1 > 0"}]}
+    metadata = {"properties": {"owner": "ada"}}
+    one = api.register("s", metadata=metadata, ruleSet=rules)
+    assert (one["metadata"], one["ruleSet"]) == (metadata, rules)
+    assert api.register("s")["id"] == one["id"], "without its own it has those of the latest version"
+    assert api.get("/subjects/s/metadata?key=owner&value=ada")["version"] == 1
+    assert api.code("GET", "/subjects/s/metadata?key=owner&value=bob") == 40401
+    assert api.code("POST", "/subjects/s/versions", {"schema": ONE, "ruleSet": {"domainRules": [{}]}}) == 42210
+    api.ask("PUT", "/config/t", {"defaultMetadata": metadata, "overrideMetadata": {"properties": {"team": "x"}}})
+    made = api.register("t", metadata={"properties": {"team": "y"}})
+    assert made["metadata"] == {"properties": {"owner": "ada", "team": "x"}}
+    expected = {"properties": {"confluent:version": "9"}}
+    assert api.code("POST", "/subjects/t/versions", {"schema": TWO, "metadata": expected}) == 42201
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "code"),
+    [
+        ("GET", "/subjects/none/versions", None, 40401),
+        ("GET", "/subjects/none/versions/1", None, 40401),
+        ("POST", "/subjects/none", {"schema": ONE}, 40401),
+        ("POST", "/subjects/s", {"schema": TWO}, 40403),
+        ("GET", "/schemas/ids/99", None, 40403),
+        ("GET", "/schemas/ids/abc", None, 404),
+        ("GET", "/schemas/guids/36a6dcae-a9e8-80cf-a3fb-000000000000", None, 40403),
+        ("GET", "/schemas/guids/none", None, 40403),
+        ("GET", "/subjects/s/versions/0", None, 42202),
+        ("GET", "/subjects/s/versions/x", None, 42202),
+        ("GET", "/subjects/s/versions/2147483648", None, 42202),
+        ("GET", "/subjects/s/versions/9", None, 40402),
+        ("POST", "/subjects/s/versions", {}, 42201),
+        ("POST", "/subjects/s/versions", {"schema": 5}, 42201),
+        ("POST", "/subjects/s/versions", {"schema": "{}", "schemaType": "THRIFT"}, 42201),
+        ("POST", "/subjects/s/versions", {"schema": "message {", "schemaType": "PROTOBUF"}, 42201),
+        ("POST", "/subjects/s/versions", {"schema": '{"type": 5}', "schemaType": "JSON"}, 42201),
+        ("POST", "/subjects/s/versions", {"schema": ONE, "references": [{"name": "x"}]}, 42201),
+        ("POST", "/subjects/s/versions", {"schema": ONE, "metadata": 5}, 422),
+        ("POST", "/subjects/s/versions", [], 422),
+        ("POST", "/subjects/%00/versions", {"schema": ONE}, 42208),
+        ("GET", "/subjects/s/versions/1?format=none", None, 422),
+        ("GET", "/subjects?limit=x", None, 422),
+        ("DELETE", "/subjects/none", None, 40401),
+        ("DELETE", "/subjects/s/versions/9", None, 40402),
+    ],
+)
+def test_what_is_wrong_has_a_code_and_changes_nothing(api: Api, method: str, path: str, body: Any, code: int) -> None:
+    api.register("s")
+    assert api.code(method, path, body) == code
+    assert api.get("/subjects?deleted=true") == ["s"]
+    assert api.get("/subjects/s/versions?deleted=true") == [1]
+
+
+def test_media_types(api: Api) -> None:
+    wrong = api.send("GET", "/subjects", headers={"Accept": "text/html"})
+    assert (wrong.status_code, wrong.json()["error_code"]) == (406, 406)
+    sent = api.send("POST", "/subjects/s/versions", headers={"Content-Type": "text/plain"}, content=b"{}")
+    assert sent.status_code == 415
+    broken = api.send("POST", "/subjects/s/versions", headers={"Content-Type": "application/json"}, content=b"{")
+    assert broken.json()["error_code"] == 400
+    known = {"Confluent-Accept-Unknown-Properties": "true"}
+    assert api.send("POST", "/subjects/s/versions", {"schema": ONE, "x": 1}, headers=known).status_code == 200
+
+
+@pytest.mark.parametrize("size", [100_000, 12_000_000])
+def test_large_schemas(api: Api, size: int) -> None:
+    text = json.dumps({"type": "object", "description": "x" * size})
+    assert api.register("s", text, schemaType="JSON")["id"] == 1
+    assert len(api.get("/schemas/ids/1")["schema"]) > size
+
+
+def test_known_content_is_no_write(api: Api, store: Store) -> None:
+    api.register("s")
+    before = store.generation()
+    api.register("s")
+    assert store.generation() == before

@@ -1,0 +1,62 @@
+"""Names of subjects and contexts, and the ids that they are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.confluent.naming import (
+    SUBJECT,
+    Subject,
+    context_of,
+    group_id,
+    is_subject,
+    parse_subject,
+    schema_ids,
+    subject_name,
+)
+from signalbook.xid import ID, Xid
+
+
+@given(st.text(min_size=1).filter(is_subject))
+def test_every_name_has_an_id_and_comes_back(name: str) -> None:
+    ids = schema_ids(name)
+    assert all(ID.fullmatch(each) for each in ids)
+    for each in ids:
+        xid = Xid(("schemagroups", "g", "schemas", each))
+        assert subject_name(xid, {} if each == name else {SUBJECT: name}) == name
+
+
+@given(st.text(), st.text())
+def test_two_names_never_have_the_same_made_id(one: str, other: str) -> None:
+    assert (schema_ids(one)[-1] == schema_ids(other)[-1]) is (one == other)
+
+
+def test_a_name_that_is_not_its_own_is_not_taken() -> None:
+    """Anybody may write the attribute: what it says has to lead back here."""
+    assert subject_name(Xid.parse("/schemagroups/g/schemas/a"), {SUBJECT: "b"}) == "a"
+    assert subject_name(Xid.parse("/schemagroups/g/schemas/a"), {SUBJECT: 5}) == "a"
+
+
+@pytest.mark.parametrize(
+    ("text", "context", "expected"),
+    [
+        ("s", ".", Subject(".", "s")),
+        ("s", ".x", Subject(".x", "s")),
+        (":.y:s", ".x", Subject(".y", "s")),
+        (":.y:a:b", ".", Subject(".y", "a:b")),
+        (":.:s", ".x", Subject(".", "s")),
+        (":.default:s", ".", Subject(".", "s")),
+        (":y:s", ".", Subject(".", ":y:s")),
+        (":.y:", ".", Subject(".y", "")),
+    ],
+)
+def test_names_with_contexts(text: str, context: str, expected: Subject) -> None:
+    assert parse_subject(text, context, "default") == expected
+    assert parse_subject(str(expected), ".", "default") == expected
+
+
+def test_contexts_are_groups() -> None:
+    assert [group_id(each, "default") for each in (".", ".dev", ".a b")] == ["default", "dev", None]
+    assert [context_of(each, "default") for each in ("default", "dev")] == [".", ".dev"]
