@@ -213,7 +213,7 @@ def known_version(view: View, request: ConfluentRequest) -> Response | None:
     if known is None or new.body.version not in (None, known.version) or new.body.id not in (None, known.id):
         check_schema(new)  # outside of the writers' turn
         return None
-    return answer(_registered(known))
+    return answer(_registered(known, subjects, request))
 
 
 def check_registering(view: View, subjects: Subjects, subject: Subject) -> None:
@@ -223,9 +223,13 @@ def check_registering(view: View, subjects: Subjects, subject: Subject) -> None:
         raise Forbidden(Action.UPDATE, schema)
 
 
-def _registered(version: SchemaVersion) -> JSONObject:
-    found = version.to_json()
-    return {name: value for name, value in found.items() if name != "subject"}
+def _registered(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+    """A version as an answer to its registration.
+
+    Without its schema, unless a ``format`` is asked for: clients take it for what they sent, and keep it.
+    """
+    left_out = ("subject", "deleted", *(() if "format" in request.query else ("schema",)))
+    return {name: value for name, value in shown(version, subjects, request).items() if name not in left_out}
 
 
 def register(session: Session, request: ConfluentRequest) -> Response:
@@ -238,11 +242,12 @@ def register(session: Session, request: ConfluentRequest) -> Response:
     _check_mode(new, mode)
     known = new.known
     if known is not None and new.body.version in (None, known.version) and new.body.id in (None, known.id):
-        return answer(_registered(known))
+        return answer(_registered(known, subjects, request))
     check_schema(new)
     if mode != "IMPORT":
         _check_compatible(view, subjects, new)
-    return answer(_registered(_store(session, subjects, new, _next_version(subjects, new, mode))))
+    stored = _store(session, subjects, new, _next_version(subjects, new, mode))
+    return answer(_registered(stored, subjects, request))
 
 
 def _check_mode(new: Candidate, mode: str) -> None:
