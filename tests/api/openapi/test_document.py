@@ -15,6 +15,7 @@ from tests.api.conftest import MODEL
 from tests.api.xregistry.test_matrix import CELLS
 
 from signalbook.api.app import create_app
+from signalbook.api.confluent import routes as confluent
 from signalbook.api.messagecatalog import first_draft, v01
 from signalbook.api.messagecatalog.catalog import FIRST, V01
 from signalbook.api.openapi.document import describe
@@ -80,6 +81,9 @@ def test_it_has_every_route_of_the_server(store: Store, serve: Serve, app: Starl
     for mount, templates in mounts.items():
         routes -= {mount, f"{mount}/{{path}}"}
         routes |= {mount + template for template in templates}
+    for mount in confluent.MOUNTS:
+        routes -= {mount, f"{mount}/{{path}}"}
+    routes |= {"/".join((confluent.MOUNTS[0], *words)) for words in confluent.ROUTES}
     blank = {re.sub(r"{\w+}", "{}", path) for path in described}
     assert {re.sub(r"{\w+}", "{}", route) for route in routes} - blank == set()
     for path, item in described.items():
