@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from signalbook.storage.base import Row
-from signalbook.storage.schemaids import IdTaken, SoftDeleted
+from signalbook.storage.schemaids import MOST, IdTaken, SoftDeleted
 from signalbook.storage.store import Store
 from signalbook.values import digest, now
 from signalbook.xid import Xid
@@ -71,6 +71,18 @@ def test_a_number_is_claimed_once(store: Store) -> None:
         assert writer.schemaids.give("g", [digest(b"4")]) == {digest(b"4"): 43}
         with pytest.raises(IdTaken):
             writer.schemaids.claim("g", digest(b"5"), 7)
+
+
+def test_numbers_end_where_records_have_no_room_for_more(store: Store) -> None:
+    with store.write() as writer:
+        for number in (0, -1, MOST + 1):
+            with pytest.raises(IdTaken, match="can be no id"):
+                writer.schemaids.claim("g", ONE, number)
+        writer.schemaids.claim("g", ONE, MOST)
+        writer.schemaids.claim("g", TWO, 2)
+        assert writer.schemaids.give("g", [THREE, digest(b"4")]) == {THREE: 1, digest(b"4"): 3}
+    with store.write() as writer:
+        assert writer.schemaids.give("g", [digest(b"5")]) == {digest(b"5"): 4}
 
 
 def test_versions_are_found_by_number_in_their_group(store: Store) -> None:

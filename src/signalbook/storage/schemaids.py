@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import bindparam, delete, func, literal_column, select
@@ -164,6 +165,8 @@ class SchemaIdWriter(SchemaIdReader):
         self._writing = transaction
         # The last ones given, also by parts that were undone: those are skipped.
         self._last: dict[str, int] = {}
+        # By number, as far as a layer has it still.
+        self._contents: dict[tuple[str, int], str] = {}
 
     def ids(self, group: str, contents: Collection[str]) -> dict[str, int]:
         """The same, with those given in this transaction."""
@@ -178,10 +181,9 @@ class SchemaIdWriter(SchemaIdReader):
 
     def content(self, group: str, id: int) -> str | None:
         """The same, with those given in this transaction."""
-        for layer in self._writing.layers:
-            for (of, content), number in layer.schemaids.items():
-                if (of, number) == (group, id):
-                    return content
+        content = self._contents.get((group, id), "")
+        if any(layer.schemaids.get((group, content)) == id for layer in self._writing.layers):
+            return content
         return super().content(group, id)
 
     def give(self, group: str, contents: Sequence[str]) -> dict[str, int]:
@@ -189,20 +191,28 @@ class SchemaIdWriter(SchemaIdReader):
         found = self.ids(group, contents)
         fresh = [content for content in dict.fromkeys(contents) if content not in found]
         if fresh:
-            first = self._highest(group) + 1
-            given = dict(zip(fresh, range(first, first + len(fresh)), strict=True))
+            given = dict(zip(fresh, self._next(group, len(fresh)), strict=True))
             self._take(group, given)
             found |= given
         return found
 
     def claim(self, group: str, content: str, id: int) -> None:
         """Give a content this number and no other. Raises ``IdTaken``."""
+        if not 0 < id <= MOST:
+            raise IdTaken(f"{id} can be no id: ids are numbers from 1 to {MOST}")
         has = self.ids(group, [content]).get(content)
         if has is None and self.content(group, id) is None:
             self._highest(group)
             self._take(group, {content: id})
         elif has != id:
             raise IdTaken(f"{id} is the id of another schema" if has is None else f"the schema has the id {has}")
+
+    def _next(self, group: str, count: int) -> Sequence[int]:
+        """The numbers behind the last one given; where a claim has taken the end, the first that are free."""
+        first = self._highest(group) + 1
+        if first + count - 1 <= MOST:
+            return range(first, first + count)
+        return list(islice((number for number in range(1, MOST) if self.content(group, number) is None), count))
 
     def _highest(self, group: str) -> int:
         if group not in self._last:
@@ -211,6 +221,7 @@ class SchemaIdWriter(SchemaIdReader):
 
     def _take(self, group: str, given: Mapping[str, int]) -> None:
         self._writing.pending.schemaids.update({(group, content): number for content, number in given.items()})
+        self._contents.update({(group, number): content for content, number in given.items()})
         self._last[group] = max(self._last[group], *given.values())
 
     def put_soft_deleted(self, versions: Sequence[SoftDeleted]) -> None:

@@ -143,6 +143,16 @@ def test_subjects_that_differ_in_case_are_two(api: Api) -> None:
     assert api.get("/subjects/Orders/versions/1")["id"] == 1
 
 
+def test_numbers_go_on_behind_versions_that_are_not_seen_here(api: Api) -> None:
+    """A Version whose document is elsewhere has a number, and no id."""
+    body = {"format": "Avro/1.11", "schemaurl": "https://example.com/s"}
+    api.client.send("PUT", "/schemagroups/default/schemas/s/versions/1$details", json=body)
+    assert api.code("GET", "/subjects/s/versions") == 40401
+    assert api.register("s")["version"] == 2
+    there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/1$details").json()
+    assert there["schemaurl"] == "https://example.com/s"
+
+
 def test_contexts(api: Api) -> None:
     assert api.register(":.dev:s")["id"] == 1
     assert api.ask("POST", "/contexts/.dev/subjects/t/versions", {"schema": TWO})["id"] == 2

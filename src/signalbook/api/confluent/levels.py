@@ -51,6 +51,8 @@ def place_of(view: View, request: ConfluentRequest) -> Subject:
 def show_config(view: View, request: ConfluentRequest) -> Response:
     """What is set there; of the registry, or if it is asked for, what holds there."""
     place = place_of(view, request)
+    if not _is_readable(view, request, place):
+        raise config_not_found(place)
     stored = view.schemaids.setting("config", scope_of(place))
     if request.flag("defaultToGlobal") or place == Subject(DEFAULT_CONTEXT, ""):
         return answer(shown_config(effective(lambda scope: view.schemaids.setting("config", scope), place)))
@@ -86,6 +88,8 @@ def delete_config(session: Session, request: ConfluentRequest) -> Response:
 def show_mode(view: View, request: ConfluentRequest) -> Response:
     """The mode that is set there; of the registry, or if it is asked for, the one that holds."""
     place = place_of(view, request)
+    if not _is_readable(view, request, place):
+        raise mode_not_found(place)
     stored = view.schemaids.setting("mode", scope_of(place))
     if request.flag("defaultToGlobal") or place == Subject(DEFAULT_CONTEXT, ""):
         return answer({"mode": effective_mode(lambda scope: view.schemaids.setting("mode", scope), place)})
@@ -130,6 +134,18 @@ def _has_schemas(view: View, request: ConfluentRequest, place: Subject) -> bool:
     if place.name:
         return bool(subjects.live(place))
     return next(subjects.names(place.context), None) is not None
+
+
+def _is_readable(view: View, request: ConfluentRequest, place: Subject) -> bool:
+    """Whether whoever asks may read what the settings are of; those of the registry, if he may read anything."""
+    subjects = subjects_of(view, request)
+    if place.name:
+        schema = subjects.new_schema(place)
+        return schema is not None and view.access.readable(schema)
+    group = subjects.group(place.context)
+    if place.context == DEFAULT_CONTEXT or group is None:
+        return view.access.somewhere(Action.READ)
+    return view.access.readable(group)
 
 
 def check_rights(view: View, request: ConfluentRequest, place: Subject) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from signalbook.api.confluent.subjects import SchemaVersion, Subjects
-from signalbook.confluent.schemas import stored_references
+from signalbook.api.confluent.subjects import SchemaVersion
+from signalbook.confluent.schemas import linked_references
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.xid import Xid
@@ -45,22 +45,20 @@ def _referring(view: View, target: Xid) -> Iterator[Xid]:
         after = next(reversed(found))
 
 
-def note(session: Session, subjects: Subjects, version: SchemaVersion) -> None:
-    """Keep what a version refers to. Raises ``ConfluentError`` if that is not there."""
-    for scope in _scopes(subjects, version):
+def note(session: Session, version: SchemaVersion) -> None:
+    """Keep what a version refers to."""
+    for scope in _scopes(version):
         session.transaction.schemaids.put_setting("reference", scope, {})
 
 
-def forget(session: Session, subjects: Subjects, version: SchemaVersion) -> None:
+def forget(session: Session, version: SchemaVersion) -> None:
     """Keep it no longer: the version goes."""
-    for scope in _scopes(subjects, version):
+    for scope in _scopes(version):
         session.transaction.schemaids.put_setting("reference", scope, None)
 
 
-def _scopes(subjects: Subjects, version: SchemaVersion) -> list[str]:
-    references = stored_references(version.attributes)
-    targets = [subjects.find_referred(each, version.subject.context) for each in references]
-    return [f"{_name(each.xid)}>{version.xid}" for each in targets if each is not None and each.xid is not None]
+def _scopes(version: SchemaVersion) -> list[str]:
+    return [f"{_name(target)}>{version.xid}" for _, target in linked_references(version.attributes)]
 
 
 def _name(xid: Xid) -> str:

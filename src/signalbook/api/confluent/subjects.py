@@ -10,15 +10,16 @@ from typing import Final
 import msgspec
 
 from signalbook.cncf.ids import LAST_VERSION, version_number
+from signalbook.cncf.lookup import latest_number
 from signalbook.confluent.avro import inlined
 from signalbook.confluent.errors import (
-    ConfluentError,
     context_not_empty,
     invalid_schema,
     invalid_subject,
     invalid_version,
     schema_id_not_found,
     subject_not_found,
+    too_large,
     version_not_found,
 )
 from signalbook.confluent.naming import (
@@ -157,10 +158,10 @@ class Subjects:
     def deleted(self, subject: Subject) -> list[SchemaVersion]:
         """Those that are softly deleted, by number."""
         group = self.group(subject.context)
-        if group is None or not self._readable(group):
+        if group is None:
             return []
         found = [each for name in schema_ids(subject.name) for each in self._soft(group, name)]
-        return [each for each in map(self._softly, found) if each.subject == subject]
+        return [each for each in self._shown(group, found) if each.subject == subject]
 
     def all(self, subject: Subject) -> list[SchemaVersion]:
         """All of them, by number."""
@@ -193,11 +194,11 @@ class Subjects:
     def with_id(self, context: str, id: int, limit: int = _PAGE) -> list[SchemaVersion]:
         """The versions of a context with an id, live ones first."""
         group = self.group(context)
-        if group is None or not self._readable(group):
+        if group is None:
             return []
         live = self._versions(self._view.reader.numbered(group, id, limit))
         soft = self._view.schemaids.soft_deleted_with(group.id.lower(), id, limit)
-        return live + [self._softly(each) for each in soft]
+        return live + self._shown(group, soft)
 
     def by_id(self, context: str, id: int) -> SchemaVersion:
         """A schema by its id. Raises 40403."""
@@ -233,11 +234,11 @@ class Subjects:
         """The subjects of a context with versions that are softly deleted."""
         group = self.group(context)
         after = ""
-        while group is not None and self._readable(group):
+        while group is not None:
             rows = self._view.schemaids.soft_deleted_of(group.id.lower(), after, _PAGE)
             if not rows:
                 return
-            yield from dict.fromkeys(self._softly(each).subject for each in rows)
+            yield from dict.fromkeys(each.subject for each in self._shown(group, rows))
             after = rows[-1].schema
 
     def resolver(self, references: Iterable[Reference], context: str) -> Resolve:
@@ -257,12 +258,16 @@ class Subjects:
                 waiting += [(each, target.subject.context) for each in stored_references(target.attributes)]
         return found.get
 
-    def find_referred(self, reference: Reference, context: str) -> SchemaVersion | None:
-        """The same, None where it is not there."""
-        try:
-            return self.referred(reference, context)
-        except ConfluentError:
-            return None
+    def last_number(self, subject: Subject) -> int:
+        """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""
+        schema = self.schema(subject)
+        live = None if schema is None else latest_number(self._view, schema)
+        return max(live or 0, *(each.version for each in self.deleted(subject)), 0)
+
+    def is_taken(self, subject: Subject, number: int) -> bool:
+        """Whether the schema of a subject has a Version with this number."""
+        schema = self.schema(subject)
+        return schema is not None and self._view.exists(schema / "versions" / str(number))
 
     def ids_of(self, subject: Subject) -> tuple[str, ...]:
         """The ids that the schema of a subject may have or have had."""
@@ -276,7 +281,10 @@ class Subjects:
     def resolved(self, version: SchemaVersion) -> str:
         """An Avro schema with the types that it refers to in it, each where it is first named."""
         references = self.resolver(stored_references(version.attributes), version.subject.context)
-        return dump_json(inlined(msgspec.json.decode(version.document), references)).decode("utf-8")
+        try:
+            return dump_json(inlined(msgspec.json.decode(version.document), references)).decode("utf-8")
+        except RecursionError:
+            raise too_large("with all that it refers to, the schema is nested too deeply") from None
 
     def serialized(self, version: SchemaVersion) -> str:
         """A Protobuf schema as the base64 of its ``FileDescriptorProto``."""
@@ -304,6 +312,11 @@ class Subjects:
             for number, row in sorted(counted, key=lambda each: (each[1].xid.parts[:4], each[0]))
         ]
 
+    def _shown(self, group: Xid, found: Iterable[SoftDeleted]) -> list[SchemaVersion]:
+        """Those whose schemas may be read."""
+        readable = self._view.access.readable
+        return [self._softly(each) for each in found if readable(group / _SCHEMAS / each.schema)]
+
     def _softly(self, found: SoftDeleted) -> SchemaVersion:
         return SchemaVersion(
             subject=self._subject(Xid((GROUPS, found.group, _SCHEMAS, found.schema)), found.attributes),
@@ -320,9 +333,6 @@ class Subjects:
         group = schema.parts[1]
         group = self.default_group if group == self.default_group.lower() else group
         return Subject(context_of(group, self.default_group), subject_name(schema, attributes))
-
-    def _readable(self, group: Xid) -> bool:
-        return self._view.access.readable(group)
 
 
 def parse_version(text: str) -> int | None:

@@ -219,6 +219,9 @@ def known_version(view: View, request: ConfluentRequest) -> Response | None:
 def check_registering(view: View, subjects: Subjects, subject: Subject) -> None:
     """Raise ``Forbidden`` unless whoever asks may add versions to a subject, be it to find one that is there."""
     schema = subjects.new_schema(subject)
+    # Who does not see the versions there are cannot be told the number of the next.
+    if schema is not None and not view.access.readable(schema):
+        raise Forbidden(Action.UPDATE, schema)
     if schema is not None and not any(view.access.may(action, schema) for action in (Action.CREATE, Action.UPDATE)):
         raise Forbidden(Action.UPDATE, schema)
 
@@ -237,6 +240,7 @@ def register(session: Session, request: ConfluentRequest) -> Response:
     view = session.view
     subjects = subjects_of(view, request)
     subject = subject_of(subjects, view, request)
+    check_registering(view, subjects, subject)
     new = candidate(view, request, subject)
     mode = effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject)
     _check_mode(new, mode)
@@ -267,10 +271,9 @@ def _check_compatible(view: View, subjects: Subjects, new: Candidate) -> None:
 
 def _next_version(subjects: Subjects, new: Candidate, mode: str) -> int:
     """The number of a new version. Raises 42201 where the request counts on another one."""
-    every = subjects.all(new.subject)
-    following = max((each.version for each in every), default=0) + 1
+    following = subjects.last_number(new.subject) + 1
     if mode == "IMPORT" and new.body.version is not None:
-        if any(each.version == new.body.version and each.xid is not None for each in every):
+        if subjects.is_taken(new.subject, new.body.version):
             raise not_permitted(f"Subject {new.subject} has another schema as version {new.body.version}")
         return new.body.version
     stated = new.body.version or ((new.body.metadata or {}).get("properties") or {}).get(_VERSION)
@@ -299,7 +302,7 @@ def _store(session: Session, subjects: Subjects, new: Candidate, number: int) ->
         raise _as_confluent(error, new.subject) from None
     session.transaction.schemaids.drop_soft_deleted(group.id.lower(), schema.id, [number])
     stored = subjects.version(new.subject, str(number))
-    note(session, subjects, stored)
+    note(session, stored)
     return stored
 
 
@@ -370,7 +373,7 @@ def delete_subject(session: Session, request: ConfluentRequest) -> Response:
         return answer([each.version for each in soft])
     if not live:
         raise subject_deleted(subject)
-    _delete_softly(session, subjects, live)
+    _delete_softly(session, live)
     return answer([each.version for each in live])
 
 
@@ -395,7 +398,7 @@ def delete_version(session: Session, request: ConfluentRequest) -> Response:
     elif chosen[0].xid is None:
         raise version_deleted(subject, chosen[0].version)
     else:
-        _delete_softly(session, subjects, chosen)
+        _delete_softly(session, chosen)
     return answer(chosen[0].version)
 
 
@@ -405,12 +408,12 @@ def _check_writable(view: View, subject: Subject) -> None:
         raise not_permitted(f"Subject {subject} is in read-only mode")
 
 
-def _delete_softly(session: Session, subjects: Subjects, versions: Sequence[SchemaVersion]) -> None:
+def _delete_softly(session: Session, versions: Sequence[SchemaVersion]) -> None:
     for each in versions:
         if is_referred(session.view, each):
             raise reference_exists(f"{each.subject} version {each.version}")
     for each in versions:
-        forget(session, subjects, each)
+        forget(session, each)
     kept = [
         SoftDeleted(
             group=each.xid.parts[1].lower(),
