@@ -321,14 +321,15 @@ class Context:
 
     def _referred(self, referring: Xid, name: str) -> Xid | None:
         """What a Version calls by this name in its attribute ``references``, or one of those that it refers to."""
-        seen: dict[Xid, None] = {}
-        waiting = [referring]
+        stored = self.stored
+        seen: set[Xid] = set()
+        # Who refers is what is being judged: it is there already, or has nothing to say.
+        waiting = [referring] if referring.resource in stored.written or referring in stored.entities else []
         while waiting and len(seen) < MAX_LOADED:
             xid = waiting.pop()
             if xid in seen:
                 continue
-            seen[xid] = None
-            stored = self.stored
+            seen.add(xid)
             version = stored.version(xid) if xid.resource in stored.written else stored.shown(xid)
             for each, target in linked_references({} if version is None else version.attributes):
                 if each == name:
