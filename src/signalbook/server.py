@@ -181,7 +181,9 @@ def run(settings: Settings) -> None:
     ``SettingError`` or ``RegistryError``.
     """
     check_settings(settings)
-    with _listening(settings) as listening:
+    with ExitStack() as opened:
+        ports = (settings.port, *((settings.confluent_port,) if settings.confluent_port else ()))
+        listening = [opened.enter_context(_listening(settings, port)) for port in ports]
         if settings.from_folder or is_throw_away(settings.db):
             # In a file, which every process of this server opens.
             with tempfile.TemporaryDirectory(prefix="signalbook-") as private:
@@ -190,8 +192,8 @@ def run(settings: Settings) -> None:
             _serve(settings, listening)
 
 
-def _serve(settings: Settings, listening: socket.socket) -> None:
-    exposed = not (is_loopback(settings.host) and is_loopback(str(listening.getsockname()[0])))
+def _serve(settings: Settings, listening: list[socket.socket]) -> None:
+    exposed = not (is_loopback(settings.host) and is_loopback(str(listening[0].getsockname()[0])))
     away: StorageUnavailable | None = None
     registryid = ""
     try:
@@ -221,9 +223,11 @@ def _serve(settings: Settings, listening: socket.socket) -> None:
     )
     # A turn of the event loop takes one connection from a socket, and a turn is long under load: with one socket alone
     # the last of 256 clients that come at once waits for more than a second.
-    supervisor = _Supervisor(config, [listening, *(listening.dup() for _ in range(_ACCEPTED - 1))])
+    more = [each.dup() for each in listening for _ in range(_ACCEPTED - 1)]
+    supervisor = _Supervisor(config, [*listening, *more])
     # From now on clients may connect: they wait for the first server process.
-    listening.listen(config.backlog)
+    for each in listening:
+        each.listen(config.backlog)
     _announce(settings, registryid, exposed=exposed)
     # Its processes share their counts there, which begin anew with it.
     with tempfile.TemporaryDirectory(prefix="signalbook-metrics-") as folder:
@@ -350,6 +354,9 @@ def _announce(settings: Settings, registryid: str, *, exposed: bool) -> None:
     url = settings.base_url.rstrip("/") or f"{scheme}://{_host(settings)}:{settings.port}"
     serves = f'Signalbook serves the registry "{registryid}"' if registryid else "Signalbook waits for its database"
     sys.stdout.write(f"{serves} at {url}/\n")
+    if settings.confluent_port:
+        place = f"{scheme}://{_host(settings)}:{settings.confluent_port}"
+        sys.stdout.write(f"Kafka's clients find its schemas at {place} (schema.registry.url).\n")
     if settings.access == OPEN and exposed:
         sys.stdout.write("Everybody who can reach it may do everything (--access open).\n")
     elif not exposed:
@@ -401,6 +408,8 @@ def check_settings(settings: Settings) -> None:
             raise SettingError(f"{name} is at least 1, not {getattr(settings, name)}")
     if not 0 < settings.port < 65536:
         raise SettingError(f"port is 1 to 65535, not {settings.port}")
+    if not 0 <= settings.confluent_port < 65536 or settings.confluent_port == settings.port:
+        raise SettingError(f"confluent_port is 0 to 65535, and not port, but it is {settings.confluent_port}")
     if not 0 <= settings.event_retention <= _CENTURY:
         raise SettingError(f"event_retention is 0 to {_CENTURY} days, not {settings.event_retention}")
     AllowList(settings.allow_fetch)
@@ -422,11 +431,12 @@ def check_settings(settings: Settings) -> None:
     tracing.check(os.environ)
 
 
-def _listening(settings: Settings) -> socket.socket:
+def _listening(settings: Settings, port: int) -> socket.socket:
     """The socket that all server processes share; it does not listen yet. Raises ``ServerError``."""
-    where = f"{_host(settings)}:{settings.port}"
+    where = f"{_host(settings)}:{port}"
+    option = "--port" if port == settings.port else "--confluent-port"
     try:
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(settings.host, port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, address = found[0]
         listening = socket.socket(family, kind, protocol)
         try:
@@ -436,7 +446,7 @@ def _listening(settings: Settings) -> socket.socket:
             listening.close()
             raise
     except OSError as error:
-        raise ServerError(f"cannot listen at {where}: {error.strerror}; choose another --host or --port") from None
+        raise ServerError(f"cannot listen at {where}: {error.strerror}; choose another --host or {option}") from None
     return listening
 
 

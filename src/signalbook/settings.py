@@ -119,6 +119,9 @@ class Settings:
     confluent_group: str = _setting(
         "default", "Schema group that is the default context of the Confluent-compatible API."
     )
+    confluent_port: int = _setting(
+        0, "Port whose root is the Confluent-compatible API, for clients that look at the root only; 0 is none."
+    )
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
     )

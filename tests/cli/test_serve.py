@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.serving import kept_port
+from tests.serving import kept_port, serving
 
 from signalbook import settings
 
@@ -73,6 +73,7 @@ def test_a_server_stops_by_a_signal(serve: Serve, tmp_path: Path) -> None:
         (("--config", "gone.toml"), "cannot read config file gone.toml"),
         (("--workers", "0"), "workers is at least 1"),
         (("--port", "0"), "port is 1 to 65535"),
+        (("--port", "8081", "--confluent-port", "8081"), "confluent_port is 0 to 65535, and not port"),
         (("--host", "192.0.2.1"), "cannot listen at 192.0.2.1:"),
     ],
 )
@@ -88,6 +89,30 @@ def test_a_port_in_use(cli: Cli, server: str) -> None:
     ran = cli("serve", "--port", server.rpartition(":")[2])
     assert ran.code == 1
     assert "choose another --host or --port" in ran.err
+
+
+def test_a_confluent_port_in_use(cli: Cli, server: str) -> None:
+    with kept_port() as port:
+        ran = cli("serve", "--port", str(port), "--confluent-port", server.rpartition(":")[2])
+    assert ran.code == 1
+    assert "choose another --host or --confluent-port" in ran.err
+
+
+def test_kafkas_clients_have_a_port_of_their_own(tmp_path: Path) -> None:
+    schema = {"schema": '{"type": "string"}'}
+    with kept_port() as port, serving(tmp_path, "--confluent-port", str(port), "--workers", "2") as url:
+        own = f"http://127.0.0.1:{port}"
+        assert get(own).json() == {}
+        posted = httpx.post(f"{own}/subjects/a%2Fb/versions?normalize=true", json=schema, timeout=60)
+        assert (posted.status_code, posted.json()["id"]) == (200, 1)
+        assert "link" not in posted.headers
+        # The mounts are there as well, for clients that were set up with one.
+        for base in (own, f"{own}/apis/ccompat/v7", f"{own}/compat/confluent", f"{url}/apis/ccompat/v8"):
+            assert get(f"{base}/subjects").json() == ["a/b"]
+        assert get(f"{own}/schemas/ids/1").json()["schema"] == '{"type":"string"}'
+        assert get(f"{own}/schemagroups").json()["error_code"] == 404
+        assert httpx.put(f"{own}/subjects", timeout=60).status_code == 405
+        assert next(iter(get(f"{url}/schemagroups/default/schemas").json().values()))["versionscount"] == 1
 
 
 def test_settings_from_environment_and_file(tmp_path: Path) -> None:

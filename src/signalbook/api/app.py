@@ -188,6 +188,8 @@ class Application(Starlette):
             await super().__call__(scope, receive, send)
             return
         began = perf_counter()
+        if self._is_confluent(scope):
+            confluent.mount(scope)
         refusal = self._origins.refusal(scope)
         if refusal is not None:
             HTTP.add(scope["path"], scope["method"], refusal.response.status, perf_counter() - began)
@@ -210,7 +212,8 @@ class Application(Starlette):
         answered: Callable[[int], None] = lambda status: None,  # noqa: ARG005
     ) -> None:
         scope["base_url"] = root = base_url(scope, self._settings)
-        added, lines = _added(root, self._origins.readable_by(scope))
+        shown = "" if self._is_confluent(scope) and not self._settings.base_url else root
+        added, lines = _added(shown, self._origins.readable_by(scope))
 
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -222,6 +225,11 @@ class Application(Starlette):
             await send(message)
 
         await self.find(scope)(scope, receive, complete)
+
+    def _is_confluent(self, scope: Scope) -> bool:
+        """Whether a request came by the port that is for that API alone."""
+        port = self._settings.confluent_port
+        return port != 0 and scope["server"][1] == port
 
     def find(self, scope: Scope) -> ASGIApp:
         """What answers a request."""
@@ -267,12 +275,12 @@ def _segments(path: str) -> list[str]:
 
 @lru_cache(maxsize=128)
 def _added(root: str, readers: bytes) -> tuple[tuple[tuple[bytes, bytes], ...], bytes]:
-    """The headers, and the lines that they are."""
+    """The headers, and the lines that they are; ``root`` is empty where nobody knows at which port it is."""
     cors = ((b"access-control-allow-origin", readers), *_CORS) if readers else _CORS
     varying = () if readers == b"*" else ((b"vary", b"Origin"),)
     # The rel parameter comes first: clients read no further.
-    link = (b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace"))
-    headers = (*cors, *varying, link)
+    link = ((b"link", f"<{root}>;rel=xregistry-root".encode("ascii", "replace")),) if root else ()
+    headers = (*cors, *varying, *link)
     return headers, b"".join(b"%s: %s\r\n" % header for header in headers)
 
 

@@ -115,13 +115,15 @@ def find_route(words: tuple[str, ...]) -> tuple[dict[str, Operation], tuple[str,
 
 def routes(kernel: Kernel) -> list[Route]:
     """The API at its mounts."""
-    return [route for mount in MOUNTS for route in at_mount(kernel, mount)]
+    apis = [(mount, ConfluentAPI(kernel, mount)) for mount in MOUNTS]
+    return [route for mount, api in apis for route in (Route(f"{mount}/{{path:any}}", api), Route(mount, api))]
 
 
-def at_mount(kernel: Kernel, mount: str) -> list[Route]:
-    """The API at one mount; "" is the root."""
-    api = ConfluentAPI(kernel, mount)
-    return [Route(f"{mount}/{{path:any}}", api), *([Route(mount, api)] if mount else [])]
+def mount(scope: Scope) -> None:
+    """Have a request at the root of a port answered by the API; its other mounts are there as well."""
+    if not scope["path"].startswith(MOUNTS):
+        scope["path"] = f"{MOUNTS[0]}{scope['path']}"
+        scope["raw_path"] = MOUNTS[0].encode("ascii") + scope["raw_path"]
 
 
 class ConfluentAPI(EntityAPI[ConfluentRequest]):
