@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from signalbook.cncf.schemaregistry import dialect
@@ -22,6 +22,7 @@ _GUID_DIGITS: Final = 32
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 _RULES: Final = frozenset({"migrationRules", "domainRules", "encodingRules", "enableAt"})
 _HIGHEST: Final = 2**31
+Target = TypeVar("Target")
 
 
 def schema_type(attributes: Mapping[str, JSON]) -> str | None:
@@ -136,6 +137,17 @@ def linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
             if xid.kind is Kind.VERSION and xid.group_type == "schemagroups":
                 found.append((name, xid))
     return found
+
+
+def meant(targets: Mapping[str, Target], uri: str) -> Target | None:
+    """What a document means by ``uri``, of what its references name.
+
+    A JSON Schema asks for the whole URI of what it names relative to its ``$id``, or to nothing: references have the
+    name that it says.
+    """
+    if uri in targets or not (uri.startswith("/") or "://" in uri):
+        return targets.get(uri)
+    return next((target for name, target in targets.items() if uri.endswith(f"/{name}")), None)
 
 
 def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBody:

@@ -281,6 +281,20 @@ def test_references(api: Api) -> None:
     assert api.ask("DELETE", "/subjects/t") == [1]
 
 
+@pytest.mark.parametrize("own", [{}, {"$id": "https://example.com/q.json"}, {"$id": "q.json"}])
+def test_references_of_a_json_schema(api: Api, own: dict[str, str]) -> None:
+    """They have the names that the schema says, whatever these are relative to, as confluent-kafka has them."""
+    api.register("t", '{"type": "integer"}', schemaType="JSON")
+    references = [{"name": "t.json", "subject": "t", "version": 1}]
+    for more, expected in (({}, True), ({"b": {"type": "integer"}}, True), ({"a": {"type": "string"}}, False)):
+        properties = {"a": {"$ref": "t.json"}, **more}
+        schema = json.dumps({**own, "type": "object", "properties": properties, "additionalProperties": False})
+        body = {"schema": schema, "schemaType": "JSON", "references": references}
+        assert (api.send("POST", "/subjects/q/versions", body).status_code == 200) is expected
+    there = api.client.send("GET", "/schemagroups/default/schemas/q/versions/2$details").json()
+    assert there["formatvalidated"] is True
+
+
 def test_protobuf(api: Api) -> None:
     """Also as clients send it: the base64 of its descriptor."""
     assert api.register("p", PROTO, schemaType="PROTOBUF")["id"] == 1

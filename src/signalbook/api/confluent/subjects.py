@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -39,6 +40,7 @@ from signalbook.confluent.schemas import (
     Reference,
     content_key,
     guid,
+    meant,
     schema_type,
     stored_references,
     text_shown,
@@ -256,7 +258,7 @@ class Subjects:
                 target = self.referred(reference, scope)
                 found[reference.name] = target.text.encode("utf-8")
                 waiting += [(each, target.subject.context) for each in stored_references(target.attributes)]
-        return found.get
+        return partial(meant, found)
 
     def last_number(self, subject: Subject) -> int:
         """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""

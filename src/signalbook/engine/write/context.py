@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final, TypeAlias, TypeVar
 
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.confluent.schemas import linked_references
+from signalbook.confluent.schemas import linked_references, meant
 from signalbook.engine.write.commands import Flags
 from signalbook.engine.write.imports import ImportableSchemas, Scope, import_root, importable, in_scope
 from signalbook.engine.write.workingcopies import OwnerCopy, ResourceCopy, VersionCopy, default_version
@@ -331,10 +331,11 @@ class Context:
                 continue
             seen.add(xid)
             version = stored.version(xid) if xid.resource in stored.written else stored.shown(xid)
-            for each, target in linked_references({} if version is None else version.attributes):
-                if each == name:
-                    return target
-                waiting.append(target)
+            targets = dict(reversed(linked_references({} if version is None else version.attributes)))
+            found = meant(targets, name)
+            if found is not None:
+                return found
+            waiting.extend(targets.values())
         return None
 
     def _document(self, xid: Xid | None) -> bytes | None:
