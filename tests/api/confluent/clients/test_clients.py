@@ -1,0 +1,132 @@
+"""Kafka's clients, as their makers published them, with a real registry and a real Kafka."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.brokers.program import Broker
+from tests.serving import BIN, serving
+
+HERE = Path(__file__).parent
+SCHEMAS = HERE / "schemas"
+PYTHON = BIN.parent / "clients"
+FIRST = {"id": 1, "to": {"street": "Canal St", "city": "Ghent"}}
+SECOND = {"id": 2, "to": {"street": "Rue Haute", "city": "Mons"}}
+NOTE = "ring twice"
+READ = {
+    "as written": [FIRST, {**SECOND, "note": NOTE}],
+    "as 1": [FIRST, SECOND],
+    "as 2": [{**FIRST, "note": ""}, {**SECOND, "note": NOTE}],
+}
+"""The order of each version, as readers of each find it."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server with the default model."""
+    with serving(tmp_path_factory.mktemp("server")) as root:
+        yield root
+
+
+@pytest.fixture(scope="module")
+def descriptors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what a compiler of Protobuf says of each version."""
+    folder = tmp_path_factory.mktemp("descriptors")
+    for version in (1, 2):
+        paths = [f"-I{SCHEMAS}", f"-I{SCHEMAS / str(version)}", f"-o{folder / f'{version}.binpb'}"]
+        compiler = [sys.executable, "-m", "grpc_tools.protoc", "--include_imports", *paths, "order.proto"]
+        subprocess.run(compiler, check=True)
+    return folder
+
+
+@pytest.fixture
+def where(server: str, kafka: Broker, descriptors: Path, request: pytest.FixtureRequest) -> dict[str, str]:
+    """What an application is told of where it runs."""
+    return {
+        "registry": f"{server}/compat/confluent",
+        "brokers": f"127.0.0.1:{kafka.ports['plain']}",
+        "topics": request.node.name.removeprefix("test_"),
+        "schemas": str(SCHEMAS),
+        "descriptors": str(descriptors),
+    }
+
+
+def printed(*command: str | Path) -> Any:
+    """What an application prints."""
+    ran = subprocess.run(command, cwd=HERE, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return json.loads(ran.stdout)
+
+
+def check_read(found: dict[str, Any], *readers: str) -> None:
+    """Each reader, called by its topic and how it reads, has read what is right for it, and there is no other."""
+    assert found == {reader: READ[reader.partition(" ")[2]] for reader in readers}
+
+
+def check_stored(server: str, where: dict[str, str], *topics: str, group: str = "default") -> None:
+    """The values of these topics have two valid versions in the registry."""
+    for topic in topics:
+        versions = f"{server}/schemagroups/{group}/schemas/{where['topics']}-{topic}-value/versions"
+        assert httpx.get(versions, timeout=60).json().keys() == {"1", "2"}
+        assert httpx.get(f"{versions}/2$details", timeout=60).json()["formatvalidated"] is True
+
+
+def python(client: str, where: dict[str, str]) -> Any:
+    """What an application in Python prints."""
+    if not (PYTHON / "ready").exists():
+        pytest.skip("the clients are not installed beside the tests: tools/setup test")
+    return printed(PYTHON / "bin" / "python", "client.py", client, json.dumps(where))
+
+
+CONFLUENT = [
+    ["get_versions", [1, 2]],
+    ["test_compatibility", True],
+    ["test_compatibility", False],
+    ["test_compatibility_all_versions", False],
+    ["register_schema", {"code": 40901}],
+    ["lookup_schema", {"code": 40403}],
+    ["get_version", {"code": 40402}],
+    ["get_latest_version", {"code": 40401}],
+    ["get_schema", {"code": 40403}],
+    ["get_schema_by_guid", {"code": 40403}],
+    ["get_schema_types", ["JSON", "PROTOBUF", "AVRO"]],
+    ["set_compatibility", {"compatibility": "NONE"}],
+    ["get_compatibility", "NONE"],
+    ["get_compatibility", {"code": 40408}],
+    ["register_schema", {"code": 42201}],
+    ["update_mode", "READONLY"],
+    ["get_mode", "READONLY"],
+    ["register_schema", {"code": 42205}],
+    ["delete_mode", "READONLY"],
+    ["get_mode", {"code": 40409}],
+    ["delete_subject", {"code": 42206}],
+]
+"""What Confluent's clients for Python answer, at once or later."""
+
+
+@pytest.mark.parametrize(("client", "context"), [("sync", ""), ("async", "/contexts/.shop")])
+def test_confluent_for_python(server: str, where: dict[str, str], client: str, context: str) -> None:
+    """confluent-kafka in all three formats, with the id of a schema before the value and its guid in a header."""
+    where |= {"topics": client, "registry": where["registry"] + context}
+    found = python(client, where)
+    readers = ("avro as 1", "avro as 2", "json as written", "protobuf as 1", "protobuf as 2")
+    check_read(found["read"], *readers, "latest as written", "header as written")
+    check_stored(server, where, "avro", "json", "protobuf", "latest", "header", group="shop" if context else "default")
+    assert found["answers"] == CONFLUENT
+
+
+def test_community_for_python(server: str, where: dict[str, str]) -> None:
+    """python-schema-registry-client, both of its kinds, where Apicurio has the API."""
+    where["registry"] = f"{server}/apis/ccompat/v7"
+    found = python("community", where)
+    check_read(found["read"], "avro as 1", "avro as 2", "later as 1", "later as 2", "json as written")
+    check_stored(server, where, "later", "json")
+    assert found["answers"] == [[1, 2], True, False, False, None, None, None, True, "FULL", [2, 2], 1, [2]]
