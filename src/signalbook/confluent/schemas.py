@@ -77,10 +77,14 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaBody:
-    """A schema as a client sends it. ``text`` is what is stored; ``attributes`` are the Version's beside its format."""
+    """A schema as a client sends it. ``text`` is what is stored; ``attributes`` are the Version's beside its format.
+
+    ``stated`` is the format that a JSON Schema names itself.
+    """
 
     text: str
     type: str
+    stated: str | None = None
     references: tuple[Reference, ...] = ()
     metadata: JSONObject | None = None
     ruleset: JSONObject | None = None
@@ -95,9 +99,7 @@ class SchemaBody:
     def format(self, before: str | None = None) -> str:
         """The format of the Version; ``before`` is that of those there are, which a JSON Schema keeps if it can."""
         if self.type == "JSON":
-            value = parse_untrusted_json(self.document)
-            stated = dialect(value.get("$schema")) if isinstance(value, dict) else None
-            return stated or before or _FORMATS["JSON"]
+            return self.stated or before or _FORMATS["JSON"]
         if self.type == "PROTOBUF" and _PROTO3.search(self.text):
             return "Protobuf/3"
         return before if self.type == "AVRO" and before else _FORMATS[self.type]
@@ -158,9 +160,11 @@ def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBo
     text = body.get("schema")
     if not isinstance(text, str) or not text.strip():
         raise invalid_schema("the request has no schema")
+    canonical, stated = _canonical(text, kind, normalize=normalize)
     return SchemaBody(
-        text=_canonical(text, kind, normalize=normalize),
+        text=canonical,
         type=kind,
+        stated=stated,
         references=_references(body.get("references")),
         metadata=_object(body, "metadata"),
         ruleset=_ruleset(body),
@@ -169,22 +173,23 @@ def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBo
     )
 
 
-def _canonical(text: str, kind: str, *, normalize: bool) -> str:
-    """The text to store: clients lay the same JSON out in different ways, which makes no other schema.
+def _canonical(text: str, kind: str, *, normalize: bool) -> tuple[str, str | None]:
+    """The text to store, and the format that it states: clients lay the same JSON out in different ways.
 
-    ``normalize`` asks for the order of its members to make no difference either.
+    That makes no other schema. ``normalize`` asks for the order of its members to make no difference either.
     """
     if kind == "PROTOBUF":
-        return (descriptor_text(text) or text).strip() + "\n"
+        return (descriptor_text(text) or text).strip() + "\n", None
     try:
         value = parse_untrusted_json(text.encode("utf-8"))
     except UnicodeEncodeError:
         raise invalid_schema("it has a lone surrogate, which UTF-8 cannot have") from None
     except JSONError as error:
         if kind == "AVRO" and _NAME.fullmatch(text.strip()):
-            return f'"{text.strip()}"'
+            return f'"{text.strip()}"', None
         raise invalid_schema(str(error)) from None
-    return (canonical_json if normalize else dump_json)(value).decode("utf-8")
+    stated = dialect(value.get("$schema")) if kind == "JSON" and isinstance(value, dict) else None
+    return (canonical_json if normalize else dump_json)(value).decode("utf-8"), stated
 
 
 def _references(value: JSON) -> tuple[Reference, ...]:

@@ -251,12 +251,16 @@ class SchemaIdWriter(SchemaIdReader):
 
     def put_setting(self, kind: SettingKind, scope: str, value: JSONObject | None) -> None:
         """Set (or with None remove) something for the registry, a context or a subject."""
+        self.put_settings(kind, {scope: value})
+
+    def put_settings(self, kind: SettingKind, values: Mapping[str, JSONObject | None]) -> None:
+        """The same by scope."""
         self._writing.pending.touched = True
-        named = {"kind": kind, "scope": scope}
-        if value is None:
-            self._writing.run(self._sql.drop_setting, named)
-        else:
-            self._writing.run_bulk(self._sql.put_setting, [{**named, "value": dump_text(value)}])
+        named = [{"kind": kind, "scope": scope, "value": value} for scope, value in values.items()]
+        gone = [{"kind": each["kind"], "scope": each["scope"]} for each in named if each["value"] is None]
+        self._writing.run_many(self._sql.drop_setting, gone)
+        kept = [{**each, "value": dump_text(each["value"])} for each in named if each["value"] is not None]
+        self._writing.run_bulk(self._sql.put_setting, kept)
 
     def finish(self) -> None:
         """Last work before the commit: write the numbers given."""

@@ -10,61 +10,13 @@ from urllib.parse import quote
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
-from tests.api.conftest import Client, Serve
+from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, Api
+from tests.api.conftest import Serve
 
 from signalbook.storage.store import Store
 
-MOUNT = "/compat/confluent"
-
-
-def record(name: str = "R", **fields: Any) -> str:
-    described = [{"name": each, "type": "int", **more} for each, more in fields.items()]
-    return json.dumps({"type": "record", "name": name, "fields": described})
-
-
-ONE = record(a={})
-TWO = record(a={}, b={"default": 0})
-BREAKING = record(a={}, c={})
 PROTO = 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n}\n'
 SHARED = json.dumps({"type": "record", "name": "Q", "fields": [{"name": "r", "type": "R"}]})
-
-
-class Api:
-    """Requests to the API, and what they are answered."""
-
-    def __init__(self, client: Client, mount: str = MOUNT) -> None:
-        self.client = client
-        self.mount = mount
-
-    def send(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
-        options |= {"json": body} if body is not None else {}
-        return self.client.send(method, self.mount + path, **options)
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer to what succeeds."""
-        found = self.send(method, path, body)
-        assert found.status_code == 200, found.text
-        assert found.headers["Content-Type"] == "application/vnd.schemaregistry.v1+json"
-        return found.json()
-
-    def get(self, path: str) -> Any:
-        return self.ask("GET", path)
-
-    def code(self, method: str, path: str, body: Any = None) -> int:
-        """The code of what fails, whose first digits are the status."""
-        found = self.send(method, path, body)
-        code = found.json()["error_code"]
-        assert found.status_code == (code // 100 if code >= 10_000 else code)
-        assert found.json()["message"]
-        return int(code)
-
-    def register(self, subject: str, schema: str = ONE, **more: Any) -> Any:
-        return self.ask("POST", f"/subjects/{subject}/versions", {"schema": schema, **more})
-
-
-@pytest.fixture
-def api(store: Store, serve: Serve) -> Api:
-    return Api(serve(store, model="default"))
 
 
 @pytest.mark.parametrize("mount", [MOUNT, "/apis/ccompat/v7", "/apis/ccompat/v8"])

@@ -40,10 +40,8 @@ _LEVEL: Final = "compatibilityLevel"
 def place_of(view: View, request: ConfluentRequest) -> Subject:
     """What a request sets or asks for: a subject, or without a name a context or the registry. Raises 42208."""
     subjects = subjects_of(view, request)
-    if not request.names:
-        return Subject(request.context, "")
-    found = subjects.parse(request.names[0], request.context)
-    if found.name and (not is_subject(found.name) or subjects.group(found.context) is None):
+    found = subjects.parse(request.names[0], request.context) if request.names else Subject(request.context, "")
+    if subjects.group(found.context) is None or (found.name and not is_subject(found.name)):
         raise invalid_subject(found)
     return found
 
@@ -67,6 +65,8 @@ def put_config(session: Session, request: ConfluentRequest) -> Response:
     check_rights(session.view, request, place)
     body = request.json(CONFIG_FIELDS)
     given = config_of(body)
+    if given.get("alias"):
+        subjects_of(session.view, request).parse(given["alias"], place.context)
     ids, scope = session.transaction.schemaids, scope_of(place)
     kept = {**(ids.setting("config", scope) or {}), **given}
     ids.put_setting("config", scope, {name: value for name, value in kept.items() if value is not None})

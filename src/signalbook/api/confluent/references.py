@@ -47,14 +47,12 @@ def _referring(view: View, target: Xid) -> Iterator[Xid]:
 
 def note(session: Session, version: SchemaVersion) -> None:
     """Keep what a version refers to."""
-    for scope in _scopes(version):
-        session.transaction.schemaids.put_setting("reference", scope, {})
+    session.transaction.schemaids.put_settings("reference", {scope: {} for scope in _scopes(version)})
 
 
 def forget(session: Session, version: SchemaVersion) -> None:
     """Keep it no longer: the version goes."""
-    for scope in _scopes(version):
-        session.transaction.schemaids.put_setting("reference", scope, None)
+    session.transaction.schemaids.put_settings("reference", dict.fromkeys(_scopes(version)))
 
 
 def _scopes(version: SchemaVersion) -> list[str]:

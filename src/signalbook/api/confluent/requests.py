@@ -11,8 +11,9 @@ from urllib.parse import unquote_to_bytes
 from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import json_body
 from signalbook.api.kernel.responses import Response
-from signalbook.confluent.errors import ConfluentError, unprocessable
+from signalbook.confluent.errors import ConfluentError, invalid_subject, unprocessable
 from signalbook.confluent.naming import DEFAULT_CONTEXT
+from signalbook.confluent.schemas import SchemaBody, read_schema
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.values import JSON, dump_json
@@ -34,7 +35,10 @@ class ConfluentPath:
 
 
 def parse_path(text: str) -> ConfluentPath:
-    """The path that was sent as ``text``, still percent-encoded: a slash in a name is none between names."""
+    """The path that was sent as ``text``, still percent-encoded: a slash in a name is none between names.
+
+    Raises 42208 for names that are no text, or that no database takes.
+    """
     words = tuple(_decoded(part) for part in text.strip("/").split("/")) if text.strip("/") else ()
     if len(words) > 2 and words[0] == _CONTEXTS:
         name = words[1].strip(":")
@@ -43,7 +47,12 @@ def parse_path(text: str) -> ConfluentPath:
 
 
 def _decoded(part: str) -> str:
-    return unquote_to_bytes(part).decode("utf-8", "replace")
+    content = unquote_to_bytes(part)
+    text = content.decode("utf-8", "replace")
+    # With bytes replaced, different names would be one.
+    if "\0" in text or text.encode("utf-8") != content:
+        raise invalid_subject(text)
+    return text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +70,9 @@ class ConfluentRequest:
     root: str = ""
     settings: Settings = field(default_factory=Settings)
     access: Access
+    sound: set[str] = field(default_factory=set)
+    """The formats in which its schema was found sound by itself: a large one is not checked again for the write."""
+    _schemas: dict[bool, SchemaBody] = field(default_factory=dict)
 
     @property
     def context(self) -> str:
@@ -112,6 +124,12 @@ class ConfluentRequest:
         if unknown and not self._lenient:
             raise unprocessable(f"Unrecognized field: {min(unknown)}")
         return found
+
+    def schema(self, known: frozenset[str], *, normalize: bool) -> SchemaBody:
+        """The schema in the body, read once however often it is asked for. Raises ``ConfluentError``."""
+        if normalize not in self._schemas:
+            self._schemas[normalize] = read_schema(self.json(known), normalize=normalize)
+        return self._schemas[normalize]
 
     @property
     def _lenient(self) -> bool:

@@ -16,7 +16,7 @@ from signalbook.api.cncf import is_mutable
 from signalbook.api.confluent import levels, reading, writing
 from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
 from signalbook.api.kernel.errors import NO_STORE, problem_response
-from signalbook.api.kernel.requests import base_url, query_pairs, raw_path, read_body
+from signalbook.api.kernel.requests import BodyTooLarge, base_url, query_pairs, raw_path, read_body
 from signalbook.api.kernel.responses import Response, Sendable, options_response
 from signalbook.api.kernel.routing import EntityAPI, Kernel
 from signalbook.confluent import errors
@@ -269,6 +269,8 @@ def _as_confluent(error: Exception) -> ConfluentError | None:
             return errors.timed_out(error.shown)
         case StorageError():
             return errors.store_error(error.shown)
+        case BodyTooLarge():
+            return errors.too_large(str(error))
         case RegistryError() if error.code == "too_large":
             return errors.too_large(str(error))
         case RegistryError() if error.code in ("not_found", "api_not_found"):

@@ -132,12 +132,7 @@ class Subjects:
 
     def schema(self, subject: Subject) -> Xid | None:
         """The schema that a subject is, None if there is none."""
-        group = self.group(subject.context)
-        if group is None or not is_subject(subject.name):
-            return None
-        names = [group / _SCHEMAS / each for each in schema_ids(subject.name)]
-        rows = self._view.reader.get_many(names)
-        return next((xid for xid in names if xid in rows), None)
+        return self._schemas([subject]).get(subject)
 
     def new_schema(self, subject: Subject) -> Xid | None:
         """The schema that a subject is or will be; None if it can be none."""
@@ -249,15 +244,18 @@ class Subjects:
         Raises 42201 for one that is not there.
         """
         found: dict[str, bytes] = {}
-        waiting = [(each, context) for each in references]
+        waiting = {each.name: (each, context) for each in references}
         while waiting:
-            if len(found) >= MAX_REFERENCES:
+            if len(found) + len(waiting) > MAX_REFERENCES:
                 raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas, with those that these refer to")
-            reference, scope = waiting.pop()
-            if reference.name not in found:
-                target = self.referred(reference, scope)
-                found[reference.name] = target.text.encode("utf-8")
-                waiting += [(each, target.subject.context) for each in stored_references(target.attributes)]
+            targets = dict(zip(waiting, self.referred(waiting.values()), strict=True))
+            found |= {name: target.text.encode("utf-8") for name, target in targets.items()}
+            waiting = {
+                each.name: (each, target.subject.context)
+                for target in targets.values()
+                for each in stored_references(target.attributes)
+                if each.name not in found
+            }
         return partial(meant, found)
 
     def last_number(self, subject: Subject) -> int:
@@ -293,10 +291,34 @@ class Subjects:
         resolve = self.resolver(stored_references(version.attributes), version.subject.context)
         return b64encode(file_descriptor(version.text, resolve)).decode("ascii")
 
-    def referred(self, reference: Reference, context: str) -> SchemaVersion:
-        """What a reference names. Raises 40401 and 40402."""
-        number = "latest" if reference.version == -1 else str(reference.version)
-        return self.version(self.parse(reference.subject, context), number)
+    def referred(self, references: Iterable[tuple[Reference, str]]) -> list[SchemaVersion]:
+        """What references name, each in its context; those to numbers all at once. Raises 40401 and 40402."""
+        named = {each: self.parse(each[0].subject, each[1]) for each in references}
+        schemas = self._schemas(dict.fromkeys(named.values()))
+        places = {
+            each: schemas[subject] / "versions" / str(each[0].version)
+            for each, subject in named.items()
+            if subject in schemas and each[0].version > 0
+        }
+        rows = self._view.reader.get_many(list(dict.fromkeys(places.values())))
+        by_place = {each.xid: each for each in self._versions(rows.values())}
+        found = {each: by_place[place] for each, place in places.items() if place in by_place}
+        for (reference, context), subject in named.items():
+            if (reference, context) not in found:
+                number = "latest" if reference.version == -1 else str(reference.version)
+                found[reference, context] = self.version(subject, number)
+        return [found[each] for each in named]
+
+    def _schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Xid]:
+        """The schemas that those subjects are that there are."""
+        places = {
+            subject: [group / _SCHEMAS / each for each in schema_ids(subject.name)]
+            for subject in subjects
+            if (group := self.group(subject.context)) is not None and is_subject(subject.name)
+        }
+        rows = self._view.reader.get_many([xid for xids in places.values() for xid in xids])
+        known = {subject: next((xid for xid in xids if xid in rows), None) for subject, xids in places.items()}
+        return {subject: xid for subject, xid in known.items() if xid is not None}
 
     def _versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
         counted = [(number, row) for row in rows if (number := version_number(row.xid.id)) is not None]

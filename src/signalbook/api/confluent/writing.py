@@ -29,7 +29,7 @@ from signalbook.confluent.errors import (
     version_not_found,
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
-from signalbook.confluent.schemas import SchemaBody, content_key, read_schema, stored_references
+from signalbook.confluent.schemas import SchemaBody, content_key, stored_references
 from signalbook.confluent.settings import READ_ONLY, effective, effective_mode, rule
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -87,7 +87,7 @@ def candidate(view: View, request: ConfluentRequest, subject: Subject, *, delete
     config = effective(lambda scope: view.schemaids.setting("config", scope), subject)
     normalize = request.flag("normalize") or bool(config.get("normalize"))
     versions = subjects.all(subject) if deleted else subjects.live(subject)
-    body = _with_defaults(read_schema(request.json(_SCHEMA), normalize=normalize), config, versions)
+    body = _with_defaults(request.schema(_SCHEMA, normalize=normalize), config, versions)
     stated = body.format(next((each.format for each in versions if each.type == body.type), None))
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
     try:
@@ -110,8 +110,8 @@ def candidate(view: View, request: ConfluentRequest, subject: Subject, *, delete
 def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     """References as they are stored: with the xid of what each names, by which all other APIs find it."""
     found: list[JSON] = []
-    for each in body.references:
-        target = subjects.referred(each, context)
+    targets = dict(zip(body.references, subjects.referred((each, context) for each in body.references), strict=True))
+    for each, target in targets.items():
         found.append({**each.to_json(), "version": target.version, "xid": str(target.xid)})
     return {"references": found} if found else {}
 
@@ -148,8 +148,10 @@ def _merged(*layers: JSON) -> JSONObject | None:
     return found or None
 
 
-def check_schema(new: Candidate) -> None:
+def check_schema(new: Candidate, request: ConfluentRequest) -> None:
     """Raise 42201 unless the schema can be used."""
+    if new.format in request.sound:
+        return
     reader = find(new.format)
     if reader is None:  # pragma: no cover  # the three are part of the program
         raise invalid_schema(f"no reader for {new.format}")
@@ -167,6 +169,8 @@ def check_schema(new: Candidate) -> None:
             reader.parse(new.text.document, new.format, resolve=new.resolve)
     except SchemaError as error:
         raise invalid_schema(str(error)) from None
+    if not new.body.references:
+        request.sound.add(new.format)
 
 
 def differences(
@@ -211,7 +215,7 @@ def known_version(view: View, request: ConfluentRequest) -> Response | None:
     _check_mode(new, effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject))
     known = new.known
     if known is None or new.body.version not in (None, known.version) or new.body.id not in (None, known.id):
-        check_schema(new)  # outside of the writers' turn
+        check_schema(new, request)  # outside of the writers' turn
         return None
     return answer(_registered(known, subjects, request))
 
@@ -247,7 +251,7 @@ def register(session: Session, request: ConfluentRequest) -> Response:
     known = new.known
     if known is not None and new.body.version in (None, known.version) and new.body.id in (None, known.id):
         return answer(_registered(known, subjects, request))
-    check_schema(new)
+    check_schema(new, request)
     if mode != "IMPORT":
         _check_compatible(view, subjects, new)
     stored = _store(session, subjects, new, _next_version(subjects, new, mode))
@@ -337,7 +341,7 @@ def compare(view: View, request: ConfluentRequest) -> Response:
     verbose = request.flag("verbose")
     try:
         new = candidate(view, request, subject)
-        check_schema(new)
+        check_schema(new, request)
     except ConfluentError as error:
         if error.code == 42201 and verbose:
             return answer({"is_compatible": False, "messages": [str(error)]})
@@ -446,6 +450,8 @@ def delete_context(session: Session, request: ConfluentRequest) -> Response:
     subjects = subjects_of(session.view, request)
     context = request.names[0].strip(":")
     context = context if context.startswith(".") else f".{context}"
+    if subjects.group(context) is None:
+        raise invalid_subject(f":{context}:")
     subjects.check_empty(context)
     ids = session.transaction.schemaids
     ids.put_setting("config", f":{context}:", None)

@@ -85,6 +85,10 @@ class Disconnected(Exception):
     """The client went away before its request was complete; there is nobody to answer."""
 
 
+class BodyTooLarge(RegistryError):
+    """A body is larger than the setting ``max_body_bytes`` lets it be."""
+
+
 class LargeBody(Exception):
     """A body has turned out to be large: all of it is in ``file``, and the request is for the process beside."""
 
@@ -150,9 +154,9 @@ async def _received(receive: Receive, limit: int, subject: str, *, spool: bool) 
     return await asyncio.get_running_loop().run_in_executor(None, b"".join, parts)
 
 
-def _too_long(limit: int, subject: str) -> RegistryError:
+def _too_long(limit: int, subject: str) -> BodyTooLarge:
     detail = f"the body is larger than the {limit} bytes this server takes (setting max_body_bytes)"
-    return RegistryError("bad_request", subject=subject, error_detail=detail)
+    return BodyTooLarge("bad_request", subject=subject, error_detail=detail)
 
 
 def base_url(scope: Scope, settings: Settings) -> str:

@@ -147,8 +147,13 @@ class _Resolver:
 
     def elsewhere(self, full: str) -> bool:
         """Take in the document that defines ``full``, if there is one to be had."""
-        # Bounded, because each document may name others that nobody has asked for yet.
-        document = self.resolve(full) if self.resolve and len(self.others) < MAX_OTHERS else None
+        if self.resolve is None:
+            return False
+        # Each may name others that nobody has asked for yet.
+        if len(self.others) == MAX_OTHERS:
+            message = f"it refers to more than {MAX_OTHERS} other schemas"
+            raise SchemaError([Finding(path="", rule="size", message=message)])
+        document = self.resolve(full)
         if document is None:
             return False
         self.others.append(document)

@@ -90,7 +90,7 @@ def _missing(path: str, by: str, *, asked: bool) -> Finding:
 def refused_imports(document: bytes) -> list[Finding]:
     """A finding for each import that no compiler accepts: absolute, upwards, or not a ``.proto`` file."""
     paths = [path for path in imports(document) if not _SAFE.fullmatch(path)]
-    return [Finding(path="", rule="import", message=shorten(f"{path!r} is no path to import")) for path in paths]
+    return [Finding(path="", rule="import", message=f"{shorten(repr(path))} is no path to import") for path in paths]
 
 
 def imports(document: bytes) -> Iterator[str]:

@@ -1,0 +1,117 @@
+"""Each code that the API has is reached by a request, and what is refused changes nothing."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import getsource
+from typing import Any
+
+import psycopg
+import pytest
+from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api
+from tests.api.conftest import Serve
+
+from signalbook.confluent import errors
+from signalbook.storage import open_store
+
+Step = tuple[str, str] | tuple[str, str, Any]
+VERSIONS = "/subjects/s/versions"
+ENUM = '{"type": "enum", "name": "E", "symbols": ["A"]}'
+R = {"name": "R", "subject": "s", "version": 1}
+IMPORT: list[Step] = [("PUT", "/mode/i", {"mode": "IMPORT"})]
+CODES: dict[int, list[Step]] = {
+    404: [("GET", "/nothing")],
+    405: [("PATCH", VERSIONS)],
+    422: [("POST", VERSIONS, [])],
+    40401: [("GET", "/subjects/none/versions")],
+    40402: [("GET", f"{VERSIONS}/9")],
+    40403: [("GET", "/schemas/ids/99")],
+    40404: [("DELETE", "/subjects/s"), ("DELETE", "/subjects/s")],
+    40405: [("DELETE", "/subjects/s?permanent=true")],
+    40406: [("POST", VERSIONS, {"schema": TWO}), ("DELETE", f"{VERSIONS}/1"), ("DELETE", f"{VERSIONS}/1")],
+    40407: [("DELETE", f"{VERSIONS}/1?permanent=true")],
+    40408: [("GET", "/config/s")],
+    40409: [("GET", "/mode/s")],
+    40901: [("POST", VERSIONS, {"schema": BREAKING})],
+    42201: [("POST", VERSIONS, {"schema": "{"})],
+    42202: [("GET", f"{VERSIONS}/0")],
+    42203: [("PUT", "/config/s", {"compatibility": "WRONG"})],
+    42204: [("PUT", "/mode/s", {"mode": "WRONG"})],
+    42205: [("PUT", "/mode/s", {"mode": "READONLY"}), ("POST", VERSIONS, {"schema": TWO})],
+    42206: [("POST", "/subjects/t/versions", {"schema": ENUM, "references": [R]}), ("DELETE", "/subjects/s")],
+    42207: [*IMPORT, ("POST", "/subjects/i/versions", {"schema": TWO, "id": 1, "version": 1})],
+    42208: [("POST", "/subjects/__GLOBAL/versions", {"schema": ONE})],
+    42209: [("POST", VERSIONS, {"schema": "x" * 4096})],
+    42210: [("POST", VERSIONS, {"schema": ONE, "ruleSet": {"domainRules": [{}]}})],
+    42211: [("POST", "/subjects/:.c:s/versions", {"schema": ONE}), ("DELETE", "/contexts/.c")],
+}
+"""The requests of which the last is answered with the code, after ``ONE`` was registered for the subject s."""
+STORE = {50001, 50002}
+"""These are the store's, and have tests of their own."""
+
+
+def test_there_are_requests_for_all_of_them() -> None:
+    declared = {int(code) for code in re.findall(r"_error\(\s*(\d+)", getsource(errors))}
+    assert declared == CODES.keys() | STORE
+
+
+def everything(api: Api) -> list[Any]:
+    """What is stored, by this API and by xRegistry's."""
+    shown = [api.send("GET", path).json() for path in ("/schemas?deleted=true", "/config", "/config/s", "/mode/s")]
+    return [*shown, api.client.send("GET", "/export").json()]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_each_code_is_reached(store: Any, serve: Serve, code: int) -> None:
+    api = Api(serve(store, model="default", max_body_bytes=4096))
+    api.register("s")
+    *before, last = CODES[code]
+    for step in before:
+        api.ask(*step)
+    stored = everything(api)
+    assert api.code(*last) == code
+    assert everything(api) == stored
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Any]:
+    """The database itself, beside the server."""
+    if url.startswith("sqlite"):
+        connection: Any = sqlite3.connect(url.removeprefix("sqlite:///"))
+    else:
+        connection = psycopg.connect(url)
+    with connection:
+        yield connection
+    connection.close()
+
+
+def test_a_store_that_fails(store_url: str, serve: Serve) -> None:
+    """50001, and nothing of the database in the message."""
+    store = open_store(store_url)
+    api = Api(serve(store, model="default"))
+    api.register("s")
+    with connected(store_url) as connection:
+        connection.execute("DROP TABLE subject_settings")
+    for method, path, body in (("GET", "/config/t", None), ("PUT", "/config/t", {"compatibility": "NONE"})):
+        found = api.send(method, path, body)
+        assert (found.status_code, found.json()["error_code"]) == (500, 50001)
+        assert "subject_settings" not in found.text
+    store.close()
+
+
+def test_a_store_that_others_hold(store_url: str, serve: Serve) -> None:
+    """50002; what is known can be read, and registered again."""
+    store, other = open_store(store_url, timeout=0.2), open_store(store_url)
+    api = Api(serve(store, model="default"))
+    made = api.register("s")
+    with other.write():
+        assert api.code("POST", VERSIONS, {"schema": TWO}) == 50002
+        assert api.code("PUT", "/config", {"compatibility": "NONE"}) == 50002
+        assert api.register("s") == made
+        assert api.get(VERSIONS) == [1]
+    assert api.register("s", TWO)["version"] == 2
+    for each in (store, other):
+        each.close()

@@ -1,0 +1,226 @@
+"""Input that is meant to hurt: an answer in bounded time that says what is wrong, and nothing is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.api.confluent.conftest import ONE, Api, record
+from tests.api.conftest import Serve
+
+from signalbook.confluent.naming import MAX_SUBJECT
+from signalbook.storage import open_store
+from signalbook.storage.store import Store
+
+MANY = 10_000
+LARGE = 10_000_000
+
+
+def reference(name: str, subject: str, version: int = 1) -> dict[str, Any]:
+    return {"name": name, "subject": subject, "version": version}
+
+
+@pytest.fixture
+def light(sqlite_store: Callable[[], Store], serve: Serve) -> Api:
+    """On one database: what takes long is not its work."""
+    return Api(serve(sqlite_store(), model="default"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        ("AVRO", "{" * LARGE, "nested deeper"),
+        ("AVRO", '{"type": "array", "items": ' * MANY + '"int"' + "}" * MANY, "nested deeper"),
+        ("JSON", '{"items": ' * MANY + "{}" + "}" * MANY, "nested deeper"),
+        ("PROTOBUF", "{" * LARGE, "more than 1048576 bytes"),
+        ("PROTOBUF", "message M {" * MANY + "}" * MANY, "recursion limit"),
+        ("PROTOBUF", 'import "' + "x" * LARGE + '";', "is no path to import"),
+    ],
+    ids=["avro", "deep avro", "deep json", "protobuf", "deep protobuf", "import"],
+)
+def test_texts_without_end(light: Api, kind: str, text: str, told: str) -> None:
+    found = light.send("POST", "/subjects/s/versions", {"schema": text, "schemaType": kind})
+    assert (found.status_code, found.json()["error_code"]) == (422, 42201)
+    assert told in found.json()["message"]
+    assert len(found.text) < MANY
+    assert light.get("/subjects") == []
+
+
+def test_types_without_number(light: Api) -> None:
+    """Of an Avro schema of 10 MB; a JSON Schema of that size with many properties is taken like any other."""
+    fields = [{"name": f"f{n}", "type": "int", "doc": "x" * 170} for n in range(50_001)]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    assert len(text) > LARGE
+    found = light.send("POST", "/subjects/s/versions", {"schema": text})
+    assert found.json()["error_code"] == 42201
+    assert "more than 50000 types" in found.json()["message"]
+    properties = {f"p{n}": {"type": "string", "description": "x" * 460} for n in range(20_000)}
+    text = json.dumps({"type": "object", "properties": properties})
+    assert len(text) > LARGE
+    assert light.register("j", text, schemaType="JSON")["id"] == 1
+
+
+def test_ten_thousand_references(api: Api) -> None:
+    schemas = {
+        f"s{n}": {"versions": {"1": {"format": "Avro/1.11", "schema": json.loads(record(f"R{n}"))}}} for n in range(150)
+    }
+    assert api.client.send("PUT", "/schemagroups/default", json={"schemas": schemas}).is_success
+    every = [reference(f"R{n}", f"s{n % 150}") for n in range(MANY)]
+    used = record("Q", **{f"f{n}": {"type": f"R{n}"} for n in range(150)})
+    found = api.send("POST", "/subjects/q/versions", {"schema": used, "references": every})
+    assert found.json()["error_code"] == 42201
+    assert "more than 100 other schemas" in found.json()["message"]
+    assert api.code("POST", "/subjects/q/versions", {"schema": ONE, "references": [*every, every[0]]}) == 42201
+    assert api.code("GET", "/subjects/q/versions") == 40401
+    few = record("Q", f={"type": "R99"})
+    assert api.register("q", few, references=every)["version"] == 1
+    assert api.get("/subjects/s17/versions/1/referencedby") == [api.get("/subjects/q/versions/1")["id"]]
+
+
+def test_references_in_a_circle(api: Api) -> None:
+    """This API cannot make one: what is referred to is there before. By xRegistry a Version may come to be in one."""
+    assert api.code("POST", "/subjects/a/versions", {"schema": ONE, "references": [reference("x", "a")]}) == 42201
+    assert api.code("POST", "/subjects/a/versions", {"schema": ONE, "references": [reference("x", "a", -1)]}) == 42201
+    api.register("b", record("b.B"))
+    one = record("a.A", b={"type": ["null", "b.B"]})
+    api.register("a", one, references=[reference("b.B", "b")])
+    back = {**reference("a.A", "a"), "xid": "/schemagroups/default/schemas/a/versions/1"}
+    closing = {
+        "format": "Avro/1.11",
+        "schema": json.loads(record("b.B", a={"type": ["null", "a.A"]})),
+        "references": [back],
+    }
+    path = "/schemagroups/default/schemas/b/versions/1$details"
+    assert api.client.send("PUT", path, json=closing).status_code == 200
+    resolved = json.loads(api.get("/subjects/a/versions/1?format=resolved")["schema"])
+    assert resolved["fields"][0]["type"][1]["fields"][0]["type"] == ["null", "a.A"]
+    assert api.ask("POST", "/subjects/a", {"schema": one, "references": [reference("b.B", "b")]})["version"] == 1
+    used = record("C", a={"type": "a.A"})
+    assert api.register("c", used, references=[reference("a.A", "a")])["version"] == 1
+    assert api.code("DELETE", "/subjects/a") == 42206
+
+
+PATTERNS = [
+    "(a+)+$",
+    "(a|a)*$",
+    "(.*)*\\1",
+    "((a{100}){100}){100}",
+    "a{1000000}",
+    "(" * 5000 + ")" * 5000,
+    "x" * 1_000_000,
+]
+
+
+@pytest.mark.parametrize("pattern", [*PATTERNS, "(", "[", "\\"], ids=lambda text: text[:9])
+def test_hostile_patterns(api: Api, pattern: str) -> None:
+    """Of a JSON Schema: also beside values that they are tried on, and properties that they may match."""
+    value = "a" * 40 + "!"
+    for schema in (
+        {"pattern": pattern, "enum": [value]},
+        {"patternProperties": {pattern: {}}, "additionalProperties": False},
+    ):
+        body = {"schema": json.dumps(schema), "schemaType": "JSON"}
+        found = api.send("POST", "/subjects/s/versions", body)
+        assert found.status_code == 200 or found.json()["error_code"] in (42201, 40901)
+        if len(pattern) == 1:
+            assert found.json()["error_code"] == 42201
+        narrower = {"schema": json.dumps({"properties": {value: {"const": value}}}), "schemaType": "JSON"}
+        compared = api.send("POST", "/compatibility/subjects/s/versions?verbose=true", narrower)
+        assert compared.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["%00", "a%00b", "%FF", "%C3%28", "%ED%A0%80", ":.x:%FE", ":%00:", "x" * 10_240, "__EMPTY", ":.a b:s"]
+)
+def test_names_that_no_subject_has(api: Api, name: str) -> None:
+    """Of which the bytes are no text, or which no database takes: they are refused before anything is looked up."""
+    for method, path, body in (
+        ("POST", f"/subjects/{name}/versions", {"schema": ONE}),
+        ("PUT", f"/config/{name}", {"compatibility": "NONE"}),
+        ("PUT", f"/mode/{name}", {"mode": "IMPORT"}),
+    ):
+        code = api.code(method, path, body)
+        assert code == 42208, path
+    assert api.get("/subjects?deleted=true") == []
+    assert api.get("/config") == {"compatibilityLevel": "BACKWARD"}
+
+
+@pytest.mark.parametrize("context", ["%00", ":%00:", "%FF", "a%2Fb", "x" * 200])
+def test_names_that_no_context_has(api: Api, context: str) -> None:
+    for method, path, body in (
+        ("DELETE", f"/contexts/{context}", None),
+        ("PUT", f"/contexts/{context}/config", {"compatibility": "NONE"}),
+        ("PUT", f"/contexts/{context}/mode", {"mode": "READONLY"}),
+        ("POST", f"/contexts/{context}/subjects/s/versions", {"schema": ONE}),
+    ):
+        assert api.code(method, path, body) == 42208, path
+    assert api.code("PUT", "/config/s", {"alias": "a\0"}) == 42208
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * MAX_SUBJECT, "🦆" * MAX_SUBJECT, "..", "%2e%2e", "\u202e", "\r\n", "' OR 1=1 --", "*", "a?b#c"]
+)
+def test_names_that_a_subject_has(api: Api, name: str) -> None:
+    path = quote(name, safe="").replace(".", "%2E")
+    assert api.register(path)["id"] == 1
+    assert api.get("/subjects") == [name]
+    assert api.ask("POST", f"/subjects/{path}", {"schema": ONE})["subject"] == name
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[Store]:
+    store = open_store("sqlite://")
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def filled(lasting: Store, serve: Serve) -> Api:
+    return Api(serve(lasting, model="default"))
+
+
+STEPS = st.sampled_from(
+    ["subjects", "versions", "schemas", "ids", "config", "mode", "contexts", "s", "1", "latest", "-1"]
+)
+PATHS = st.lists(STEPS | st.binary(max_size=4).map(lambda text: quote(text, safe="")), max_size=6)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from([ONE, "AVRO", "JSON", "NONE"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+FIELDS = [
+    "schema",
+    "schemaType",
+    "references",
+    "metadata",
+    "ruleSet",
+    "version",
+    "id",
+    "compatibility",
+    "mode",
+    "alias",
+]
+BODIES = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4) | VALUES
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    method=st.sampled_from(["GET", "POST", "PUT", "DELETE"]),
+    steps=PATHS,
+    query=st.sampled_from(["", "?deleted=true", "?format=resolved", "?limit=-1", "?offset=x", "?subject=%00", "?%FF"]),
+    body=st.none() | BODIES,
+)
+def test_any_request(filled: Api, method: str, steps: list[str], query: str, body: Any) -> None:
+    """None fails inside, and what is refused changes nothing."""
+    filled.send("POST", "/subjects/s/versions", {"schema": ONE})
+    before = filled.client.get("/export").text
+    found = filled.send(method, f"/{'/'.join(steps)}{query}", body)
+    assert found.status_code < 500, (found.text, method, steps, query, body)
+    if found.status_code >= 400:
+        assert found.json()["error_code"] // (100 if found.json()["error_code"] > 999 else 1) == found.status_code
+        assert filled.client.get("/export").text == before
