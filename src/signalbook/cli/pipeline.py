@@ -69,6 +69,7 @@ OptionOption = Annotated[
         help="An option of the source; ${NAME} in a value is an environment variable; may be given again.",
     ),
 ]
+SubjectsOption = replay.SubjectsOption
 PolicyOption = replay.PolicyOption
 JarsOption = Annotated[
     list[Path] | None,
@@ -171,6 +172,7 @@ def run_stream(
     output: OutputOption = None,
     storage: outputs.StorageOption = None,
     group: GroupOption = None,
+    subjects: SubjectsOption = None,
     input_format: InputFormatOption = None,
     table_format: TableFormatOption = None,
     catalog: CatalogOption = None,
@@ -207,6 +209,7 @@ def run_stream(
         job,
         registry=registry,
         groups=group,
+        subjects=subjects,
         inputs=input,
         input_format=input_format,
         output=output,
@@ -294,6 +297,7 @@ def run(
     output: OutputOption = None,
     storage: outputs.StorageOption = None,
     group: GroupOption = None,
+    subjects: SubjectsOption = None,
     input_format: InputFormatOption = None,
     table_format: TableFormatOption = None,
     catalog: CatalogOption = None,
@@ -329,6 +333,7 @@ def run(
         job,
         registry=registry,
         groups=group,
+        subjects=subjects,
         inputs=input,
         input_format=input_format,
         output=output,

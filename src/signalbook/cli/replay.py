@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from typer import Option
@@ -16,9 +16,14 @@ from signalbook.values import dump_json
 if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay
 
+Subjects = Literal["topic"]
 RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 GroupOption = Annotated[
     list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; may be given again.")
+]
+SubjectsOption = Annotated[
+    Subjects | None,
+    Option("--subjects", help="Take subjects for definitions, which are named so.", show_default="none"),
 ]
 PolicyOption = Annotated[
     list[str] | None,
@@ -36,6 +41,7 @@ def replay(
     output: OutputArgument,
     registry: RegistryOption,
     group: GroupOption = None,
+    subjects: SubjectsOption = None,
     reason: Annotated[
         list[str] | None,
         Option("--reason", metavar="REASON", help="Only dead letters for this reason; may be given again."),
@@ -85,6 +91,7 @@ def replay(
         wanted=wanted,
         groups=tuple(group or ()),
         versions=tuple(version or ()),
+        subjects=subjects or "",
         policy=parse_flags(policy or ()),
         master=master,
         dry_run=dry_run,

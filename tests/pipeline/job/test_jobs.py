@@ -79,7 +79,7 @@ def test_flags_count_more(tmp_path: Path) -> None:
         ("a = ", "job.toml"),
         ("max_message_bytes = " + "9" * 5000, "job.toml: Exceeds the limit"),
         ("policy.a = " + "[" * 5000, "job.toml is nested too deeply"),
-        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\ninput = 'a'", "there are: registry, groups, inputs"),
+        ("registry = 'x'\ninputs = ['a']\noutput = 'o'\ninput = 'a'", "there are: registry, groups, subjects, inputs"),
         ("registry = 'x'", "needs inputs: give --input, or inputs in a job file"),
         ("registry = 'x'\ninputs = ['a']", "needs output"),
         ("registry = 'x'\ninputs = ['a']\noutput = 'o'\n[stream]\nname = '../x'", "not '../x'"),
@@ -111,7 +111,7 @@ def test_a_job_file_that_is_not_there(tmp_path: Path) -> None:
 JOBS = re.findall(r"^```toml\n(registry.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize(("text", "format"), list(zip(JOBS, ("kafka", "nats", "mqtt5", "amqp"), strict=True)))
+@pytest.mark.parametrize(("text", "format"), list(zip(JOBS, ("kafka", "kafka", "nats", "mqtt5", "amqp"), strict=True)))
 def test_the_job_files_of_the_page(text: str, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each says by its address which input format it is, and names no secret."""
     for name in re.findall(r"\$\{(\w+)\}", text):

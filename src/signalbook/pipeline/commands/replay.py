@@ -207,7 +207,7 @@ def replay(
     with journal.alone(PATIENCE), disk_errors(journal.output):
         complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
-        snapshot = Snapshot.load(job.registry, job.groups, job.versions).check(job.policy)
+        snapshot = Snapshot.load(job.registry, job.groups, job.versions, job.subjects).check(job.policy)
         for doubt in snapshot.doubts:
             notify(doubt)
         found = journal.files(lambda table: table == DEAD_LETTERS)

@@ -58,7 +58,7 @@ def run(job: Job, progress: ShowProgress = lambda _: None, notify: Callable[[str
     @contextmanager
     def begun() -> Iterator[Begun]:
         progress(Progress(stage="definitions"))
-        snapshot = Snapshot.load(job.registry, job.groups).check(job.policy)
+        snapshot = Snapshot.load(job.registry, job.groups, subjects=job.subjects).check(job.policy)
         for doubt in snapshot.doubts:
             notify(doubt)
         progress(Progress(stage="spark"))

@@ -168,8 +168,11 @@ def stream(
             check_reachable(journal, job.job.table_format)
             # Once, since it takes a look at all batches.
             job = replace(job, job=replace(job.job, policy=settled(job.job.policy, journal)))
-        kept = home / kept_name(job.job.registry, job.job.groups)
-        definitions = Definitions(job.job.registry, job.job.groups, job.job.policy, kept=kept, notify=notify)
+        wanted = job.job
+        kept = home / kept_name(wanted.registry, wanted.groups, wanted.subjects)
+        definitions = Definitions(
+            wanted.registry, wanted.groups, wanted.policy, kept=kept, notify=notify, subjects=wanted.subjects
+        )
         with (
             closing(definitions),
             open_session(job.job.master, jars=job.job.jars, packages=source.packages) as session,

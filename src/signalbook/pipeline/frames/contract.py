@@ -15,6 +15,7 @@ from signalbook.messages import Policy
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import check_policy
 from signalbook.pipeline.job.snapshot import Snapshot, compiled
+from signalbook.pipeline.job.subjects import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,18 @@ class Contract:
         *,
         policy: Policy | None = None,
         versions: Sequence[str] = (),
+        subjects: Strategy = "",
     ) -> Self:
         """The definitions of ``registry``: the URL of one, a document, or a folder of documents.
 
         ``groups`` are xids of message groups or endpoints, none meaning all; ``versions`` are xids of Versions of
-        messages and schemas that stand for the default ones. Raises ``PipelineError`` for definitions that cannot be
+        messages and schemas that stand for the default ones. With ``subjects`` those of the registry are definitions,
+        too. Raises ``PipelineError`` for definitions that cannot be
         read or used, and for a ``policy`` that nobody can follow.
         """
         policy = policy or Policy()
         check_policy(policy)
-        snapshot = Snapshot.load(fspath(registry), groups, versions).check(policy)
+        snapshot = Snapshot.load(fspath(registry), groups, versions, subjects).check(policy)
         return cls(
             snapshot.fingerprint, snapshot.selected, policy, snapshot.doubts, zlib.compress(snapshot.to_json(), 1)
         )

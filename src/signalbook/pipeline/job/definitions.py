@@ -11,7 +11,8 @@ from typing import Final, Protocol
 from signalbook.client import Client, NotFound, Refused, Unreachable
 from signalbook.errors import SignalbookError
 from signalbook.messages import Policy
-from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.snapshot import Snapshot, is_foreign
+from signalbook.pipeline.job.subjects import Strategy
 from signalbook.values import canonical_json, fingerprint
 
 Notify = Callable[[str], None]
@@ -35,14 +36,24 @@ class Definitions:
     nothing is kept.
     """
 
-    def __init__(self, registry: str, groups: Sequence[str], policy: Policy, *, kept: Path, notify: Notify) -> None:
+    def __init__(
+        self,
+        registry: str,
+        groups: Sequence[str],
+        policy: Policy,
+        *,
+        kept: Path,
+        notify: Notify,
+        subjects: Strategy = "",
+    ) -> None:
         self._registry = registry
         self._groups = tuple(groups)
+        self._subjects: Strategy = subjects
         self._policy = policy
         self._kept = kept
         self._notify = notify
         self._client = Client(registry, timeout=_PATIENCE, attempts=1) if registry.startswith(_URL) else None
-        self._clue = _stamps(Path(registry)) if self._client is None else _feed(self._client)
+        self._clue = self._marker()
         self._seen: object = None
         self._said = ""
         self._doubts: tuple[str, ...] = ()
@@ -69,6 +80,12 @@ class Definitions:
             self._say(f"the definitions before stay in force: {error}")
         return self._snapshot
 
+    def _marker(self) -> _ChangeMarker:
+        if self._client is not None:
+            return _feed(self._client)
+        # There is no feed: what a record of the next batch names may be there since a moment.
+        return object if is_foreign(self._registry) else _stamps(Path(self._registry))
+
     def _first(self) -> Snapshot:
         try:
             seen = self._first_clue()
@@ -94,7 +111,7 @@ class Definitions:
             return None
 
     def _read(self) -> Snapshot:
-        snapshot = self._checked(Snapshot.load(self._registry, self._groups))
+        snapshot = self._checked(Snapshot.load(self._registry, self._groups, subjects=self._subjects))
         # checked before it is kept: a stream that restarts without its registry must not start from what cannot be used
         fresh = self._kept.with_suffix(".new")
         fresh.write_bytes(snapshot.to_json())
@@ -115,9 +132,10 @@ class Definitions:
         self._said = words
 
 
-def kept_name(registry: str, groups: Sequence[str]) -> str:
+def kept_name(registry: str, groups: Sequence[str], subjects: Strategy = "") -> str:
     """The name of the file for definitions from there: others must not be taken for them."""
-    return f"definitions-{fingerprint([registry, sorted(groups)])[:12]}.json"
+    named = [registry, sorted(groups), subjects] if subjects else [registry, sorted(groups)]
+    return f"definitions-{fingerprint(named)[:12]}.json"
 
 
 def _feed(client: Client) -> _ChangeMarker:

@@ -16,6 +16,7 @@ from signalbook.documents import read_document
 from signalbook.messages import Policy
 from signalbook.messages.policy import parse_policy
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import Partition, TableFormat
 from signalbook.pipeline.places import Place, Storage, Where, place_of
 from signalbook.pipeline.sources.base import MAX_MESSAGE
@@ -48,7 +49,8 @@ class Job(OutputOptions):
     """The options of ``signalbook pipeline run``.
 
     ``registry`` is the URL of a registry, a registry document or a folder of them; ``groups`` are xids of message
-    groups or endpoints, none meaning all. ``inputs`` are files, folders and globs, or addresses of what a broker has;
+    groups or endpoints, none meaning all. With ``subjects`` those of the registry are definitions of records that say
+    the ids of their schemas. ``inputs`` are files, folders and globs, or addresses of what a broker has;
     ``options`` go to Spark's connector for that, whose JAR files are ``jars``, or else fetched. An empty ``batch_id``
     stands for one made up for this run; with one given, a second run of the same input changes nothing. ``partition``
     is how new tables are divided: by the day that rows are landed on, or not at all. ``catalog`` is that of Iceberg
@@ -61,6 +63,7 @@ class Job(OutputOptions):
     inputs: tuple[str, ...]
     input_format: str = "cloudevents-jsonl"
     groups: tuple[str, ...] = ()
+    subjects: Strategy = ""
     table_format: TableFormat = "iceberg"
     catalog: CatalogChoice | None = None
     partition: Partition = "day"
@@ -112,14 +115,15 @@ class DeadLetterFilter:
 class ReplayJob(OutputOptions):
     """The options of ``signalbook pipeline replay``.
 
-    ``registry``, ``groups`` and ``policy`` are as for a run; ``versions`` are xids of Versions of messages and schemas
-    that stand for the default ones. With ``dry_run`` nothing is moved.
+    ``registry``, ``groups``, ``subjects`` and ``policy`` are as for a run; ``versions`` are xids of Versions of
+    messages and schemas that stand for the default ones. With ``dry_run`` nothing is moved.
     """
 
     registry: str
     wanted: DeadLetterFilter = field(default_factory=DeadLetterFilter)
     groups: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
+    subjects: Strategy = ""
     policy: Policy = field(default_factory=Policy)
     master: str = "local[*]"
     dry_run: bool = False
@@ -202,6 +206,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     registry: str = ""
     groups: tuple[str, ...] = ()
+    subjects: Strategy = ""
     inputs: tuple[str, ...] = ()
     input_format: str = ""
     output: str = ""
@@ -231,6 +236,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return Job(
             registry=self.registry,
             groups=tuple(self.groups),
+            subjects=self.subjects,
             inputs=tuple(self.inputs),
             input_format=self.input_format or FORMATS.get(self.inputs[0].partition("://")[0], "cloudevents-jsonl"),
             output=self.output,

@@ -24,7 +24,10 @@ from signalbook.messages.definitions.broken import LeftOut
 from signalbook.messages.definitions.normalise import stated_base
 from signalbook.messages.matching.contract import Deferred, DefinitionSource, Outline
 from signalbook.messages.payloads import content
+from signalbook.messages.policy import Override
 from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job import subjects
+from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.uris import without_user
 from signalbook.values import JSONObject, canonical_json, digest, dump_json
 from signalbook.xid import group_of
@@ -250,7 +253,8 @@ class Snapshot:
 
     A message's xid stands for its default Version; Versions are there beside it where others derive from them.
     What is no object is None. ``files`` are the schemas that others may import by a path. ``selected`` are the xids of
-    the definitions that messages are matched with; the others may be bases of those. ``outlines`` are those of all the
+    the definitions that messages are matched with; the others may be bases of those. With ``subjects`` there are those
+    of the group ``subjects.GROUP``, whose records say the ids of their schemas. ``outlines`` are those of all the
     selected ones, if they have been checked, ``left_out`` those of them that cannot be used, and ``doubts`` what is to
     be said to people: which those are, that some are hidden, and the bases that are not there.
     """
@@ -259,25 +263,51 @@ class Snapshot:
     schemas: Mapping[str, JSONObject]
     selected: tuple[str, ...]
     files: tuple[Importable, ...] = ()
+    subjects: Strategy = ""
     outlines: tuple[Outline, ...] = field(default=(), compare=False)
     left_out: Mapping[str, LeftOut] = field(default_factory=dict, compare=False)
     doubts: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     @uncollected()
-    def load(cls, registry: str, groups: Sequence[str] = (), versions: Sequence[str] = ()) -> Snapshot:
+    def load(
+        cls, registry: str, groups: Sequence[str] = (), versions: Sequence[str] = (), subjects: Strategy = ""
+    ) -> Snapshot:
         """Read the definitions of ``registry``: the URL of one, a document, or a folder of documents.
 
         ``groups`` are xids of message groups or endpoints; with none every message is selected. ``versions`` are xids
-        of Versions of messages and schemas that stand for the default ones. Raises ``PipelineError`` if there are no
-        messages, and what the reader raises.
+        of Versions of messages and schemas that stand for the default ones. With ``subjects`` those of the registry are
+        definitions, too, which are all that one with Confluent's API alone has. Raises ``PipelineError`` if there are
+        no messages, and what the reader raises.
         """
         doubts = _hidden(registry)
         try:
-            found = cls.of_registry(registry, read_documents(registry), groups, versions)
+            documents = () if is_foreign(registry) else read_documents(registry)
+            if subjects or is_foreign(registry):
+                found = cls.of_documents(documents, groups, versions).with_subjects(registry, subjects or "topic")
+            else:
+                found = cls.of_registry(registry, documents, groups, versions)
         except PipelineError as error:
             raise PipelineError("\n".join([str(error), *doubts])) from None
         return replace(found, doubts=(*doubts, *found.doubts))
+
+    def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
+        """These definitions, and those that the subjects of the registry at a URL are. Raises as ``load`` does."""
+        if not is_foreign(registry) and not registry.startswith(_URL):
+            raise PipelineError(f"{registry} has no subjects: give the URL of a registry, or confluent+ and a URL")
+        messages, schemas = Subjects.read(registry).definitions(strategy)
+        taken = next((xid for xid in self.messages if group_of(xid) == subjects.GROUP), None)
+        if taken is not None:
+            raise PipelineError(f"{subjects.GROUP} is the group of definitions by subjects, but {taken} is in it")
+        if not messages and not self.selected:
+            raise PipelineError(f"{without_user(registry)} has no subjects that are named by {strategy}")
+        return replace(
+            self,
+            messages={**self.messages, **messages},
+            schemas={**self.schemas, **schemas},
+            selected=tuple(sorted({*self.selected, *messages})),
+            subjects=strategy,
+        )
 
     @classmethod
     def of_registry(
@@ -286,7 +316,8 @@ class Snapshot:
         """The same out of documents that were read from ``registry``."""
         snapshot = cls.of_documents(documents, groups, versions)
         if not snapshot.selected:
-            where = f"in {', '.join(groups)} of {registry}" if groups else f"in {registry}"
+            shown = without_user(registry)
+            where = f"in {', '.join(groups)} of {shown}" if groups else f"in {shown}"
             raise PipelineError(f"there are no message definitions {where}")
         return snapshot
 
@@ -341,6 +372,8 @@ class Snapshot:
         parts = {"messages": dict(self.messages), "schemas": dict(self.schemas), "selected": self.selected}
         if self.files:
             parts["files"] = msgspec.to_builtins(self.files)
+        if self.subjects:
+            parts["subjects"] = self.subjects
         return {name: msgspec.Raw(canonical_json(part)) for name, part in parts.items()}
 
     @classmethod
@@ -352,6 +385,7 @@ class Snapshot:
             schemas=Deferred(found.schemas, msgspec.json.decode),
             selected=found.selected,
             files=found.files,
+            subjects=found.subjects,
             outlines=found.outlines,
             left_out=found.left_out,
         )
@@ -374,6 +408,11 @@ class Snapshot:
 
     def imported(self, path: str, xid: str) -> bytes | None:
         """The file that the schema ``xid`` imports by this path."""
+        referred = (self.schemas.get(xid) or {}).get("references") or {}
+        named = referred.get(path) or referred.get(path.removeprefix("/"))  # JSON Schema makes all paths absolute
+        if named is not None:
+            found = self.schema(named)
+            return None if found is None else found.content
         stated = next((each for each in by_xid(path) if each in self.schemas), None)
         found = self.schema(stated or self._by_path.find(path, group_of(xid)) or "")
         return None if found is None else found.content
@@ -384,10 +423,17 @@ class Snapshot:
 
     def compile(self, policy: Policy) -> Contract:
         """The contract of the selected definitions; of a checked snapshot each is compiled when a message needs it."""
-        source = self._source()
+        source, policy = self._source(), self._policy(policy)
         if self.outlines or self.left_out:
             return Contract.outlined(self.outlines, source, policy, self.left_out)
         return Contract.of_source(source, policy)
+
+    def _policy(self, policy: Policy) -> Policy:
+        """``policy``, with what all definitions by subjects have in common."""
+        if not self.subjects:
+            return policy
+        prefixed = Override(xid=subjects.GROUP, settings=(("wire_prefix", "confluent"),))
+        return replace(policy, overrides=(prefixed, *policy.overrides))
 
     def _source(self) -> DefinitionSource:
         definitions = Deferred({xid: xid for xid in self.selected}, self.messages.__getitem__)
@@ -416,7 +462,7 @@ class Snapshot:
         unknown = policy.unknown_overrides(self.selected)
         if unknown:
             raise PipelineError(f"there is a policy for {', '.join(unknown)}, but no definition it is about")
-        compiled = Contract.of_source(self._source(), policy)
+        compiled = Contract.of_source(self._source(), self._policy(policy))
         uses = {xid: definition.schema_use for xid, definition in compiled.definitions.items()}
         broken = {
             xid: findings
@@ -457,6 +503,7 @@ class _Shipped(msgspec.Struct):
     schemas: dict[str, msgspec.Raw]
     selected: tuple[str, ...]
     files: tuple[Importable, ...] = ()
+    subjects: Strategy = ""
     outlines: tuple[Outline, ...] = ()
     left_out: dict[str, LeftOut] = {}
 
@@ -489,6 +536,11 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
         raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
     sources = read_folder(path) if path.is_dir() else [read_source(path)]
     return [(source.name, whole(aim(source.document))) for source in sources]
+
+
+def is_foreign(registry: str) -> bool:
+    """Whether it is the URL of a registry that speaks Confluent's API and no other."""
+    return registry.startswith(subjects.PREFIX)
 
 
 def _hidden(registry: str) -> tuple[str, ...]:

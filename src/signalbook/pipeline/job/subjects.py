@@ -1,0 +1,220 @@
+"""Subjects of a registry that speaks Confluent's API as definitions: of records that say by which schema they came.
+
+A subject becomes a message definition, whose payload schema is its latest version. The ids that serializers write into
+records name the versions that wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Literal, Self
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from signalbook.client.responses import BadResponse, Refused
+from signalbook.client.transport import Transport
+from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject, schema_ids
+from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody
+from signalbook.messages.payloads.content import reference_of_number
+from signalbook.pipeline.errors import PipelineError
+from signalbook.values import JSON, JSONError, JSONObject, parse_json
+
+Strategy = Literal["", "topic"]
+"""How subjects are named: after topics; empty for none."""
+PREFIX: Final = "confluent+"
+"""What the URL of a registry begins with that speaks Confluent's API and no other."""
+GROUP: Final = "/messagegroups/subjects"
+"""The group of the definitions that subjects are."""
+_SCHEMAS: Final = "/schemagroups/subjects/schemas"
+_MOUNT: Final = "/compat/confluent"
+_PATIENCE: Final = 120.0
+_MAX_BYTES: Final = 256 * 1024 * 1024
+_PAGE: Final = 1000
+_MAX_DEPTH: Final = 128
+_VALUE: Final = "-value"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_CONTEXT: Final = re.compile(r"/contexts/(:?\.[^/:]*):?/?$")
+_TYPES: Final = frozenset(SCHEMA_TYPES.values())
+_ABSENT: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+# Unknown parameters are passed over, as by all clients.
+_HEADERS: Final = {"Confluent-Accept-Unknown-Properties": "true"}
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """What a schema refers to by ``name``."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class SubjectVersion(msgspec.Struct, frozen=True, kw_only=True, rename={"type": "schemaType", "text": "schema"}):
+    """A version of a subject, as registries list them."""
+
+    subject: str
+    version: int
+    id: int
+    text: str
+    type: str = "AVRO"
+    guid: str = ""
+    references: tuple[Reference, ...] | None = None
+
+    @property
+    def format(self) -> str:
+        """The format of the schema."""
+        try:
+            return SchemaBody(text=self.text, type=self.type).format()
+        except JSONError:  # which is said where the definition is compiled
+            return "JsonSchema"
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """All versions of the subjects of a context, those deleted softly too, and the number of the latest of each."""
+
+    versions: Mapping[tuple[str, int], SubjectVersion]
+    latest: Mapping[str, int]
+
+    @classmethod
+    def read(cls, registry: str) -> Self:
+        """Those of the registry at a URL. Raises ``PipelineError``, and what ``Client`` raises."""
+        foreign = registry.startswith(PREFIX)
+        url = registry.removeprefix(PREFIX) if foreign else registry.rstrip("/") + _MOUNT
+        # A token of the environment is for our own registry, and no business of any other.
+        transport = Transport(
+            url, timeout=_PATIENCE, max_bytes=_MAX_BYTES, attempts=4, headers=_HEADERS, token="" if foreign else None
+        )
+        with closing(transport):
+            return cls.listed(_Listing(transport))
+
+    @classmethod
+    def listed(cls, listing: _Listing) -> Self:
+        """Those that a registry lists."""
+        latest: dict[str, int] = {}
+        live = list(listing.versions(deleted=False))
+        for each in live:
+            latest[each.subject] = max(each.version, latest.get(each.subject, 0))
+        # Afterwards: what is registered meanwhile may be known by its id, and is a latest version the next time.
+        found = {(each.subject, each.version): each for each in (*live, *listing.versions(deleted=True))}
+        return cls(found, latest)
+
+    def definitions(self, strategy: Strategy) -> tuple[dict[str, JSONObject], dict[str, JSONObject]]:
+        """Message definitions by xid, and the schemas that they name, as ``Snapshot`` has both."""
+        names = self._ids()
+        messages: dict[str, JSONObject] = {}
+        for subject, version in self.latest.items():
+            topic = subject.removesuffix(_VALUE)
+            if strategy == "topic" and topic != subject and _TOPIC.fullmatch(topic):
+                messages[f"{GROUP}/messages/{names[subject]}"] = {
+                    "versionid": str(version),
+                    "protocol": "KAFKA",
+                    "protocoloptions": {"topic": topic},
+                    "dataschemaxid": f"{_SCHEMAS}/{names[subject]}/versions/{version}",
+                }
+        return messages, dict(self._schemas(names))
+
+    def _ids(self) -> dict[str, str]:
+        """The id that each subject has here: the one that was there first keeps its own."""
+        found: dict[str, str] = {}
+        taken: set[str] = set()
+        for each in sorted(self.versions.values(), key=lambda each: (each.id, each.subject)):
+            if each.subject not in found:
+                wanted = schema_ids(each.subject)
+                # Tables and folders may not tell cases apart.
+                found[each.subject] = next((name for name in wanted if name.lower() not in taken), wanted[-1])
+                taken.add(found[each.subject].lower())
+        return found
+
+    def _schemas(self, names: Mapping[str, str]) -> Iterator[tuple[str, JSONObject]]:
+        for (subject, version), each in self.versions.items():
+            resource, versionid = f"{_SCHEMAS}/{names[subject]}", {"versionid": str(version)}
+            referred = {
+                name: f"{_SCHEMAS}/{names[found.subject]}/versions/{found.version}"
+                for name, found in self._referred(each).items()
+            }
+            schema: JSONObject = {**versionid, "format": each.format, "schema": each.text}
+            yield f"{resource}/versions/{version}", {**schema, "references": referred} if referred else schema
+            for named in (each.id, each.guid):
+                if named:
+                    yield reference_of_number(resource, named), versionid
+
+    def _referred(self, version: SubjectVersion) -> dict[str, SubjectVersion]:
+        """What a version refers to, and what that refers to in turn, by name."""
+        found: dict[str, SubjectVersion] = {}
+        waiting = [version]
+        while waiting:
+            for each in waiting.pop().references or ():
+                subject = parse_subject(each.subject).name
+                wanted = self.latest.get(subject, 0) if each.version == -1 else each.version
+                target = self.versions.get((subject, wanted))
+                if each.name not in found and target is not None:
+                    found[each.name] = target
+                    waiting.append(target)
+        return found
+
+
+class _Listing:
+    """What a registry lists of one context: the one its URL names, or else the default one."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        named = _CONTEXT.search(unquote(urlsplit(transport.base_url).path))
+        self._context = named[1].removeprefix(":") if named else DEFAULT_CONTEXT
+
+    def versions(self, *, deleted: bool) -> Iterator[SubjectVersion]:
+        """The latest version of each subject, or with ``deleted`` all versions there are."""
+        query = {"deleted": "true"} if deleted else {"latestOnly": "true"}
+        for value in self._all("/schemas", query) or self._walked(query):
+            found = self._version(value)
+            subject = parse_subject(found.subject, self._context)
+            if subject.context == self._context and found.type in _TYPES:
+                yield msgspec.structs.replace(found, subject=subject.name)
+
+    def _version(self, value: JSON) -> SubjectVersion:
+        try:
+            return msgspec.convert(value, SubjectVersion)
+        except msgspec.ValidationError as error:
+            raise BadResponse(f"{self._transport.base_url}: this is no version of a subject: {error}") from None
+
+    def _walked(self, query: Mapping[str, str]) -> Iterator[JSON]:
+        """The same where there is no list of schemas: subject by subject."""
+        subjects = self._all("/subjects", query)
+        if subjects is None:
+            raise PipelineError(f"{self._transport.base_url} has no subjects: it does not speak Confluent's API")
+        for subject in subjects:
+            path = f"/subjects/{quote(str(subject), safe='')}/versions"
+            for number in self._all(path, query) or ():
+                yield self._get(f"{path}/{number}", query)
+
+    def _all(self, path: str, query: Mapping[str, str]) -> list[JSON] | None:
+        """The members of a list, page after page; None if there is no such list."""
+        found: list[JSON] = []
+        while True:
+            page = self._get(path, {**query, "offset": str(len(found)), "limit": str(_PAGE)})
+            if page is None:
+                return None
+            if not isinstance(page, list):
+                raise BadResponse(f"{self._transport.base_url}{path}: a list is expected")
+            # A registry without pages answers the same again.
+            if not page or (found and page[0] == found[0]):
+                return found
+            found += page
+            if len(page) != _PAGE:
+                return found
+
+    def _get(self, path: str, query: Mapping[str, str]) -> JSON:
+        """What is at a path; None if there is nothing."""
+        try:
+            response = self._transport.send("GET", path, query=query)
+            return parse_json(response.content, max_depth=_MAX_DEPTH)
+        except Refused as error:
+            if error.status in _ABSENT:
+                return None
+            raise PipelineError(f"cannot read the subjects of {self._transport.base_url}: {error}") from error
+        except JSONError as error:
+            raise BadResponse(f"{self._transport.base_url}{path}: this is no JSON: {error}") from None

@@ -1,0 +1,232 @@
+"""Subjects of registries with Confluent's API as message definitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from tests.pipeline.job.test_definitions import served
+
+from signalbook.client import Client
+from signalbook.messages import Accepted, Policy, Rejected
+from signalbook.messages.bindings.kafka import record
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.job.definitions import Definitions
+from signalbook.pipeline.job.snapshot import Snapshot
+
+ONE = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
+TWO = {**ONE, "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "none"}]}
+WITH_R = {"type": "record", "name": "Q", "fields": [{"name": "r", "type": "R"}]}
+GROUP = "/messagegroups/subjects/messages"
+
+
+class Registry:
+    """A registry, and its subjects in a context of it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def send(self, method: str, path: str, body: Any = None) -> Any:
+        answer = httpx.request(method, f"{self.url}/compat/confluent{path}", json=body, timeout=60)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def register(self, subject: str, schema: Any, type: str = "AVRO", **more: Any) -> int:
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        body = {"schema": text, "schemaType": type, **more}
+        return int(self.send("POST", f"/subjects/{subject}/versions", body)["id"])
+
+    def snapshot(self, context: str = "") -> Snapshot:
+        return Snapshot.load(f"confluent+{self.url}/compat/confluent{context}")
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Iterator[Registry]:
+    with served(tmp_path) as url:
+        yield Registry(url)
+
+
+def outcome(snapshot: Snapshot, topic: str, number: int, payload: bytes) -> Any:
+    shipped = Snapshot.from_json(snapshot.check(Policy()).to_json())
+    (found,) = shipped.compile(Policy()).process(record(topic, b"\0" + number.to_bytes(4, "big") + payload))
+    return found.data if isinstance(found, Accepted) else found
+
+
+def test_a_subject_is_a_definition_by_its_latest_version(registry: Registry) -> None:
+    ids = [registry.register("t-value", each) for each in (ONE, TWO)]
+    registry.register("t-key", '"string"')
+    registry.register("t%2Fu-value", ONE)  # is no subject of any topic
+    snapshot = registry.snapshot()
+    assert snapshot.selected == (f"{GROUP}/t-value",)
+    assert outcome(snapshot, "t", ids[0], b"\x06") == {"a": 3, "b": "none"}
+    assert outcome(snapshot, "t", ids[1], b"\x06\x02x") == {"a": 3, "b": "x"}
+    for topic, number in (("t", 99), ("u", ids[0])):
+        assert isinstance(outcome(snapshot, topic, number, b"\x06"), Rejected)
+
+
+def test_versions_that_were_deleted_softly_still_read_what_they_wrote(registry: Registry) -> None:
+    ids = [registry.register("t-value", each) for each in (ONE, TWO)]
+    registry.send("DELETE", "/subjects/t-value/versions/1")
+    assert outcome(registry.snapshot(), "t", ids[0], b"\x06") == {"a": 3, "b": "none"}
+    registry.register("t-value", {**TWO, "doc": "the third"})
+    registry.send("DELETE", "/subjects/t-value/versions/3")
+    assert outcome(registry.snapshot(), "t", ids[1], b"\x06\x02x") == {"a": 3, "b": "x"}
+    assert (registry.snapshot().message(f"{GROUP}/t-value") or {})["versionid"] == "2"
+    registry.send("DELETE", "/subjects/t-value")
+    with pytest.raises(PipelineError):
+        registry.snapshot()
+
+
+def test_what_a_schema_refers_to(registry: Registry) -> None:
+    registry.register("r", ONE)
+    named = {"name": "R", "subject": "r", "version": 1}
+    number = registry.register("q-value", WITH_R, references=[named])
+    assert outcome(registry.snapshot(), "q", number, b"\x06") == {"r": {"a": 3}}
+    proto = 'syntax = "proto3"; message A { int32 n = 1; }'
+    registry.register("a", proto, "PROTOBUF")
+    importing = 'syntax = "proto3"; import "a.proto"; message B { A a = 1; }'
+    named = {"name": "a.proto", "subject": "a", "version": 1}
+    number = registry.register("b-value", importing, "PROTOBUF", references=[named])
+    assert outcome(registry.snapshot(), "b", number, b"\0\x0a\x02\x08\x05") == {"a": {"n": 5}}
+    registry.register("i", {"type": "integer"}, "JSON")
+    named = {"name": "http://x/i.json", "subject": "i", "version": 1}
+    schema = {"type": "object", "properties": {"i": {"$ref": "http://x/i.json"}}}
+    number = registry.register("j-value", schema, "JSON", references=[named])
+    assert outcome(registry.snapshot(), "j", number, b'{"i": 1}') == {"i": 1}
+    assert isinstance(outcome(registry.snapshot(), "j", number, b'{"i": "x"}'), Rejected)
+
+
+def test_a_context_has_subjects_and_ids_of_its_own(registry: Registry) -> None:
+    registry.register("t-value", ONE)
+    registry.send("POST", "/contexts/.apart/subjects/u-value/versions", {"schema": json.dumps(TWO)})
+    assert registry.snapshot().selected == (f"{GROUP}/t-value",)
+    apart = registry.snapshot("/contexts/.apart")
+    assert apart.selected == (f"{GROUP}/u-value",)
+    assert outcome(apart, "u", 1, b"\x06\x02x") == {"a": 3, "b": "x"}
+
+
+def test_names_that_differ_by_case_have_tables_of_their_own(registry: Registry) -> None:
+    """The one that was there first keeps its name."""
+    registry.register("t-value", ONE)
+    first = registry.snapshot().selected
+    registry.register("T-value", TWO)
+    assert len(registry.snapshot().selected) == 2
+    assert {xid.lower() for xid in registry.snapshot().selected} > {first[0].lower()}
+    assert first[0] in registry.snapshot().selected
+
+
+def test_subjects_beside_message_definitions(registry: Registry, parcels: Any) -> None:
+    registry.register("t-value", ONE)
+    with Client(registry.url) as client:
+        client.import_document(parcels.catalogue())
+        both = Snapshot.load(registry.url, subjects="topic")
+        assert len(both.selected) == 4
+        assert len(Snapshot.load(registry.url).selected) == 3
+        taken = {"messagegroups": {"subjects": {"messages": {"x": parcels.message("x")}}}}
+        client.import_document(taken)
+        with pytest.raises(PipelineError, match="messages/x is in it"):
+            Snapshot.load(registry.url, subjects="topic")
+        client.delete("/messagegroups/subjects")
+        client.delete("/messagegroups/parcels")
+
+
+def test_a_registry_without_such_subjects(registry: Registry, definitions: Path) -> None:
+    registry.register("t-key", ONE)
+    with pytest.raises(PipelineError, match=r"confluent has no subjects that are named by topic"):
+        registry.snapshot()
+    with pytest.raises(PipelineError, match="give the URL of a registry"):
+        Snapshot.load(str(definitions), subjects="topic")
+    with pytest.raises(PipelineError, match="does not speak Confluent's API") as caught:
+        Snapshot.load(f"confluent+{registry.url.replace('://', '://me:secret@')}/nowhere")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_stream_asks_before_each_batch(registry: Registry, tmp_path: Path) -> None:
+    """A record may have an id that was given a moment ago."""
+    url = f"confluent+{registry.url}/compat/confluent"
+    registry.register("t-value", ONE)
+    said: list[str] = []
+    following = Definitions(url, (), Policy(), kept=tmp_path / "kept.json", notify=said.append, subjects="topic")
+    for turn in range(2):
+        before = following.current()
+        assert following.current().fingerprint == before.fingerprint
+        number = registry.register("t-value", {**TWO, "doc": str(turn)})
+        assert outcome(following.current(), "t", number, b"\x06\x02x") == {"a": 3, "b": "x"}
+    assert [words.partition(":")[0] for words in said] == ["new definitions"] * 2
+
+
+LISTED = [
+    {"subject": "t-value", "version": 1, "id": 5, "schema": json.dumps(ONE)},
+    {"subject": "t-value", "version": 2, "id": 7, "schemaType": "AVRO", "schema": json.dumps(TWO)},
+    {"subject": ":.apart:x-value", "version": 1, "id": 1, "schema": json.dumps(TWO)},
+    {"subject": "z-value", "version": 1, "id": 9, "schemaType": "THRIFT", "schema": "?"},
+]
+
+
+@contextmanager
+def answering(has_list: bool, authorization: str = "") -> Iterator[str]:
+    """The address of a registry that knows no pages and does not mark what is deleted."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.found(urlsplit(self.path).path.strip("/").split("/"))
+            denied = self.headers.get("Authorization", "") != authorization
+            body = json.dumps({"message": "no"} if denied or found is None else found).encode()
+            self.send_response(401 if denied else 404 if found is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def found(self, words: list[str]) -> Any:
+            latest = "latestOnly" in parse_qs(urlsplit(self.path).query)
+            match words:
+                case ["schemas"]:
+                    return LISTED[1:] if latest else LISTED if has_list else None
+                case ["subjects"]:
+                    return list(dict.fromkeys(each["subject"] for each in LISTED))
+                case ["subjects", name, "versions"]:
+                    return [each["version"] for each in LISTED if each["subject"] == name.replace("%3A", ":")]
+                case ["subjects", name, "versions", number]:
+                    wanted = name.replace("%3A", ":"), int(number)
+                    return next(each for each in LISTED if (each["subject"], each["version"]) == wanted)
+            return None
+
+        def log_message(self, *_: Any) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("has_list", [True, False])
+def test_registries_of_other_makers(has_list: bool) -> None:
+    with answering(has_list) as address:
+        snapshot = Snapshot.load(f"confluent+http://{address}")
+    assert snapshot.selected == (f"{GROUP}/t-value",)
+    assert outcome(snapshot, "t", 5, b"\x06") == {"a": 3, "b": "none"}
+    assert outcome(snapshot, "t", 7, b"\x06\x02x") == {"a": 3, "b": "x"}
+
+
+def test_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Basic, or the bearer in a variable; the token for our own registry goes nowhere else."""
+    monkeypatch.setenv("SIGNALBOOK_TOKEN", "ours")
+    monkeypatch.setenv("THEIRS", "abc")
+    for user, header in (("me:secret@", "Basic bWU6c2VjcmV0"), ("${THEIRS}@", "Bearer abc"), ("", "")):
+        with answering(True, header) as address:
+            assert Snapshot.load(f"confluent+http://{user}{address}").selected
+    with answering(True, "Bearer other") as address, pytest.raises(PipelineError) as caught:
+        Snapshot.load(f"confluent+http://me:secret@{address}")
+    assert "secret" not in str(caught.value)
+    assert "401" in str(caught.value)
