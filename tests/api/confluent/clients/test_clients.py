@@ -18,6 +18,7 @@ from tests.serving import BIN, serving
 HERE = Path(__file__).parent
 SCHEMAS = HERE / "schemas"
 PYTHON = BIN.parent / "clients"
+JAVASCRIPT = BIN.parent / "brokers" / "clients"
 FIRST = {"id": 1, "to": {"street": "Canal St", "city": "Ghent"}}
 SECOND = {"id": 2, "to": {"street": "Rue Haute", "city": "Mons"}}
 NOTE = "ring twice"
@@ -59,9 +60,9 @@ def where(server: str, kafka: Broker, descriptors: Path, request: pytest.Fixture
     }
 
 
-def printed(*command: str | Path) -> Any:
+def printed(*command: str | Path, folder: Path = HERE) -> Any:
     """What an application prints."""
-    ran = subprocess.run(command, cwd=HERE, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return json.loads(ran.stdout)
 
@@ -130,3 +131,31 @@ def test_community_for_python(server: str, where: dict[str, str]) -> None:
     check_read(found["read"], "avro as 1", "avro as 2", "later as 1", "later as 2", "json as written")
     check_stored(server, where, "later", "json")
     assert found["answers"] == [[1, 2], True, False, False, None, None, None, True, "FULL", [2, 2], 1, [2]]
+
+
+def javascript(client: str, where: dict[str, str]) -> Any:
+    """What an application in JavaScript prints."""
+    if not (JAVASCRIPT / "ready").exists():
+        pytest.skip("the clients are not installed beside the tests: tools/setup test")
+    return printed("node", HERE / "client.mjs", client, json.dumps(where), folder=JAVASCRIPT)
+
+
+def test_confluent_for_javascript(server: str, where: dict[str, str]) -> None:
+    """@confluentinc/schemaregistry in all three formats."""
+    found = javascript("confluent", where)
+    readers = ("avro as written", "avro as 2", "header as written", "json as written", "protobuf as written")
+    check_read(found["read"], *readers)
+    check_stored(server, where, "avro", "header", "json", "protobuf")
+    failed = [{"code": code} for code in (40901, 40403, 40401, 40408, 42206)]
+    refused, unknown, no_subject, unset, referenced = failed
+    expected = [[1, 2], True, False, refused, unknown, 2, unknown, no_subject, "NONE", "NONE", unset, True, 1, 1]
+    assert found["answers"] == [*expected, referenced]
+
+
+def test_community_for_javascript(server: str, where: dict[str, str]) -> None:
+    """@kafkajs/confluent-schema-registry in all three formats."""
+    found = javascript("kafkajs", where)
+    check_read(found["read"], "avro as 1", "avro as 2", "json as written", "protobuf as written")
+    check_stored(server, where, "avro", "json", "protobuf")
+    own = ("ConfluentSchemaRegistryError", "ConfluentSchemaRegistryCompatibilityError")
+    assert [each["code"] for each in found["answers"]] == [409, own[0], 404, 404, 404, own[1]]
