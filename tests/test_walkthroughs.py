@@ -41,6 +41,7 @@ PAGES = {
     "access.md": (),
     "custom-model.md": ("--model", "empty", "--db", "sqlite:///teams.db"),
     "checking.md": (),
+    "confluent.md": (),
     "dead-letters.md": (),
     "inference.md": (),
     "events.md": (),
@@ -86,11 +87,12 @@ def server(tmp_path: Path, page: str, sink: str) -> Iterator[str]:
 
 @pytest.fixture
 def second(tmp_path: Path, page: str, server: str) -> Iterator[str]:
-    """The other registry of a page about two, which follows the first."""
-    if page != "replication.md":
+    """The other registry of a page about two; it may follow the first."""
+    if page not in ("confluent.md", "replication.md"):
         yield SECOND
         return
-    with serving(tmp_path, "--db", "sqlite:///second.db", "--follow", server) as url:
+    options = ("--follow", server) if page == "replication.md" else ()
+    with serving(tmp_path, "--db", "sqlite:///second.db", *options) as url:
         yield url
 
 

@@ -14,6 +14,9 @@ from typing import Any
 import httpx
 import pytest
 
+from signalbook.access.tokens import split
+from signalbook.storage import open_store
+
 from .conftest import Cli, Server
 
 SCHEMA = {"format": "JsonSchema/draft-07", "schema": {"type": "object"}}
@@ -153,6 +156,80 @@ def test_a_follower_killed_and_started_again(serve: Callable[..., Server], tmp_p
     shown: dict[str, Any] = httpx.get(f"{two}/schemagroups/g/schemas?inline=meta", timeout=300).json()
     assert {schema["versionscount"] for schema in shown.values()} == {1}
     assert {schema["meta"]["epoch"] for schema in shown.values()} == {1}
+
+
+AVRO = {"schema": '{"type": "record", "name": "R", "fields": []}'}
+
+
+def test_by_confluents_api(cli: Cli, serve: Callable[..., Server], tmp_path: Path) -> None:
+    """A Signalbook at either end is spoken to at its mount."""
+    one = serve("--db", f"sqlite:///{tmp_path / 'one.db'}").url
+    two = serve("--db", f"sqlite:///{tmp_path / 'two.db'}").url
+    for name in ("s", ":.dev:s"):
+        where = f"{one}/compat/confluent/subjects/{name}/versions"
+        httpx.post(where, json=AVRO, timeout=300).raise_for_status()
+    ran = cli("replicate", one, f"confluent+{two}", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    done = {"created": {"versions": 2}, "updated": {}, "deleted": {}, "unchanged": {"configs": 1, "modes": 1}}
+    assert json.loads(ran.out) == {**done, "skipped": [], "skippedcount": 0, "refused": [], "refusedcount": 0}
+    assert httpx.get(f"{two}/schemagroups/dev/schemas/s", timeout=300).json()["name"] == "R"
+    again = cli("replicate", f"confluent+{one}/apis/ccompat/v7", two)
+    assert (again.code, again.err.strip()) == (0, "unchanged 2 versions, 1 config, 1 mode")
+    httpx.post(f"{one}/compat/confluent/subjects/t/versions", json={"schema": '"int"'}, timeout=300).raise_for_status()
+    httpx.post(f"{two}/compat/confluent/subjects/u/versions", json={"schema": '"long"'}, timeout=300).raise_for_status()
+    clash = cli("replicate", f"confluent+{one}", two)
+    assert clash.code == 1
+    assert "refused t version 1: id 2: " in clash.err
+    assert "(42207): the target gave its ids to other schemas" in clash.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("confluent+http://a.example", "sqlite:///x.db"), "is spoken to servers"),
+        (("confluent+sqlite:///x.db", "http://a.example"), "is spoken to servers"),
+        (("confluent+http://a.example", "http://b.example", "--scope", "/schemagroups/a"), "everything is copied"),
+        (("confluent+http://127.0.0.1:1", "http://127.0.0.1:1"), "cannot reach the server at http://127.0.0.1:1"),
+    ],
+)
+def test_what_confluents_api_cannot(cli: Cli, arguments: tuple[str, ...], told: str) -> None:
+    ran = cli("replicate", *arguments)
+    assert (ran.code != 0, ran.out) == (True, "")
+    assert told in ran.err
+
+
+def test_a_registry_of_another_kind(cli: Cli, server: str) -> None:
+    ran = cli("replicate", f"confluent+{server}/health", server)
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "is no registry with Confluent's API" in ran.err
+    ran = cli("replicate", f"confluent+{server}", server)
+    assert (ran.code, "is source and target" in ran.err) == (1, True)
+
+
+def test_credentials(
+    cli: Cli, serve: Callable[..., Server], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are those in the URL, sent to that registry alone and never shown."""
+    (tmp_path / "policy.json").write_text('{"rules": [{"who": ["subject:root"], "role": "administrator"}]}')
+    db = f"sqlite:///{tmp_path / 'one.db'}"
+    open_store(db).close()
+    root = cli("token", "create", "root", "--db", db).out.strip()
+    one = serve("--db", db, "--access-file", tmp_path / "policy.json").url
+    two = serve("--db", f"sqlite:///{tmp_path / 'two.db'}").url
+    for user in ("someone:s3cret", "${NO_SUCH}"):
+        ran = cli("replicate", f"confluent+{one.replace('//', f'//{user}@')}", two)
+        assert (ran.code, ran.out) == (1, "")
+        assert "does not let us in" in ran.err or "NO_SUCH is not set" in ran.err
+        assert "s3cret" not in ran.err
+    monkeypatch.setenv("ROOT", root)
+    token = {"Authorization": f"Bearer {root}"}
+    where = f"{one}/compat/confluent/subjects/s/versions"
+    httpx.post(where, json=AVRO, headers=token, timeout=300).raise_for_status()
+    found = split(root)
+    assert found is not None
+    for user in (":".join(found), "${ROOT}"):
+        ran = cli("replicate", f"confluent+{one.replace('//', f'//{user}@')}", two)
+        assert (ran.code, "1 version" in ran.err) == (0, True), ran.err
 
 
 def put(url: str, group: str, number: int) -> None:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -24,12 +24,14 @@ from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import ReadableRegistry
+    from signalbook.replication.confluent.copying import Progress
     from signalbook.replication.local import LocalRegistry
     from signalbook.replication.opening import CopyTarget
     from signalbook.replication.replicating import Replication
     from signalbook.replication.report import CopyReport
 
 _SHOWN: Final = 20
+_CONFLUENT: Final = "confluent+"
 
 
 def run(
@@ -74,6 +76,9 @@ def run(
     deleted at the target only if it came from there, and what the target has of its own stays as it is.
 
     https://${NAME}@HOST/ is a registry that takes the token in the environment variable NAME.
+
+    confluent+https://... at either end is a registry with Confluent's API: subjects are copied with their versions,
+    ids, soft deletions, config and modes.
     """
     from signalbook.replication.opening import copying, link
     from signalbook.replication.replicating import Replication, StateFile, StateInMemory
@@ -81,6 +86,9 @@ def run(
 
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
+    if any(where.startswith(_CONFLUENT) for where in (source, target)):
+        others = (rename, authority, model, from_dialect, to_dialect, scope != "/")
+        return _run_confluent(source, target, follow=follow, every=every, as_json=as_json, others=any(others))
     for where in (source, target):
         if _is_remote(where) and "#" in where:
             part = where.partition("#")[2]
@@ -106,6 +114,58 @@ def run(
             raise gone
     _print_report(report, as_json=as_json)
     return 1 if report.refused else 0
+
+
+def _run_confluent(source: str, target: str, *, follow: bool, every: float | None, as_json: bool, others: bool) -> int:
+    """Between two registries by Confluent's API."""
+    from signalbook.replication.confluent.copying import ConfluentCopy
+    from signalbook.replication.confluent.registry import connect, same
+    from signalbook.replication.opening import HEADER, LinkError
+    from signalbook.replication.report import CopyReport, SubjectKind
+    from signalbook.uris import without_user
+
+    if others:
+        raise typer.BadParameter("of a registry with Confluent's API everything is copied, by the same names")
+    if follow or every is not None:
+        raise typer.BadParameter("a registry with Confluent's API is copied once")
+    for where in (source, target):
+        if not _is_remote(where.removeprefix(_CONFLUENT)):
+            raise typer.BadParameter(f"{where}: Confluent's API is spoken to servers: give its URL, http(s)://...")
+    shown = without_user(source.removeprefix(_CONFLUENT))
+    report = CopyReport(kinds=SubjectKind)
+    with (
+        closing(connect(source, timeout=_timeout(), headers={})) as ours,
+        closing(connect(target, timeout=_timeout(), headers={HEADER: shown})) as theirs,
+    ):
+        if same(ours, theirs):
+            raise LinkError(f"{ours.url} is source and target: nothing is to be copied")
+        work = ConfluentCopy(ours, theirs, report)
+        with _progress(work.progress):
+            work.everything()
+    _print_report(report, as_json=as_json)
+    return 1 if report.refused else 0
+
+
+@contextmanager
+def _progress(progress: Progress) -> Iterator[None]:
+    """How far a round is, on a terminal."""
+    from rich.live import Live
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    screen = console()
+    if not screen.is_terminal:
+        yield
+        return
+    bar = Bar(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=screen)
+    task = bar.add_task("")
+
+    def now() -> Bar:
+        bar.update(task, description=progress.what, completed=progress.done, total=progress.total)
+        return bar
+
+    with Live(get_renderable=now, console=screen, refresh_per_second=4, transient=True):
+        yield
 
 
 def _exists(registry: ReadableRegistry, xid: Xid) -> bool:

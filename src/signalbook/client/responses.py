@@ -36,17 +36,21 @@ class BadResponse(ClientError):
     """What answered does not speak like a registry: no JSON, too large, or sent elsewhere."""
 
 
+class TooLong(BadResponse):
+    """A response has more bytes than are taken."""
+
+
 class Refused(ClientError):
     """The server answered with an error (core/spec.md "Error Processing").
 
-    ``code`` is the error's name (``unknown_attribute``; ``""`` if the server gave none), ``subject`` the xid or path it
-    is about, ``faults`` every single fault, if the server names them.
+    ``code`` is the error's name (``unknown_attribute``; ``""`` if the server gave none), or its number in Confluent's
+    API (``40401``), ``subject`` the xid or path it is about, ``faults`` every single fault, if the server names them.
     """
 
     def __init__(self, status: int, body: JSONObject) -> None:
         self.status = status
-        self.code = str(body.get("type", "")).partition("#")[2]
-        self.title = str(body.get("title") or f"HTTP {status} {_reason(status)}")
+        self.code = str(body.get("type", "")).partition("#")[2] or str(body.get("error_code", ""))
+        self.title = str(body.get("title") or body.get("message") or f"HTTP {status} {_reason(status)}")
         self.detail = str(body.get("detail", ""))
         self.subject = str(body.get("subject", ""))
         self.faults = tuple(Finding.from_json(item) for item in body.get("faults", ()) if isinstance(item, dict))

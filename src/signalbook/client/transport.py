@@ -14,7 +14,15 @@ import httpx
 
 from signalbook import __version__
 from signalbook.client import credentials
-from signalbook.client.responses import BadResponse, ClientError, Unreachable, checked, retry_after, unreachable
+from signalbook.client.responses import (
+    BadResponse,
+    ClientError,
+    TooLong,
+    Unreachable,
+    checked,
+    retry_after,
+    unreachable,
+)
 from signalbook.tracing import outgoing
 from signalbook.uris import is_address, without_user
 from signalbook.values import JSON, dump_json
@@ -278,7 +286,7 @@ class Transport:
             for chunk in response.iter_bytes():
                 size += len(chunk)
                 if size > self._max_bytes:
-                    raise BadResponse(f"{request.url}: the answer is larger than {self._max_bytes} bytes")
+                    raise TooLong(f"{request.url}: the answer is larger than {self._max_bytes} bytes")
                 chunks.append(chunk)
         finally:
             response.close()

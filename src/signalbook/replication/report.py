@@ -24,32 +24,63 @@ class CopyOutcome(StrEnum):
     UNCHANGED = "unchanged"
 
 
+@dataclass(frozen=True, slots=True)
+class SubjectVersion:
+    """A version of a subject, as registries that speak Confluent's API name it; None is what is set for the subject."""
+
+    subject: str
+    version: int | None = None
+
+    def __str__(self) -> str:
+        named = self.subject or "the registry"
+        return named if self.version is None else f"{named} version {self.version}"
+
+
+class SubjectKind(StrEnum):
+    """What such registries have, in the words used for it in messages."""
+
+    VERSION = "version"
+    CONFIG = "config"
+    MODE = "mode"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCopied:
     """An entity that was not copied: where it is at the source, and why it was not."""
 
-    xid: Xid
+    xid: Xid | SubjectVersion
     reason: str
+
+    def to_json(self) -> JSONObject:
+        """The form that ``--json`` prints."""
+        if isinstance(self.xid, Xid):
+            return {"xid": str(self.xid), "reason": self.reason}
+        version: JSONObject = {} if self.xid.version is None else {"version": self.xid.version}
+        return {"subject": self.xid.subject, **version, "reason": self.reason}
 
 
 @dataclass(slots=True)
 class CopyReport:
-    """``counts`` by outcome and kind of entity; what was ``skipped`` by rule, and what was ``refused``."""
+    """``counts`` by outcome and kind of entity; what was ``skipped`` by rule, and what was ``refused``.
 
-    counts: Counter[tuple[CopyOutcome, Kind]] = field(default_factory=Counter)
+    ``kinds`` are those there are, in the order in which they are listed.
+    """
+
+    kinds: type[Kind] | type[SubjectKind] = Kind
+    counts: Counter[tuple[CopyOutcome, Kind | SubjectKind]] = field(default_factory=Counter)
     skipped: list[NotCopied] = field(default_factory=list)
     refused: list[NotCopied] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
 
-    def count(self, outcome: CopyOutcome, kind: Kind, number: int = 1) -> None:
+    def count(self, outcome: CopyOutcome, kind: Kind | SubjectKind, number: int = 1) -> None:
         """``number`` entities of ``kind`` came to this."""
         self.counts[outcome, kind] += number
 
-    def skip(self, xid: Xid, reason: str) -> None:
+    def skip(self, xid: Xid | SubjectVersion, reason: str) -> None:
         """There was nothing to do for the source's ``xid``, for this reason."""
         self._pass("skipped", self.skipped, NotCopied(xid=xid, reason=reason))
 
-    def refuse(self, xid: Xid, reason: str) -> None:
+    def refuse(self, xid: Xid | SubjectVersion, reason: str) -> None:
         """The source's ``xid`` should be at the target and is not, or not so, for this reason."""
         self._pass("refused", self.refused, NotCopied(xid=xid, reason=reason))
 
@@ -69,7 +100,7 @@ class CopyReport:
         return "; ".join(parts) or "nothing to copy"
 
     def _kinds(self, outcome: CopyOutcome) -> Iterator[str]:
-        for kind in Kind:
+        for kind in self.kinds:
             if number := self.counts[outcome, kind]:
                 yield f"{number} {kind}{'' if number == 1 else 's'}"
 
@@ -77,7 +108,7 @@ class CopyReport:
         """How many of what came to which end."""
         return {
             **{
-                outcome.value: {f"{kind}s": number for kind in Kind if (number := self.counts[outcome, kind])}
+                outcome.value: {f"{kind}s": number for kind in self.kinds if (number := self.counts[outcome, kind])}
                 for outcome in CopyOutcome
             },
             "skippedcount": self.passed["skipped"],
@@ -88,6 +119,6 @@ class CopyReport:
         """The form that ``--json`` prints."""
         return {
             **self.summary(),
-            "skipped": [{"xid": str(one.xid), "reason": one.reason} for one in self.skipped],
-            "refused": [{"xid": str(one.xid), "reason": one.reason} for one in self.refused],
+            "skipped": [one.to_json() for one in self.skipped],
+            "refused": [one.to_json() for one in self.refused],
         }

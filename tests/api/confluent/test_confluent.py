@@ -212,6 +212,16 @@ def test_modes(api: Api) -> None:
     assert api.register("fresh", TWO)["id"] == 42
 
 
+def test_what_is_imported_stays_what_it_was(api: Api) -> None:
+    """Neither settings nor the versions before add anything to it: it would be another content than its id's."""
+    api.ask("PUT", "/mode/s", {"mode": "IMPORT"})
+    api.ask("PUT", "/config/s", {"normalize": True, "defaultMetadata": {"properties": {"a": "b"}}})
+    text = '{"type":"record","name":"R","fields":[]}'
+    api.register("s", text, id=5, version=1, metadata={"properties": {"c": "d"}})
+    assert "metadata" not in api.register("s", text, id=6, version=2)
+    assert api.get("/schemas/ids/6")["schema"] == text
+
+
 def test_references(api: Api) -> None:
     """An Avro schema that names a type of another subject: checked, compared and shown with it."""
     api.register("t")

@@ -85,9 +85,12 @@ def candidate(view: View, request: ConfluentRequest, subject: Subject, *, delete
     if subjects.new_schema(subject) is None:
         raise invalid_subject(subject)
     config = effective(lambda scope: view.schemaids.setting("config", scope), subject)
-    normalize = request.flag("normalize") or bool(config.get("normalize"))
+    # What is imported is what it was where it comes from.
+    imported = effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject) == "IMPORT"
+    normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
     versions = subjects.all(subject) if deleted else subjects.live(subject)
-    body = _with_defaults(request.schema(_SCHEMA, normalize=normalize), config, versions)
+    body = request.schema(_SCHEMA, normalize=normalize)
+    body = body if imported else _with_defaults(body, config, versions)
     stated = body.format(next((each.format for each in versions if each.type == body.type), None))
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
     try:

@@ -1,0 +1,1 @@
+"""Registries that speak Confluent's API, as ends of replication."""

@@ -1,0 +1,445 @@
+"""Copies from one registry with Confluent's API to another: versions with their ids, soft deletions, config, modes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from signalbook.client.responses import Refused
+from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
+from signalbook.errors import SignalbookError
+from signalbook.replication.confluent.ordering import LATEST, Key, cycle_of, in_waves, referred
+from signalbook.replication.confluent.registry import (
+    ABSENT,
+    ConfluentRegistry,
+    RegistryError,
+    SchemaVersion,
+    SettingKind,
+)
+from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind, SubjectVersion
+from signalbook.values import JSONObject, dump_json
+
+_NOT_PERMITTED: Final = "42205"
+_IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
+_ADVICE: Final = {
+    "403": "the credentials in the URL lack the right to write that",
+    "42205": "set the mode of the target to READWRITE or IMPORT, or copy into a context or registry that is empty",
+    "42207": "the target gave its ids to other schemas: copy into a context or registry that is empty",
+    "42201": "see whether what it refers to was copied",
+}
+"""What to do, by the codes of errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the target has as a version."""
+
+    id: int
+    content: bytes
+    deleted: bool
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a round is: so many of so many, if that is known."""
+
+    what: str = ""
+    done: int = 0
+    total: int | None = None
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, what: str, total: int | None = None) -> None:
+        """Go over to the next part of the work."""
+        self.what, self.done, self.total = what, 0, total
+
+    def advance(self) -> None:
+        """One is done."""
+        with self._counting:
+            self.done += 1
+
+
+class Spool:
+    """The schemas that are to be copied, in a file: only where they are is in memory."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115  it is closed with the round
+        self._places: dict[Key, tuple[int, int]] = {}
+        self.references: dict[Key, tuple[Key, ...]] = {}
+        self._end = 0
+
+    def close(self) -> None:
+        """Forget all."""
+        self._file.close()
+
+    def put(self, version: SchemaVersion) -> None:
+        """Keep a version."""
+        key, data = (version.subject, version.version), dump_json([version.id, version.body])
+        self._file.write(data)
+        self._places[key] = (self._end, len(data))
+        self.references[key] = referred(version.subject, version.body)
+        self._end += len(data)
+
+    def drop(self, key: Key) -> None:
+        """Forget a version."""
+        del self._places[key], self.references[key]
+
+    def get(self, key: Key) -> SchemaVersion:
+        """A version; to be called when all are there."""
+        offset, length = self._places[key]
+        schemaid, body = msgspec.json.decode(os.pread(self._file.fileno(), length, offset))
+        return SchemaVersion(subject=key[0], version=key[1], id=schemaid, body=body, deleted=None)
+
+    def ready(self) -> None:
+        """All are there."""
+        self._file.flush()
+
+
+class ConfluentCopy:
+    """Rounds of copying from ``source`` to ``target``; what is the same already is not written again."""
+
+    def __init__(self, source: ConfluentRegistry, target: ConfluentRegistry, report: CopyReport) -> None:
+        self.source = source
+        self.target = target
+        self.progress = Progress()
+        self._report = report
+        self._counting = threading.Lock()
+
+    def everything(self) -> None:
+        """Make the target hold what the source holds. Raises ``RegistryError`` and ``ClientError``."""
+        with closing(Spool()) as spool:
+            Round(self, spool).run()
+
+    def count(self, outcome: CopyOutcome, kind: SubjectKind) -> None:
+        """Something came to this end."""
+        with self._counting:
+            self._report.count(outcome, kind)
+
+    def refuse(self, subject: str, version: int | None, reason: str) -> None:
+        """Something was not copied."""
+        with self._counting:
+            self._report.refuse(SubjectVersion(subject, version), reason)
+
+    def skip(self, subject: str, reason: str) -> None:
+        """Something is not to be copied."""
+        with self._counting:
+            self._report.skip(SubjectVersion(subject), reason)
+
+
+class Round:
+    """One comparison of two registries, and what follows from it."""
+
+    def __init__(self, copy: ConfluentCopy, spool: Spool) -> None:
+        self._copy = copy
+        self._source = copy.source
+        self._target = copy.target
+        self._spool = spool
+        self._here: dict[str, dict[int, bool | None]] = {}
+        self._there: dict[str, dict[int, Known]] = {}
+        self._others: set[Key] = set()
+        self._writing = ImportMode(copy.target, self._there)
+
+    def run(self) -> None:
+        """Versions first, then what is deleted of them, and settings when nothing is to be written any more."""
+        self._list_target()
+        self._list_source()
+        try:
+            self._register()
+            self._delete_softly()
+            Settings(self._copy, self._writing, self._scopes()).run()
+        except BaseException:
+            self._writing.end()
+            raise
+
+    # What there is
+
+    def _list_target(self) -> None:
+        self._copy.progress.begin("listing the target")
+        unmarked = False
+        for version in self._target.versions():
+            known = Known(version.id, version.content, bool(version.deleted))
+            self._there.setdefault(version.subject, {})[version.version] = known
+            unmarked = version.deleted is None
+            self._copy.progress.advance()
+        live = self._target.live() if unmarked else {}
+        for subject, versions in self._there.items() if unmarked else ():
+            for number in versions.keys() - live.get(subject, set()):
+                versions[number] = replace(versions[number], deleted=True)
+
+    def _list_source(self) -> None:
+        """Compare while it is read: what is the same at the target is not kept."""
+        self._copy.progress.begin("comparing")
+        doubtful: list[Key] = []
+        for version in self._source.versions():
+            numbers = self._here.setdefault(version.subject, {})
+            if version.version not in numbers:
+                numbers[version.version] = version.deleted
+                self._compare(version, doubtful)
+                self._copy.progress.advance()
+        self._mark_deleted()
+        self._spool.ready()
+        self._target.map(self._look_closer, doubtful)
+        for subject, number in list(self._spool.references):
+            known = self._there.get(subject, {}).get(number)
+            if (subject, number) in self._others:
+                self._spool.drop((subject, number))
+            elif known is not None and (not known.deleted or self._here[subject][number]):
+                self._spool.drop((subject, number))
+                self._copy.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
+
+    def _compare(self, version: SchemaVersion, doubtful: list[Key]) -> None:
+        key = (version.subject, version.version)
+        known = self._there.get(version.subject, {}).get(version.version)
+        if known is None:
+            self._spool.put(version)
+        elif known.id != version.id:
+            self._other(key, f"the target has it with the id {known.id} instead of {version.id}")
+        elif known.content != version.content:
+            # Some registries print schemas anew: the target knows whether it has this one.
+            self._spool.put(version)
+            doubtful.append(key)
+        elif known.deleted:
+            self._spool.put(version)
+        else:
+            self._copy.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
+
+    def _look_closer(self, key: Key) -> None:
+        if not self._target.finds(self._spool.get(key)):
+            self._other(key, f"the target has another schema with its id, {self._there[key[0]][key[1]].id}")
+
+    def _other(self, key: Key, reason: str) -> None:
+        self._others.add(key)
+        self._copy.refuse(*key, f"{reason}: delete that one there for good, then copy again")
+
+    def _mark_deleted(self) -> None:
+        if any(deleted is None for versions in self._here.values() for deleted in versions.values()):
+            live = self._source.live()
+            for subject, versions in self._here.items():
+                for number in versions:
+                    versions[number] = number not in live.get(subject, set())
+
+    # What follows from it
+
+    def _register(self) -> None:
+        waiting = {key: tuple(map(self._numbered, wanted)) for key, wanted in self._spool.references.items()}
+        if not waiting:
+            return
+        self._copy.progress.begin("copying versions", len(waiting))
+        self._writing.begin(subject for subject, _ in waiting)
+        left = set(waiting)
+        for wave in in_waves(waiting):
+            self._target.map(self._register_one, wave)
+            left.difference_update(wave)
+        for key in sorted(left):
+            shown = " -> ".join(f"{subject} version {number}" for subject, number in cycle_of(key, waiting, left))
+            self._copy.refuse(*key, f"what it refers to never ends: {shown}")
+
+    def _numbered(self, key: Key) -> Key:
+        """A reference, to the latest version by its number."""
+        subject, number = key
+        return (subject, max(self._here.get(subject, (0,)))) if number == LATEST else key
+
+    def _register_one(self, key: Key) -> None:
+        version = self._spool.get(key)
+        try:
+            self._writing.to(version.subject, lambda: self._target.register(version))
+        except Refused as error:
+            self._copy.refuse(*key, f"id {version.id}: {_refusal(error)}")
+        else:
+            known = Known(version.id, version.content, False)
+            self._there.setdefault(version.subject, {})[version.version] = known
+            self._copy.count(CopyOutcome.CREATED, SubjectKind.VERSION)
+        self._copy.progress.advance()
+
+    def _delete_softly(self) -> None:
+        """What nobody refers to comes first: the target keeps the rest until then."""
+        left = [
+            (subject, number)
+            for subject, versions in self._here.items()
+            for number, deleted in versions.items()
+            if deleted and (known := self._there.get(subject, {}).get(number)) is not None and not known.deleted
+            if (subject, number) not in self._others
+        ]
+        left.sort(key=lambda key: -self._there[key[0]][key[1]].id)
+        if left:
+            self._copy.progress.begin("deleting", len(left))
+        while left:
+            errors: dict[Key, Refused] = {}
+            self._target.map(partial(self._delete_one, errors=errors), left)
+            if len(errors) == len(left):
+                for key, error in errors.items():
+                    self._copy.refuse(*key, f"it is deleted at the source: {_refusal(error)}")
+                return
+            left = list(errors)
+
+    def _delete_one(self, key: Key, errors: dict[Key, Refused]) -> None:
+        try:
+            self._writing.to(key[0], lambda: self._target.delete(*key))
+        except Refused as error:
+            errors[key] = error
+            return
+        self._copy.count(CopyOutcome.DELETED, SubjectKind.VERSION)
+        self._copy.progress.advance()
+
+    def _scopes(self) -> list[str]:
+        contexts = {parse_subject(subject).context for subject in self._here} | set(self._source.contexts())
+        return [*self._here, *(f":{each}:" for each in sorted(contexts - {DEFAULT_CONTEXT})), ""]
+
+
+class ImportMode:
+    """The mode in which a registry takes ids; set for what is written to, and what it was before is known."""
+
+    def __init__(self, target: ConfluentRegistry, known: Mapping[str, object]) -> None:
+        self._target = target
+        self._known = known
+        self._open: set[str] = set()
+        self.before: dict[str, JSONObject | None] = {}
+
+    def begin(self, subjects: Iterable[str]) -> None:
+        """Before anything is written: what is empty is opened as a whole, which spares requests for each subject."""
+        registry = self._target.setting("mode", "")
+        if registry == {"mode": "READONLY_OVERRIDE"}:  # the modes of subjects are nothing against it
+            self._set("", {"mode": "READONLY"}, registry)
+        if not self._known and self._try("", registry):
+            registry = _IMPORT
+        filled = {parse_subject(subject).context for subject in self._known}
+        for context in {parse_subject(subject).context for subject in subjects}:
+            scope = "" if context == DEFAULT_CONTEXT else f":{context}:"
+            own = self._target.setting("mode", scope) if scope else None
+            empty = scope and context not in filled
+            if (own or registry) == _IMPORT or (empty and self._try(scope, own)):
+                self._open.add(context)
+
+    def to(self, scope: str, write: Callable[[], None], *, ids: bool = True) -> None:
+        """Write to a subject, with ``ids`` or what is to be taken in any mode but those for reading.
+
+        Raises ``Refused``.
+        """
+        if scope not in self.before and (not ids or parse_subject(scope).context in self._open):
+            try:
+                write()
+                return
+            except Refused as error:
+                # A mode of its own holds for it.
+                if error.code != _NOT_PERMITTED:
+                    raise
+        if scope not in self.before:
+            known = scope in self._known or not ids
+            before = self._target.setting("mode", scope) if known else None
+            config = self._target.setting("config", scope) if known and ids else None
+            self._set(scope, _IMPORT, before)
+            if config is not None and "alias" in config:
+                # What is written to an alias goes elsewhere; settings are copied again when all is written.
+                self._target.set("config", scope, None)
+        write()
+
+    def _try(self, scope: str, before: JSONObject | None) -> bool:
+        try:
+            self._set(scope, _IMPORT, before)
+        except Refused:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Set everything back, as far as the registry lets us."""
+        for scope, mode in self.before.items():
+            with suppress(SignalbookError):
+                self._target.set("mode", scope, mode, force=True)
+
+    def _set(self, scope: str, mode: JSONObject, before: JSONObject | None) -> None:
+        try:
+            # What is thought to be empty is to be empty.
+            self._target.set("mode", scope, mode, force=bool(parse_subject(scope).name))
+        except Refused as error:
+            if error.status in ABSENT:
+                raise RegistryError(
+                    f"{self._target.url} has no mode IMPORT, so that ids cannot be kept there ({error})"
+                ) from None
+            raise
+        self.before.setdefault(scope, before)
+
+
+class Settings:
+    """Config and modes of the ``scopes``: first all config, which a registry that is read-only does not take."""
+
+    def __init__(self, copy: ConfluentCopy, writing: ImportMode, scopes: Sequence[str]) -> None:
+        self._copy = copy
+        self._source = copy.source
+        self._target = copy.target
+        self._writing = writing
+        self._scopes = scopes
+        self._modes = True
+
+    def run(self) -> None:
+        """Copy them; of the registry last."""
+        self._copy.progress.begin("copying settings", 2 * len(self._scopes))
+        self._modes = self._source.setting("mode", "") is not None
+        for copy in (self._config, self._mode):
+            self._target.map(copy, self._scopes[:-1])
+            copy("")
+
+    def _config(self, scope: str) -> None:
+        wanted, there = self._source.setting("config", scope), self._target.setting("config", scope)
+        if wanted is None and not scope:
+            return
+        self._put("config", scope, wanted, there, there)
+        self._copy.progress.advance()
+
+    def _mode(self, scope: str) -> None:
+        there = self._target.setting("mode", scope)
+        before = self._writing.before.get(scope, there)
+        wanted = self._source.setting("mode", scope) if self._modes else before
+        if wanted == {"mode": "FORWARD"}:
+            self._copy.skip(scope, "the mode FORWARD is about a registry that the source sends to")
+            wanted = before
+        self._put("mode", scope, wanted, there, before)
+        self._copy.progress.advance()
+
+    def _put(
+        self,
+        kind: SettingKind,
+        scope: str,
+        wanted: JSONObject | None,
+        there: JSONObject | None,
+        before: JSONObject | None,
+    ) -> None:
+        """Have ``wanted`` in place of what is ``there``; it counts if it is other than ``before``."""
+        if wanted != there:
+            try:
+                self._write(kind, scope, wanted, there)
+            except Refused as error:
+                self._copy.refuse(scope, None, f"its {kind}: {_refusal(error)}")
+                return
+        if wanted == before:
+            outcome = CopyOutcome.UNCHANGED
+        elif wanted is None:
+            outcome = CopyOutcome.DELETED
+        else:
+            outcome = CopyOutcome.CREATED if before is None else CopyOutcome.UPDATED
+        if wanted is not None or before is not None:
+            self._copy.count(outcome, SubjectKind(kind))
+
+    def _write(self, kind: SettingKind, scope: str, wanted: JSONObject | None, there: JSONObject | None) -> None:
+        if kind == "mode":
+            self._target.set(kind, scope, wanted, force=True)
+            return
+        # A request leaves what it does not name as it is.
+        if wanted is None or (there or {}).keys() - wanted.keys():
+            self._writing.to(scope, lambda: self._target.set(kind, scope, None), ids=False)
+        if wanted is not None:
+            names = {"compatibilityLevel": "compatibility"}
+            body = {names.get(name, name): value for name, value in wanted.items()}
+            self._writing.to(scope, lambda: self._target.set(kind, scope, body), ids=False)
+
+
+def _refusal(error: Refused) -> str:
+    """What a registry says, and what to do about it."""
+    advice = _ADVICE.get(error.code)
+    return f"{error.title} ({error.code or error.status})" + (f": {advice}" if advice else "")

@@ -1,0 +1,416 @@
+"""A registry that speaks Confluent's API, Signalbook's own included: what it has, page by page, and writing to it."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import islice
+from typing import Any, Final, Literal, Self, TypeGuard, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from signalbook.client.responses import BadResponse, NotAuthenticated, Refused, TooLong, Unreachable
+from signalbook.client.transport import Transport
+from signalbook.confluent.naming import ALL_CONTEXTS
+from signalbook.errors import SignalbookError
+from signalbook.uris import without_user
+from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, parse_json
+
+PREFIX: Final = "confluent+"
+"""What the URL of a registry begins with that is to be spoken to by Confluent's API."""
+CONCURRENCY: Final = 8
+MAX_BYTES: Final = 64 * 1024 * 1024
+_OWN_MOUNT: Final = "/compat/confluent"
+_MOUNTS: Final = (_OWN_MOUNT, "/apis/ccompat/v7", "/apis/ccompat/v8")
+_MOUNT: Final = re.compile(f"({'|'.join(_MOUNTS)})$")
+_MAX_DEPTH: Final = 64
+_PAGE: Final = 1000
+_SMALLEST_PAGE: Final = 2
+_LISTS: Final = 3
+_MARKING: Final = 8
+"""The release of Confluent's registry since which lists say which versions are deleted."""
+_HIGHEST: Final = 2**31
+_ATTEMPTS: Final = 5
+_PAUSE: Final = 0.5
+ABSENT: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
+_ANSWERS: Final = ABSENT | {
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.CONFLICT,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+}
+"""Statuses that are about what a request names; others are about the registry itself, and end the work."""
+_LET_IN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_BUSY: Final = frozenset({429, 500, 502, 503, 504})
+_CONTENT: Final = ("schema", "schemaType", "references", "metadata", "ruleSet")
+SettingKind = Literal["config", "mode"]
+T = TypeVar("T")
+
+
+class RegistryError(SignalbookError):
+    """A registry that does not let itself be read or written; the message names it."""
+
+
+class _ListMoved(Exception):
+    """Something came or went before the place that a list was read to: what is behind it has moved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersion:
+    """A version of a subject; ``body`` is its schema as it is registered. ``deleted`` is None where that is unknown."""
+
+    subject: str
+    version: int
+    id: int
+    body: JSONObject
+    deleted: bool | None
+
+    @classmethod
+    def from_json(cls, value: JSON, deleted: bool | None) -> Self:
+        """Read what a registry answers. Raises ``BadResponse``."""
+        found: dict[str, Any] = value if isinstance(value, dict) else {}
+        subject, version, schemaid = found.get("subject"), found.get("version"), found.get("id")
+        if not isinstance(subject, str) or not subject or not isinstance(found.get("schema"), str):
+            raise BadResponse("a version without a subject or a schema is listed")
+        if not _is_number(version) or not _is_number(schemaid):
+            raise BadResponse(f"{subject}: a version without its number or id is listed")
+        marked = True if found.get("deleted") is True else deleted
+        body: JSONObject = {name: found[name] for name in _CONTENT if found.get(name)}
+        if not isinstance(body.get("references", []), list):
+            raise BadResponse(f"{subject} version {version}: its references are no list")
+        return cls(subject=subject, version=version, id=schemaid, body=body, deleted=marked)
+
+    @property
+    def content(self) -> bytes:
+        """A digest of the schema with all that makes it another one, by which two registries are compared."""
+        kind = self.body.get("schemaType", "AVRO")
+        text: JSON = self.body["schema"]
+        if kind == "PROTOBUF":
+            text = str(text).strip()
+        else:
+            # Registries lay the same JSON out in different ways.
+            with suppress(JSONError):
+                text = parse_json(str(text), max_depth=_MAX_DEPTH)
+        rest = [self.body.get(name) for name in ("references", "metadata", "ruleSet")]
+        return bytes.fromhex(digest(canonical_json([kind, text, *rest])))[:16]
+
+
+def _is_number(value: JSON) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _HIGHEST
+
+
+class ConfluentRegistry:
+    """The registry at ``url``. Raises ``RegistryError``, and ``Refused`` for what it does not take.
+
+    Requests may come from several threads; ``map`` sends up to eight at once.
+    """
+
+    def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str]) -> None:
+        self._given = url
+        self._timeout = timeout
+        # What is not known in a request is passed over, as by all clients.
+        self._headers = {"Confluent-Accept-Unknown-Properties": "true", **headers}
+        self._own = threading.local()
+        self._transports: list[Transport] = []
+        self._adding = threading.Lock()
+        self._pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="replicate")
+        self._marks: bool | None = None
+        self.url = without_user(url).rstrip("/")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.shutdown(cancel_futures=True)
+        for transport in self._transports:
+            transport.close()
+
+    def map(self, function: Callable[[T], None], items: Iterable[T]) -> None:
+        """Call ``function`` with all items, in several threads. Raises the first of its errors."""
+        waiting = iter(items)
+        while chunk := list(islice(waiting, 32 * CONCURRENCY)):
+            for _ in self._pool.map(function, chunk):
+                pass
+
+    # What it has
+
+    def speaks(self) -> bool:
+        """Whether there is such a registry."""
+        try:
+            return isinstance(parse_json(self._send("GET", "/schemas/types").content), list)
+        except (Refused, JSONError):
+            return False
+
+    def versions(self) -> Iterator[SchemaVersion]:
+        """All versions of all contexts, soft-deleted ones too; some may come twice if others write meanwhile."""
+        query = {"subjectPrefix": ALL_CONTEXTS, "deleted": "true"}
+        deleted = False if self._marks_deleted() else None
+        for _ in range(_LISTS):
+            try:
+                for page in self._pages("/schemas", query, _version_key):
+                    yield from (self._version(each, deleted) for each in page)
+                return
+            except _ListMoved:
+                continue
+            except Refused as error:
+                if error.status == HTTPStatus.FORBIDDEN:
+                    raise RegistryError(self._failure(error)) from None
+                break
+            except BadResponse:
+                break
+        yield from self._walk()
+
+    def live(self) -> dict[str, set[int]]:
+        """The numbers of all versions that are not deleted, by subject."""
+        found: dict[str, set[int]] = {}
+        for _ in range(_LISTS):
+            with suppress(_ListMoved):
+                for page in self._pages("/schemas", {"subjectPrefix": ALL_CONTEXTS}, _version_key):
+                    for each in page:
+                        version = self._version(each, False)
+                        found.setdefault(version.subject, set()).add(version.version)
+                return found
+        raise RegistryError(f"{self.url}: its schemas change too fast to be listed: try again")
+
+    def holds(self, subject: str, version: int) -> bool:
+        """Whether it has a version, soft-deleted or not."""
+        return self._find(f"{_path(subject, version)}?deleted=true") is not None
+
+    def contexts(self) -> list[str]:
+        """The contexts it names; none if it knows no contexts."""
+        found = self._find("/contexts")
+        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+    def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
+        """What is set for the registry (""), a context (``:.name:``) or a subject; None if nothing is."""
+        found = self._find(_setting_path(kind, scope))
+        if not isinstance(found, dict):
+            return None
+        if kind == "config" and found.keys() - {"compatibilityLevel"} and scope:
+            # A level that only holds there is shown as if it was set there.
+            holds = self._find(f"{_setting_path(kind, scope)}?defaultToGlobal=true")
+            if isinstance(holds, dict) and holds.get("compatibilityLevel") != found.get("compatibilityLevel"):
+                found = {name: value for name, value in found.items() if name != "compatibilityLevel"}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def finds(self, version: SchemaVersion) -> bool:
+        """Whether it takes the schema for that of its own version with the same number and id."""
+        try:
+            found = self._json(
+                self._send("POST", f"/subjects/{_quoted(version.subject)}?deleted=true", json=version.body)
+            )
+        except Refused:
+            return False
+        return isinstance(found, dict) and (found.get("version"), found.get("id")) == (version.version, version.id)
+
+    # What is written
+
+    def register(self, version: SchemaVersion) -> None:
+        """Add a version with its number and id, which takes the mode IMPORT."""
+        body = {**version.body, "version": version.version, "id": version.id}
+        self._send("POST", f"/subjects/{_quoted(version.subject)}/versions", json=body)
+
+    def delete(self, subject: str, version: int, *, permanent: bool = False) -> None:
+        """Delete a version, softly or, if it is that already, for good. What is gone is gone."""
+        try:
+            self._send("DELETE", _path(subject, version) + ("?permanent=true" if permanent else ""))
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+
+    def set(self, kind: SettingKind, scope: str, value: JSONObject | None, *, force: bool = False) -> None:
+        """Set what holds for the registry, a context or a subject; None takes it away."""
+        path = _setting_path(kind, scope)
+        if value is not None:
+            self._send("PUT", path + ("?force=true" if force else ""), json=value)
+            return
+        try:
+            self._send("DELETE", path)
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+
+    # How it is asked
+
+    def _version(self, value: JSON, deleted: bool | None) -> SchemaVersion:
+        try:
+            return SchemaVersion.from_json(value, deleted)
+        except BadResponse as error:
+            raise RegistryError(f"{self.url}: {error}") from None
+
+    def _marks_deleted(self) -> bool:
+        """Whether its lists say which versions are deleted."""
+        if self._marks is None:
+            found = self._find("/v1/metadata/version")
+            release = str(found.get("version", "")) if isinstance(found, dict) else ""
+            major = release.partition(".")[0]
+            self._marks = release.startswith("signalbook-") or (major.isdigit() and int(major) >= _MARKING)
+        return self._marks
+
+    def _walk(self) -> Iterator[SchemaVersion]:
+        """The same as ``versions`` where there is no list of schemas: subject by subject."""
+        found: set[str] = set()
+        for _ in range(_LISTS):
+            with suppress(_ListMoved):
+                for page in self._pages("/subjects", {"subjectPrefix": ALL_CONTEXTS, "deleted": "true"}, str):
+                    found |= {each for each in page if isinstance(each, str)}
+                break
+        else:
+            raise RegistryError(f"{self.url}: its subjects change too fast to be listed: try again")
+        waiting = iter(sorted(found))
+        while chunk := list(islice(waiting, CONCURRENCY)):
+            for subject, numbers, live in self._pool.map(self._numbers, chunk):
+                for number in numbers:
+                    value = self._find(f"{_path(subject, number)}?deleted=true")
+                    if value is not None:
+                        yield self._version(value, number not in live)
+
+    def _numbers(self, subject: str) -> tuple[str, Sequence[int], frozenset[int]]:
+        """The numbers of a subject's versions, and which of them are not deleted."""
+        path = f"/subjects/{_quoted(subject)}/versions"
+        # In this order: what is registered in between is not taken for deleted.
+        both = [self._find(f"{path}?deleted=true"), self._find(path)]
+        numbers = [[each for each in found if _is_number(each)] if isinstance(found, list) else [] for found in both]
+        return subject, sorted(numbers[0] or numbers[1]), frozenset(numbers[1])
+
+    def _pages(self, path: str, query: Mapping[str, str], key: Callable[[JSON], object]) -> Iterator[list[JSON]]:
+        """The pages of a list. Raises ``_ListMoved``, ``Refused``, and ``TooLong`` for items too large for any page.
+
+        Each page begins with the last item of the one before, by which it is seen whether anything has moved.
+        """
+        limit, offset = _PAGE, 0
+        first: object = None
+        last: object = None
+        while True:
+            try:
+                page = self._page(path, {**query, "offset": str(offset), "limit": str(limit)})
+            except TooLong:
+                if limit <= _SMALLEST_PAGE:
+                    raise
+                limit = max(limit // 10, _SMALLEST_PAGE)
+                continue
+            if not page or (last is not None and key(page[0]) == first):
+                # Pages that all begin in the same way are those of a registry that knows no pages.
+                return
+            if last is not None and key(page[0]) != last:
+                raise _ListMoved
+            yield page if last is None else page[1:]
+            if len(page) > limit or (last is not None and len(page) == 1):
+                return
+            first, last = first or key(page[0]), key(page[-1])
+            offset += len(page) - 1
+
+    def _page(self, path: str, query: Mapping[str, str]) -> list[JSON]:
+        found = self._json(self._send("GET", path, query=query))
+        if not isinstance(found, list):
+            raise BadResponse(f"{self.url}{path}: a list is expected")
+        return found
+
+    def _find(self, path: str) -> JSON:
+        """The JSON at a path, None if nothing is there or it has no such paths."""
+        try:
+            return self._json(self._send("GET", path))
+        except Refused as error:
+            if error.status in ABSENT:
+                return None
+            raise RegistryError(self._failure(error)) from None
+
+    def _json(self, response: httpx.Response) -> JSON:
+        try:
+            return parse_json(response.content, max_depth=_MAX_DEPTH)
+        except JSONError as error:
+            raise RegistryError(f"{response.url}: this is no JSON: {error}") from None
+
+    def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        """One request, sent again while the registry is busy: all there are may be done twice."""
+        pause = _PAUSE
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return self._transport().send(method, path, **sent)
+            except Refused as error:
+                if error.status in _ANSWERS:
+                    raise
+                if error.status not in _BUSY or attempt == _ATTEMPTS:
+                    raise RegistryError(self._failure(error)) from None
+            except Unreachable:
+                if method != "POST" or attempt == _ATTEMPTS:
+                    raise
+            time.sleep(pause)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def _failure(self, error: Refused) -> str:
+        words = error.title
+        if error.status in _LET_IN:
+            what = (
+                "who asks is not known there"
+                if isinstance(error, NotAuthenticated)
+                else "the right to do that is lacking"
+            )
+            return (
+                f"{self.url} does not let us in ({words}): {what}. Put USER:PASSWORD@ before the host in its URL, "
+                "or ${NAME}@ for a token in that variable"
+            )
+        return f"{self.url}: {words} (HTTP {error.status})"
+
+    def _transport(self) -> Transport:
+        """The connection of this thread."""
+        found: Transport | None = getattr(self._own, "transport", None)
+        if found is None:
+            found = Transport(
+                self._given, timeout=self._timeout, max_bytes=MAX_BYTES, attempts=4, headers=self._headers, token=""
+            )
+            self._own.transport = found
+            with self._adding:
+                self._transports.append(found)
+        return found
+
+
+def connect(url: str, *, timeout: float, headers: Mapping[str, str]) -> ConfluentRegistry:
+    """The registry at ``url``, which may begin with ``confluent+``, or below it where others have this API.
+
+    Raises ``RegistryError`` if it is none, ``ClientError`` if it cannot be reached.
+    """
+    bare = url.removeprefix(PREFIX).rstrip("/")
+    # A Signalbook has another API at its root.
+    mounts = ("", *_MOUNTS) if url.startswith(PREFIX) else (_OWN_MOUNT, "", *_MOUNTS[1:])
+    for mount in mounts:
+        found = ConfluentRegistry(bare + mount, timeout=timeout, headers=headers)
+        try:
+            if found.speaks():
+                return found
+        except BaseException:
+            found.close()
+            raise
+        found.close()
+    raise RegistryError(
+        f"{without_user(bare)} is no registry with Confluent's API: there is no /schemas/types, "
+        f"nor below {' or '.join(_MOUNTS)}"
+    )
+
+
+def same(one: ConfluentRegistry, other: ConfluentRegistry) -> bool:
+    """Whether two are one registry, maybe at two of its mounts."""
+    first, second = (re.sub(_MOUNT, "", registry.url) for registry in (one, other))
+    return first == second
+
+
+def _version_key(value: JSON) -> object:
+    return (value.get("subject"), value.get("version")) if isinstance(value, dict) else None
+
+
+def _quoted(subject: str) -> str:
+    return quote(subject, safe="")
+
+
+def _path(subject: str, version: int) -> str:
+    return f"/subjects/{_quoted(subject)}/versions/{version}"
+
+
+def _setting_path(kind: SettingKind, scope: str) -> str:
+    return f"/{kind}/{_quoted(scope)}" if scope else f"/{kind}"

@@ -1,0 +1,132 @@
+"""Registries with Confluent's API, copied between real servers and compared id by id."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.replication.confluent.conftest import Answering
+from tests.replication.confluent.registries import ask, content, copy, fill, mounts, record, register
+from tests.replication.servers import Server, wait_until
+
+Serve = Callable[..., Server]
+
+
+@pytest.fixture
+def pair(serve: Serve) -> list[str]:
+    """The API of two servers, the first one filled."""
+    found = mounts([serve(), serve()])
+    fill(found[0])
+    return found
+
+
+@pytest.mark.parametrize("stored", ["sqlite", "postgres"])
+def test_everything_is_the_same_and_once_is_enough(serve: Serve, stored: str, request: pytest.FixtureRequest) -> None:
+    options = () if stored == "sqlite" else ("--db", request.getfixturevalue("postgres_database"))
+    source, target = mounts([serve(), serve(*options)])
+    fill(source)
+    before = content(source)
+    report = copy(source, target)
+    assert not report.refused
+    assert (
+        str(report) == "created 10 versions, 3 configs, 2 modes; updated 1 config; deleted 3 versions; unchanged 1 mode"
+    )
+    assert content(target) == before
+    again = copy(source, target)
+    assert str(again) == "unchanged 10 versions, 4 configs, 3 modes"
+    assert content(target) == before == content(source)
+
+
+def test_what_is_new_and_what_is_deleted(pair: list[str]) -> None:
+    """Where the target has something already, subjects are opened one by one, whatever their mode, and closed again."""
+    source, target = pair
+    copy(source, target)
+    for subject in ("money", ":.dev:"):
+        ask(source, "PUT", f"/mode/{subject}", {"mode": "READWRITE"})
+    register(
+        source,
+        "money",
+        'syntax = "proto3";\npackage shop;\nmessage Money { int64 cents = 1; int32 x = 2; }\n',
+        schemaType="PROTOBUF",
+    )
+    register(source, ":.dev:new", record("New", "id"))
+    ask(source, "DELETE", "/config/orders%2Fvalue")
+    ask(source, "PUT", "/mode/money", {"mode": "READONLY_OVERRIDE"})
+    ask(source, "DELETE", "/subjects/:.dev:late")
+    ask(source, "PUT", "/mode", {"mode": "READONLY_OVERRIDE"})
+    report = copy(source, target)
+    assert not report.refused
+    assert content(target) == content(source)
+    assert str(copy(source, target)).startswith("unchanged")
+
+
+def test_back(pair: list[str], serve: Serve) -> None:
+    source, target = pair
+    copy(source, target)
+    (third,) = mounts([serve()])
+    assert not copy(target, third).refused
+    assert content(third) == content(source)
+
+
+def test_ids_that_mean_something_else(pair: list[str]) -> None:
+    """What the target has of its own stays, and all the rest is copied."""
+    source, target = pair
+    register(target, "own", record("Own", "id"))
+    register(target, "same", record("Another", "id"))
+    report = copy(source, target)
+    refused = {str(one.xid): one.reason for one in report.refused}
+    assert refused.keys() == {"orders/value version 1", "orders/value version 2", "same version 1"}
+    assert "(42207): the target gave its ids to other schemas" in refused["orders/value version 1"]
+    assert "the id 2 instead of 1" in refused["same version 1"]
+    assert ask(target, "GET", "/subjects/own/versions/1")["id"] == 1
+    assert ask(target, "GET", "/subjects/a-paid/versions/1") | {"guid": ""} == ask(
+        source, "GET", "/subjects/a-paid/versions/1"
+    ) | {"guid": ""}
+    assert ask(target, "GET", "/mode") == {"mode": "READWRITE"}
+
+
+def test_killed_in_the_middle_and_run_again(serve: Serve) -> None:
+    """What is there is not written again, and the modes are those of the source in the end."""
+    source, target = mounts([serve(), serve()])
+    for number in range(400):
+        register(source, f"s{number % 100}", record(f"R{number % 100}"), metadata={"properties": {"n": str(number)}})
+    command = [sys.executable, "-m", "signalbook", "replicate", f"confluent+{source}", target]
+    killed = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(ask(target, "GET", "/schemas")) > 20)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(300)
+    there = len(ask(target, "GET", "/schemas"))
+    assert there < 400
+    assert ask(target, "GET", "/mode") == {"mode": "IMPORT"}
+    report = copy(source, target)
+    counts = report.summary()
+    # What was on its way when it was killed may have arrived since.
+    assert counts["unchanged"]["versions"] >= there
+    assert counts["created"]["versions"] + counts["unchanged"]["versions"] == 400
+    assert (counts["updated"], counts["refusedcount"]) == ({"modes": 1}, 0)
+    assert content(target) == content(source)
+
+
+def test_a_reference_that_never_ends(answering: Answering, serve: Serve) -> None:
+    """A registry may list what cannot be: it is named, and all the rest is copied."""
+    rows = [listed("a", 1, "b"), listed("b", 2, "c"), listed("c", 3, "b"), listed("d", 4)]
+    source = answering({"/schemas": rows, "/schemas/types": [], "/v1/metadata/version": {"version": "8.1.0"}})
+    (target,) = mounts([serve()])
+    report = copy(source, target)
+    assert [(str(one.xid), one.reason) for one in report.refused] == [
+        ("a version 1", "what it refers to never ends: a version 1 -> b version 1 -> c version 1 -> b version 1"),
+        ("b version 1", "what it refers to never ends: b version 1 -> c version 1 -> b version 1"),
+        ("c version 1", "what it refers to never ends: c version 1 -> b version 1 -> c version 1"),
+    ]
+    assert ask(target, "GET", "/subjects/d/versions/1")["id"] == 4
+    assert ask(target, "GET", "/mode") == {"mode": "READWRITE"}
+
+
+def listed(subject: str, schemaid: int, *references: str) -> dict[str, Any]:
+    """A version as a list of schemas has it."""
+    refers = [{"name": each, "subject": each, "version": 1} for each in references]
+    return {"subject": subject, "version": 1, "id": schemaid, "schema": record("R"), "references": refers}

@@ -1,0 +1,53 @@
+"""In which order versions are registered."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.replication.confluent.ordering import Key, cycle_of, in_waves, referred
+
+A, B, C = ("a", 1), ("b", 1), ("c", 1)
+
+
+@pytest.mark.parametrize(
+    ("references", "waves"),
+    [
+        ({}, []),
+        ({A: (B,), B: (C,), C: ()}, [[C], [B], [A]]),
+        ({A: (("elsewhere", 1),)}, [[A]]),
+        ({("a", 2): (), A: (), B: ()}, [[A, B], [("a", 2)]]),
+        # Versions out of order, as one may be imported: references go first.
+        ({A: (B,), B: (("a", 2),), ("a", 2): ()}, [[("a", 2)], [B], [A]]),
+        ({A: (A,), B: ()}, [[B]]),
+    ],
+)
+def test_waves(references: dict[Key, tuple[Key, ...]], waves: list[list[Key]]) -> None:
+    assert list(in_waves(references)) == waves
+
+
+def test_a_name_without_a_context_is_of_that_of_who_refers() -> None:
+    body = {"references": [{"name": "x", "subject": name, "version": 1} for name in ("b", ":.y:b", ":.:b")]}
+    assert referred("a", body) == (("b", 1), (":.y:b", 1), ("b", 1))
+    assert referred(":.x:a", body) == ((":.x:b", 1), (":.y:b", 1), ("b", 1))
+
+
+keys = st.tuples(st.sampled_from("abcdef"), st.integers(1, 3))
+
+
+@given(st.dictionaries(keys, st.lists(keys, max_size=3).map(tuple)))
+def test_nothing_comes_before_what_it_needs(references: dict[Key, tuple[Key, ...]]) -> None:
+    done: set[Key] = set()
+    for wave in in_waves(references):
+        for key in wave:
+            assert all(each in done or each not in references for each in references[key])
+        assert not done & set(wave)
+        done |= set(wave)
+    left = references.keys() - done
+    for key in left:
+        path = cycle_of(key, references, left)
+        assert path[-1] in path[:-1]
+        assert all(after in references[before] for before, after in pairwise(path))
