@@ -337,9 +337,11 @@ class Subjects:
         ]
 
     def _shown(self, group: Xid, found: Iterable[SoftDeleted]) -> list[SchemaVersion]:
-        """Those whose schemas may be read."""
+        """Those whose schemas may be read, and whose numbers no other API has given to another Version since."""
         readable = self._view.access.readable
-        return [self._softly(each) for each in found if readable(group / _SCHEMAS / each.schema)]
+        places = {group / _SCHEMAS / each.schema / "versions" / str(each.version): each for each in found}
+        taken = self._view.reader.get_many(list(places)) if places else {}
+        return [self._softly(each) for xid, each in places.items() if xid not in taken and readable(xid.resource)]
 
     def _softly(self, found: SoftDeleted) -> SchemaVersion:
         return SchemaVersion(
