@@ -140,3 +140,16 @@ def test_settings_of_subjects(store: Store) -> None:
     with store.write() as writer:
         writer.schemaids.put_setting("mode", "s", None)
         assert writer.schemaids.setting("mode", "s") is None
+
+
+def test_configs_and_modes_that_may_be_in_force(store: Store) -> None:
+    with store.write() as writer:
+        writer.schemaids.put_setting("config", "", {"of": ""})
+        writer.schemaids.put_setting("mode", ":.:a", {"of": ":.:a"})
+        writer.schemaids.put_setting("config", ":.:b", {"of": ":.:b"})
+        writer.schemaids.put_setting("reference", ":.:a", {})
+        found = {("config", ""): {"of": ""}, ("mode", ":.:a"): {"of": ":.:a"}}
+        assert writer.schemaids.in_force(["", ":.:a"]) == found
+    with store.read() as reader:
+        assert reader.schemaids.in_force([":.:a", ""]) == found
+        assert reader.schemaids.in_force([]) == {}

@@ -36,13 +36,14 @@ HOT = (
     "gone_with_id",
     "setting",
     "settings",
+    "in_force",
 )
 WRITES = ("update", "drop_members", "delete", "sweep")
 PARAMETERS: dict[str, Any] = dict.fromkeys(
     ("xid", "xref", "name", "key", "limit", "epoch", "createdat", "modifiedat", "attributes", "defaultversionid",
      "defaultversionsticky", "versioncounter", "ancestorid", "document", "settled", "rank", "uri", "schemaid", "after",
      "last", "first", "group", "id", "schema", "kind", "scope"), 0
-) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents"), "[1]")  # fmt: skip
+) | dict.fromkeys(("xids", "xrefs", "parents", "keys", "digests", "contents", "scopes"), "[1]")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

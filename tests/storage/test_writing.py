@@ -277,3 +277,24 @@ def test_what_the_database_refused_outside_of_any_savepoint_ends_the_transaction
             writer.entities.counts([2**70])
     with closing(open_store(postgres_database)) as again, again.read() as reader:
         assert reader.entities.get(one.xid) == one
+
+
+def test_which_places_are_free(store: Store) -> None:
+    with store.write() as writer:
+        one = plant_things(writer, ["One"])[0]
+        plural = one.xid.parts[-2]
+
+        def free(reader: ReadTransaction, name: str) -> bool:
+            return reader.entities.is_vacant(one.parent, plural, name)
+
+        assert [free(writer, name) for name in ("one", "ONE", "two")] == [False, False, True]
+    with store.read() as reader:
+        assert [free(reader, name) for name in ("one", "ONE", "two")] == [False, False, True]
+    with store.write() as writer:
+        # Once it is known that there is nothing, it is so until something comes.
+        assert writer.entities.get(one.xid.parent.owner) is not None
+        assert writer.entities.get(one.xid.parent / "two") is None
+        assert free(writer, "Two")
+        group = writer.entities.get(one.xid.parent.owner)
+        plant(writer, group, [one.xid.parent / "TWO"])
+        assert not free(writer, "Two")

@@ -76,6 +76,10 @@ class RestrictedReader:
                 return
             after = rows[-1].xid.id
 
+    def is_vacant(self, parent: int, type: str, id: str) -> bool:
+        """Whether nothing has this id, hidden or not: a write would tell."""
+        return self._reader.is_vacant(parent, type, id)
+
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
         """Up to ``limit`` readable rows of one type below ``parent``, by falling ids."""
         found: list[Row] = []

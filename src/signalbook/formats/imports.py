@@ -12,7 +12,7 @@ from functools import cache
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol, TypeGuard, runtime_checkable
 
 import msgspec
 
@@ -40,6 +40,17 @@ class Importing(Protocol):
     def check_whole(self, text: SchemaText) -> list[Finding]:
         """As ``Format.check``, with all that is imported. Raises ``UnresolvedReferences`` where that is missing."""
         ...
+
+
+def is_importing(reader: object) -> TypeGuard[Importing]:
+    """Whether a format's documents import others."""
+    return _is_importing(type(reader))  # type: ignore[arg-type]  # mypy takes the hash of instances for its own
+
+
+@cache
+def _is_importing(kind: type) -> bool:
+    # Asking a protocol takes 50 us each time.
+    return issubclass(kind, Importing)
 
 
 class Importable(msgspec.Struct, frozen=True, array_like=True):

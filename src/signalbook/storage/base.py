@@ -162,6 +162,9 @@ class Reader(Protocol):
         transaction.
         """
 
+    def is_vacant(self, parent: int, type: str, id: str) -> bool:
+        """Whether nothing below ``parent`` of this plural ``type`` has this id, in any case."""
+
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
         """Up to ``limit`` rows of one type below ``parent``, by falling ids, from the last or from ``upto`` on.
 

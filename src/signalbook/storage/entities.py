@@ -295,6 +295,10 @@ class EntityReader:
             raise ValueError("after needs one parent and a type")
         return next(iter(parents)), type, fold(after)
 
+    def is_vacant(self, parent: int, type: str, id: str) -> bool:
+        """Whether no child has this id."""
+        return not any(self.children((parent,), type, ids=(id,)))
+
     def preceding(self, parent: int, type: str, limit: int, *, upto: str | None = None) -> list[Row]:
         """Rows of one type by falling ids."""
         place = {"parent": parent, "type": type, "limit": limit}

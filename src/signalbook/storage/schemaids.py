@@ -82,6 +82,8 @@ class SchemaIdStatements:
         self.drop_gone = dialect.text(delete(SOFT_DELETED).where(*of_schema, dialect.member(d.version, "versions")))
         named = (s.kind == bindparam("kind"), s.scope == bindparam("scope"))
         self.setting = dialect.text(select(s.value).where(*named))
+        here = (s.kind.in_([literal_column("'config'"), literal_column("'mode'")]), dialect.member(s.scope, "scopes"))
+        self.in_force = dialect.text(select(s.kind, s.scope, s.value).where(*here))
         page = select(s.scope, s.value).where(s.kind == bindparam("kind"), s.scope > bindparam("after"))
         self.settings = dialect.page(page.order_by(s.scope))
         value = dialect.insert_many(SUBJECT_SETTINGS)
@@ -134,6 +136,11 @@ class SchemaIdReader:
         """What is set for the registry (scope ""), a context or a subject; None if nothing is."""
         found = self._transaction.rows(self._sql.setting, {"kind": kind, "scope": scope})
         return load_json(found[0][0]) if found else None
+
+    def in_force(self, scopes: Collection[str]) -> dict[tuple[str, str], JSONObject]:
+        """The configs and modes of these scopes, by kind and scope."""
+        found = self._transaction.rows(self._sql.in_force, {"scopes": self._transaction.array(list(scopes))})
+        return {(kind, scope): load_json(value) for kind, scope, value in found}
 
     def settings(self, kind: SettingKind, after: str, limit: int) -> dict[str, JSONObject]:
         """Up to ``limit`` settings by scope, behind the scope ``after``."""

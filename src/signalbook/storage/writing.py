@@ -105,6 +105,10 @@ class EntityWriter(EntityReader):
         wanted = set(xids)
         return {row.xid: row for row in rows if row.xid in wanted}
 
+    def is_vacant(self, parent: int, type: str, id: str) -> bool:
+        """Whether no child has this id; where that is known already, nothing that waits has to be written first."""
+        return (parent, type, fold(id)) in self._writing.vacant or super().is_vacant(parent, type, id)
+
     def _remember(self, rows: Collection[Row]) -> None:
         if sum(len(layer.rows) for layer in self._writing.layers) + len(rows) > _REMEMBERED:
             self._writing.flush()

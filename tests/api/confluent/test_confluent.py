@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT
-from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, Api
+from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, Api, record
 from tests.api.conftest import Serve
 
 from signalbook.storage.store import Store
@@ -349,3 +349,21 @@ def test_known_content_is_no_write(api: Api, store: Store) -> None:
     before = store.generation()
     api.register("s")
     assert store.generation() == before
+
+
+def test_the_latest_version_is_the_highest_that_is_there(api: Api) -> None:
+    """Of those deleted, and of those that xRegistry alone sees, none is compared with, looked up or counted on."""
+    for number in range(1, 71):
+        fields: dict[str, Any] = {f"f{number}": {"default": 0}}
+        registered = api.ask("POST", "/subjects/s/versions", {"schema": record("R", **fields)})
+        assert registered["version"] == number
+    last = api.get("/subjects/s/versions/latest")
+    for number in range(3, 71):
+        api.ask("DELETE", f"/subjects/s/versions/{number}")
+    assert api.get("/subjects/s/versions/latest")["version"] == 2
+    assert api.code("POST", "/subjects/s", {"schema": last["schema"]}) == 40403
+    assert api.ask("POST", "/subjects/s?deleted=true", {"schema": last["schema"]})["version"] == 70
+    again = api.ask("POST", "/subjects/s/versions", {"schema": last["schema"]})
+    assert (again["version"], again["id"]) == (71, last["id"])
+    twice = api.ask("POST", "/subjects/s?deleted=true", {"schema": last["schema"]})
+    assert (twice["version"], twice["id"]) == (71, last["id"])

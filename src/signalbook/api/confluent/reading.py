@@ -20,7 +20,6 @@ from signalbook.confluent.errors import (
 )
 from signalbook.confluent.naming import ALL_CONTEXTS, Subject
 from signalbook.confluent.schemas import content_beginning
-from signalbook.confluent.settings import aliased
 from signalbook.engine.read.view import View
 from signalbook.values import JSON, JSONObject
 
@@ -33,10 +32,10 @@ def subjects_of(view: View, request: ConfluentRequest) -> Subjects:
     return Subjects(view, request.settings.confluent_group)
 
 
-def subject_of(subjects: Subjects, view: View, request: ConfluentRequest) -> Subject:
+def subject_of(subjects: Subjects, request: ConfluentRequest) -> Subject:
     """The subject that the path names, or the one that its alias is of."""
     found = subjects.parse(request.names[0], request.context)
-    alias = aliased(lambda scope: view.schemaids.setting("config", scope), found)
+    alias = subjects.alias(found)
     return subjects.parse(alias, found.context) if alias else found
 
 
@@ -90,7 +89,7 @@ def _chosen(subjects: Subjects, context: str, request: ConfluentRequest) -> Iter
 def list_versions(view: View, request: ConfluentRequest) -> Response:
     """The numbers of a subject's versions."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, view, request)
+    subject = subject_of(subjects, request)
     negative = request.flag("deletedAsNegative")
     found = subjects.known(subject, deleted=negative or request.flag("deleted") or request.flag("deletedOnly"))
     if request.flag("deletedOnly"):
@@ -111,7 +110,7 @@ def show_version_text(view: View, request: ConfluentRequest) -> Response:
 
 def _version(view: View, request: ConfluentRequest) -> SchemaVersion:
     subjects = subjects_of(view, request)
-    return subjects.version(subject_of(subjects, view, request), request.names[1], deleted=request.flag("deleted"))
+    return subjects.version(subject_of(subjects, request), request.names[1], deleted=request.flag("deleted"))
 
 
 def shown(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
@@ -241,7 +240,7 @@ def _schemas(subjects: Subjects, request: ConfluentRequest) -> Iterator[SchemaVe
 def latest_with_metadata(view: View, request: ConfluentRequest) -> Response:
     """The latest version of a subject with these properties."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, view, request)
+    subject = subject_of(subjects, request)
     names = [value for name, value in request.pairs if name in ("key", "key[]")]
     values = [value for name, value in request.pairs if name in ("value", "value[]")]
     wanted = dict(zip(names, values, strict=False))

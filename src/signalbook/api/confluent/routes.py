@@ -161,33 +161,33 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         settings = self.kernel.settings
         limit, timeout = settings.max_body_bytes, settings.body_timeout
         body = await read_body(scope, receive, raw_path(scope), limit=limit, timeout=timeout)
+        # The same question has the same answer as long as nothing is written.
+        key = (scope["path"], scope.get("raw_path"), scope["query_string"], digest(body), scope["access"].key)
+        kernel = self.kernel
+        generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
+        found = kernel.cache.get(key, generation)
+        if found is not None:
+            return found
         large = len(body) > LARGE
         request = await self.prepare(self.request(scope, body), large=large)
         asked = self._operation(request)
-        if asked.known is None and asked.reads is None:
+        handler = asked.reads or asked.known
+        if handler is None and asked.writes is None:
             raise errors.not_allowed()
-        found = await self._answered(scope, request, asked.reads or asked.known)
+        if handler is not None:
+            found = await self._answered(request, handler)
+            if found is not None and len(body) <= _REMEMBERED:
+                kernel.cache.put(key, generation, found)
         if found is not None or asked.writes is None:
             return found or answer({})
-        return await self.kernel.commit(partial(self._commit, request=request), alone=large, about=None)
+        return await kernel.commit(partial(self._commit, request=request), alone=large, about=None)
 
-    async def _answered(
-        self, scope: Scope, request: ConfluentRequest, handler: Reads | Known | None
-    ) -> Response | None:
-        """What is known without a write: the same question has the same answer as long as nothing is written."""
-        if handler is None:
-            return None
-        kernel = self.kernel
-        path = (scope["path"], scope.get("raw_path"), scope["query_string"])
-        key = (*path, digest(request.body), scope["access"].key)
-        small = len(request.body) <= _REMEMBERED
-        generation = await kernel.freshness.now() if kernel.generation is None else kernel.generation()
-        response = kernel.cache.get(key, generation) if small else None
-        if response is None:
-            response = await kernel.workers.read(partial(self._asked, request, handler))
-            if response is not None and small:
-                kernel.cache.put(key, generation, response)
-        return response
+    async def _answered(self, request: ConfluentRequest, handler: Reads | Known) -> Response | None:
+        """What is known without a write, at once where a thread would cost more."""
+        quick = self.kernel.direct and len(request.body) <= writing.QUICK and handler is writing.known_version
+        if quick and b'"references"' not in request.body:
+            return self._asked(request, handler)
+        return await self.kernel.workers.read(partial(self._asked, request, handler))
 
     def _asked(self, request: ConfluentRequest, handler: Reads | Known) -> Response | None:
         with self.kernel.engine.reading(request.access) as view:

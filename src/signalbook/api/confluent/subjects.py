@@ -45,6 +45,7 @@ from signalbook.confluent.schemas import (
     stored_references,
     text_shown,
 )
+from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scopes
 from signalbook.engine.read.view import View
 from signalbook.formats.base import Resolve
 from signalbook.storage.base import Row
@@ -111,6 +112,9 @@ class Subjects:
     def __init__(self, view: View, default_group: str) -> None:
         self._view = view
         self.default_group = default_group
+        self._found: dict[Subject, Xid | None] = {}
+        self._settings: dict[tuple[str, str], JSONObject] = {}
+        self._asked: set[str] = set()
 
     def group(self, context: str) -> Xid | None:
         """The Group that a context is, be it there or not; None if none can be."""
@@ -130,9 +134,30 @@ class Subjects:
             raise invalid_subject(text)
         return parse_subject(text, context, self.default_group)
 
+    def config(self, subject: Subject) -> JSONObject:
+        """All that is set for a subject, by the nearest layer that says it; the level at least."""
+        return effective(self._stored("config", subject), subject)
+
+    def mode(self, subject: Subject) -> str:
+        """The mode that holds for a subject."""
+        return effective_mode(self._stored("mode", subject), subject)
+
+    def alias(self, subject: Subject) -> str | None:
+        """The subject that another one is an alias of."""
+        return aliased(self._stored("config", subject), subject)
+
+    def _stored(self, kind: str, subject: Subject) -> Stored:
+        missing = [scope for scope in scopes(subject) if scope not in self._asked]
+        if missing:
+            self._settings |= self._view.schemaids.in_force(missing)
+            self._asked.update(missing)
+        return lambda scope: self._settings.get((kind, scope))
+
     def schema(self, subject: Subject) -> Xid | None:
-        """The schema that a subject is, None if there is none."""
-        return self._schemas([subject]).get(subject)
+        """The schema that a subject is, None if there is none. Asked for once: what is written later is not found."""
+        if subject not in self._found:
+            self._found[subject] = self._schemas([subject]).get(subject)
+        return self._found[subject]
 
     def new_schema(self, subject: Subject) -> Xid | None:
         """The schema that a subject is or will be; None if it can be none."""
@@ -142,7 +167,7 @@ class Subjects:
         row = self._view.reader.get(group)
         for name in schema_ids(subject.name):
             # In another case it is another subject's.
-            if row is None or not any(self._view.reader.children([row.key], _SCHEMAS, ids=[name.lower()])):
+            if row is None or self._view.reader.is_vacant(row.key, _SCHEMAS, name):
                 return group / _SCHEMAS / name
         return None
 
@@ -151,6 +176,34 @@ class Subjects:
         xid = self.schema(subject)
         row = None if xid is None else self._view.reader.get(xid)
         return [] if row is None else self._versions(self._view.reader.children([row.key], "versions"))
+
+    def latest(self, subject: Subject) -> SchemaVersion | None:
+        """The version of a subject with the highest number of those that are not deleted."""
+        schema = self.schema(subject)
+        row = None if schema is None else self._view.reader.get(schema)
+        if schema is None or row is None or row.xref is not None:
+            return None
+        last = self._view.reader.get(schema / "versions" / str(latest_number(self._view, schema)))
+        # Versions of other formats are none of a subject's.
+        found = ([] if last is None else self._versions([last])) or self.live(subject)
+        return found[-1] if found else None
+
+    def with_content(self, subject: Subject, content: str, *, deleted: bool = False) -> SchemaVersion | None:
+        """The newest version of a subject that has a content, of those softly deleted, too, if they are asked for."""
+        number = self.id_of(subject.context, content)
+        if number is None:
+            return None
+        schema = self.schema(subject)
+        found = [] if schema is None else self._versions(self._view.reader.numbered(schema, number, _PAGE))
+        if deleted:
+            found += [each for each in self.deleted(subject) if each.id == number]
+        return max(found, key=lambda each: each.version, default=None)
+
+    def at(self, version: Xid) -> SchemaVersion:
+        """The version of a subject that a Version is, which is there."""
+        row = self._view.reader.get(version)
+        assert row is not None, "it was written before"
+        return self._versions([row])[0]
 
     def deleted(self, subject: Subject) -> list[SchemaVersion]:
         """Those that are softly deleted, by number."""
@@ -316,6 +369,8 @@ class Subjects:
             for subject in subjects
             if (group := self.group(subject.context)) is not None and is_subject(subject.name)
         }
+        # The groups come first: a write that knows them learns as well which places in them are free.
+        self._view.reader.get_many({xid.parent.owner for xids in places.values() for xid in xids})
         rows = self._view.reader.get_many([xid for xids in places.values() for xid in xids])
         known = {subject: next((xid for xid in xids if xid in rows), None) for subject, xids in places.items()}
         return {subject: xid for subject, xid in known.items() if xid is not None}

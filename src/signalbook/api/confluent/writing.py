@@ -30,7 +30,7 @@ from signalbook.confluent.errors import (
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
 from signalbook.confluent.schemas import SchemaBody, content_key, stored_references
-from signalbook.confluent.settings import READ_ONLY, effective, effective_mode, rule
+from signalbook.confluent.settings import READ_ONLY, rule
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
@@ -38,7 +38,7 @@ from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve, find
 from signalbook.formats.compatibility import SchemaText, is_transitive, violations
-from signalbook.formats.imports import Importing
+from signalbook.formats.imports import is_importing
 from signalbook.storage.schemaids import IdTaken, SoftDeleted
 from signalbook.values import JSON, JSONObject, digest
 
@@ -46,6 +46,8 @@ _SCHEMA: Final = frozenset(
     {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
     | {"schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
 )
+QUICK: Final = 1 << 13
+"""Bytes of the largest body that is worth no thread, and whose schema is looked at in the turn to write."""
 _VERSION: Final = "confluent:version"
 _SHOWN: Final = 10
 _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema+json", "PROTOBUF": "text/plain"}
@@ -53,25 +55,15 @@ _CONTENT_TYPES: Final = {"AVRO": "application/json", "JSON": "application/schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A schema that a request brings: as it is to be stored, and what is there of its subject."""
+    """A schema that a request brings, as it is to be stored, and the version of its subject that has it already."""
 
     subject: Subject
     body: SchemaBody
     format: str
     attributes: JSONObject
     content: str
-    versions: Sequence[SchemaVersion]
+    known: SchemaVersion | None
     resolve: Resolve
-
-    @property
-    def known(self) -> SchemaVersion | None:
-        """The newest version of the subject that has this content."""
-        same = (
-            each
-            for each in reversed(self.versions)
-            if content_key(each.attributes, digest(each.document)) == self.content
-        )
-        return next(same, None)
 
     @property
     def text(self) -> SchemaText:
@@ -79,33 +71,32 @@ class Candidate:
         return SchemaText(document=self.body.document, format=self.format, resolve=self.resolve)
 
 
-def candidate(view: View, request: ConfluentRequest, subject: Subject, *, deleted: bool = False) -> Candidate:
+def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *, deleted: bool = False) -> Candidate:
     """What a request brings for a subject. Raises ``ConfluentError``: 42201, 42208 and what its settings say."""
-    subjects = subjects_of(view, request)
     if subjects.new_schema(subject) is None:
         raise invalid_subject(subject)
-    config = effective(lambda scope: view.schemaids.setting("config", scope), subject)
+    config = subjects.config(subject)
+    latest = subjects.all(subject)[-1] if deleted else subjects.latest(subject)
     # What is imported is what it was where it comes from.
-    imported = effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject) == "IMPORT"
+    imported = subjects.mode(subject) == "IMPORT"
     normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
-    versions = subjects.all(subject) if deleted else subjects.live(subject)
     body = request.schema(_SCHEMA, normalize=normalize)
-    body = body if imported else _with_defaults(body, config, versions)
-    stated = body.format(next((each.format for each in versions if each.type == body.type), None))
+    body = body if imported else _with_defaults(body, config, latest)
+    stated = body.format(latest.format if latest is not None and latest.type == body.type else None)
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
     try:
         resolve = subjects.resolver(body.references, subject.context)
         attributes |= _linked(subjects, body, subject.context)
     except ConfluentError as error:
         raise invalid_schema(f"a reference leads nowhere: {error}") from None
-    content = content_key({"format": stated, **attributes}, digest(body.document))
+    content = content_key({"format": stated, **attributes}, digest(body.document)) or ""
     return Candidate(
         subject=subject,
         body=body,
         format=stated,
         attributes=attributes,
-        content=content or "",
-        versions=versions,
+        content=content,
+        known=subjects.with_content(subject, content, deleted=deleted),
         resolve=resolve,
     )
 
@@ -119,12 +110,12 @@ def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     return {"references": found} if found else {}
 
 
-def _with_defaults(body: SchemaBody, config: JSONObject, versions: Sequence[SchemaVersion]) -> SchemaBody:
+def _with_defaults(body: SchemaBody, config: JSONObject, latest: SchemaVersion | None) -> SchemaBody:
     """``body`` with what its subject's settings add: what overrides wins over what it says, and that over defaults.
 
     Without metadata or rules of its own it has those of the latest version.
     """
-    last: JSONObject = versions[-1].attributes if versions else {}
+    last: JSONObject = {} if latest is None else latest.attributes
     metadata = body.metadata if body.metadata is not None else _unversioned(last.get("metadata"))
     ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")
     return replace(
@@ -160,19 +151,20 @@ def check_schema(new: Candidate, request: ConfluentRequest) -> None:
         raise invalid_schema(f"no reader for {new.format}")
     try:
         # Of a document with several messages no one is to be named here.
-        if isinstance(reader, Importing):
-            found = reader.check_whole(new.text)
+        importing = reader if is_importing(reader) else None
+        if importing is not None:
+            found = importing.check_whole(new.text)
         else:
             # Of one that refers to others, only reading it with them tells.
             found = [] if new.body.references else reader.check(new.text.document, new.format)
         faults = [each for each in found if each.severity == "error"]
         if faults:
             raise SchemaError(faults)
-        if not isinstance(reader, Importing):
+        if importing is None:
             reader.parse(new.text.document, new.format, resolve=new.resolve)
     except SchemaError as error:
         raise invalid_schema(str(error)) from None
-    if not new.body.references:
+    if not new.body.references:  # what it refers to may become another text meanwhile
         request.sound.add(new.format)
 
 
@@ -212,13 +204,16 @@ def _comparable(new: Candidate, config: JSONObject, versions: Sequence[SchemaVer
 def known_version(view: View, request: ConfluentRequest) -> Response | None:
     """The answer to a registration that brings nothing new; None if there is something to be written."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, view, request)
+    subject = subject_of(subjects, request)
+    if subjects.schema(subject) is None and len(request.body) <= QUICK:
+        return None
     check_registering(view, subjects, subject)
-    new = candidate(view, request, subject)
-    _check_mode(new, effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject))
+    new = candidate(subjects, request, subject)
+    _check_mode(new, subjects.mode(subject))
     known = new.known
     if known is None or new.body.version not in (None, known.version) or new.body.id not in (None, known.id):
-        check_schema(new, request)  # outside of the writers' turn
+        if len(request.body) > QUICK:
+            check_schema(new, request)  # outside of the writers' turn
         return None
     return answer(_registered(known, subjects, request))
 
@@ -246,17 +241,17 @@ def register(session: Session, request: ConfluentRequest) -> Response:
     """Add a version to a subject, or find the one that has the schema."""
     view = session.view
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, view, request)
+    subject = subject_of(subjects, request)
     check_registering(view, subjects, subject)
-    new = candidate(view, request, subject)
-    mode = effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject)
+    new = candidate(subjects, request, subject)
+    mode = subjects.mode(subject)
     _check_mode(new, mode)
     known = new.known
     if known is not None and new.body.version in (None, known.version) and new.body.id in (None, known.id):
         return answer(_registered(known, subjects, request))
     check_schema(new, request)
     if mode != "IMPORT":
-        _check_compatible(view, subjects, new)
+        _check_compatible(subjects, new)
     stored = _store(session, subjects, new, _next_version(subjects, new, mode))
     return answer(_registered(stored, subjects, request))
 
@@ -268,12 +263,25 @@ def _check_mode(new: Candidate, mode: str) -> None:
         raise not_permitted(f"Subject {new.subject} is not in import mode")
 
 
-def _check_compatible(view: View, subjects: Subjects, new: Candidate) -> None:
-    config = effective(lambda scope: view.schemaids.setting("config", scope), new.subject)
-    found = differences(new, config["compatibilityLevel"], config, new.versions, subjects)
+def _check_compatible(subjects: Subjects, new: Candidate) -> None:
+    config = subjects.config(new.subject)
+    found = differences(
+        new, config["compatibilityLevel"], config, _predecessors(subjects, new.subject, config), subjects
+    )
     if found:
         told = "; ".join(found[:_SHOWN])
         raise incompatible(new.subject, f"details: [{told}]; compatibility: {config['compatibilityLevel']}")
+
+
+def _predecessors(subjects: Subjects, subject: Subject, config: JSONObject) -> Sequence[SchemaVersion]:
+    """The versions that a level may ask about: all of them only where it has to see them."""
+    asked = rule(config["compatibilityLevel"])
+    if asked is None:
+        return ()
+    if is_transitive(asked) or config.get("compatibilityGroup"):
+        return subjects.live(subject)
+    latest = subjects.latest(subject)
+    return () if latest is None else (latest,)
 
 
 def _next_version(subjects: Subjects, new: Candidate, mode: str) -> int:
@@ -307,8 +315,9 @@ def _store(session: Session, subjects: Subjects, new: Candidate, number: int) ->
         session.execute(Command(method=Method.PUT, target=xid, document=document))
     except RegistryError as error:
         raise _as_confluent(error, new.subject) from None
-    session.transaction.schemaids.drop_soft_deleted(group.id.lower(), schema.id, [number])
-    stored = subjects.version(new.subject, str(number))
+    if new.body.version is not None:  # else it is a new number
+        session.transaction.schemaids.drop_soft_deleted(group.id.lower(), schema.id, [number])
+    stored = subjects.at(xid)
     note(session, stored)
     return stored
 
@@ -325,10 +334,11 @@ def _as_confluent(error: RegistryError, subject: Subject) -> Exception:
 def look_up(view: View, request: ConfluentRequest) -> Response:
     """The version of a subject that has the schema."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, view, request)
+    subject = subject_of(subjects, request)
     deleted = request.flag("deleted")
-    subjects.known(subject, deleted=deleted)
-    known = candidate(view, request, subject, deleted=deleted).known
+    if deleted or subjects.latest(subject) is None:
+        subjects.known(subject, deleted=deleted)
+    known = candidate(subjects, request, subject, deleted=deleted).known
     if known is None:
         raise schema_not_found()
     return answer(shown(known, subjects, request))
@@ -337,39 +347,37 @@ def look_up(view: View, request: ConfluentRequest) -> Response:
 def compare(view: View, request: ConfluentRequest) -> Response:
     """Whether a schema may follow one version of a subject, or those that its level asks about."""
     subjects = subjects_of(view, request)
-    subject = subject_of(subjects, view, request)
-    versions: Sequence[SchemaVersion] = subjects.live(subject)
+    subject = subject_of(subjects, request)
+    config = subjects.config(subject)
     if len(request.names) > 1:
-        versions = _compared_with(versions, subject, request.names[1])
+        versions = _compared_with(subjects, subject, request.names[1])
+    else:
+        versions = _predecessors(subjects, subject, config)
     verbose = request.flag("verbose")
     try:
-        new = candidate(view, request, subject)
+        new = candidate(subjects, request, subject)
         check_schema(new, request)
     except ConfluentError as error:
         if error.code == 42201 and verbose:
             return answer({"is_compatible": False, "messages": [str(error)]})
         raise
-    config = effective(lambda scope: view.schemaids.setting("config", scope), subject)
     found = differences(new, config["compatibilityLevel"], config, versions, subjects)
     return answer({"is_compatible": not found, **({"messages": found} if verbose else {})})
 
 
-def _compared_with(versions: Sequence[SchemaVersion], subject: Subject, text: str) -> Sequence[SchemaVersion]:
+def _compared_with(subjects: Subjects, subject: Subject, text: str) -> Sequence[SchemaVersion]:
     """The version to compare with; none where there is none yet and the latest is asked for."""
-    number = parse_version(text)
-    if number is None:
-        return versions[-1:]
-    found = [each for each in versions if each.version == number]
-    if not found:
-        raise version_not_found(number) if versions else subject_not_found(subject)
-    return found
+    if parse_version(text) is not None:
+        return (subjects.version(subject, text),)
+    latest = subjects.latest(subject)
+    return () if latest is None else (latest,)
 
 
 def delete_subject(session: Session, request: ConfluentRequest) -> Response:
     """Delete a subject: softly, and what is softly deleted for good."""
     subjects = subjects_of(session.view, request)
-    subject = subject_of(subjects, session.view, request)
-    _check_writable(session.view, subject)
+    subject = subject_of(subjects, request)
+    _check_writable(subjects, subject)
     live, soft = subjects.live(subject), subjects.deleted(subject)
     if not live and not soft:
         raise subject_not_found(subject)
@@ -387,8 +395,8 @@ def delete_subject(session: Session, request: ConfluentRequest) -> Response:
 def delete_version(session: Session, request: ConfluentRequest) -> Response:
     """Delete a version: softly, and one that is softly deleted for good."""
     subjects = subjects_of(session.view, request)
-    subject = subject_of(subjects, session.view, request)
-    _check_writable(session.view, subject)
+    subject = subject_of(subjects, request)
+    _check_writable(subjects, subject)
     permanent = request.flag("permanent")
     number = parse_version(request.names[1])
     versions = subjects.known(subject, deleted=True)
@@ -409,9 +417,8 @@ def delete_version(session: Session, request: ConfluentRequest) -> Response:
     return answer(chosen[0].version)
 
 
-def _check_writable(view: View, subject: Subject) -> None:
-    mode = effective_mode(lambda scope: view.schemaids.setting("mode", scope), subject)
-    if mode in READ_ONLY:
+def _check_writable(subjects: Subjects, subject: Subject) -> None:
+    if subjects.mode(subject) in READ_ONLY:
         raise not_permitted(f"Subject {subject} is in read-only mode")
 
 

@@ -18,7 +18,7 @@ from signalbook.formats import SchemaError
 from signalbook.formats import base as formats
 from signalbook.formats.base import Format
 from signalbook.formats.compatibility import SchemaText
-from signalbook.formats.imports import Importing
+from signalbook.formats.imports import is_importing
 from signalbook.model import ResourceType
 from signalbook.values import JSON, Finding, JSONObject
 
@@ -60,7 +60,7 @@ def _outcome_with_imports(version: VersionCopy, type: ResourceType, context: Con
     reader = _reader(name, context)
     if reader is None:
         raise AssertionError("check_formats found it to be one that imports")
-    judge = reader.check_whole if isinstance(reader, Importing) else partial(_read_whole, reader)
+    judge = reader.check_whole if is_importing(reader) else partial(_read_whole, reader)
     key, texts = (version.document, name, "imports"), [(version.document, name)]
     outcome = yield from followed(key, texts, version.xid, judge, context)
     if outcome is None:
@@ -90,7 +90,7 @@ def _outcome(version: VersionCopy, type: ResourceType, context: Context) -> JSON
             raise RegistryError("format_unknown", subject=str(version.xid), format=name)
         return validated("formatvalidated", f'the format "{name}" is not supported')
     content = context.documents.read(version.document)
-    imports = isinstance(reader, Importing) and reader.imports(text_of(content, name))
+    imports = is_importing(reader) and reader.imports(text_of(content, name))
     if imports or linked_references(version.attributes):
         return validated("formatvalidated", _NOT_LOOKED_FOR)
     if known is not None:
@@ -138,7 +138,7 @@ def _reader(name: str, context: Context) -> Format | None:
 
 def _may_import(version: VersionCopy, context: Context) -> bool:
     """Whether it was written, and may depend on other documents, which have changed since."""
-    return version.touched and isinstance(_reader(version.attributes["format"], context), Importing)
+    return version.touched and is_importing(_reader(version.attributes["format"], context))
 
 
 def _unchanged(version: VersionCopy, type: ResourceType) -> JSONObject | None:
