@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 20
 _CONFLUENT: Final = "confluent+"
+_POLL: Final = 2.0
+"""Seconds between two looks at a registry that has no change feed."""
 
 
 def run(
@@ -88,7 +90,9 @@ def run(
         raise typer.BadParameter("give one of --follow and --every, not both")
     if any(where.startswith(_CONFLUENT) for where in (source, target)):
         others = (rename, authority, model, from_dialect, to_dialect, scope != "/")
-        return _run_confluent(source, target, follow=follow, every=every, as_json=as_json, others=any(others))
+        if any(others):
+            raise typer.BadParameter("of a registry with Confluent's API everything is copied, by the same names")
+        return _run_confluent(source, target, follow=follow, every=every, state=state, as_json=as_json)
     for where in (source, target):
         if _is_remote(where) and "#" in where:
             part = where.partition("#")[2]
@@ -116,18 +120,17 @@ def run(
     return 1 if report.refused else 0
 
 
-def _run_confluent(source: str, target: str, *, follow: bool, every: float | None, as_json: bool, others: bool) -> int:
+def _run_confluent(
+    source: str, target: str, *, follow: bool, every: float | None, state: Path | None, as_json: bool
+) -> int:
     """Between two registries by Confluent's API."""
-    from signalbook.replication.confluent.copying import ConfluentCopy
+    from signalbook.replication.confluent.copying import ConfluentCopy, Follower
     from signalbook.replication.confluent.registry import connect, same
     from signalbook.replication.opening import HEADER, LinkError
+    from signalbook.replication.replicating import StateFile, StateInMemory, repeat
     from signalbook.replication.report import CopyReport, SubjectKind
     from signalbook.uris import without_user
 
-    if others:
-        raise typer.BadParameter("of a registry with Confluent's API everything is copied, by the same names")
-    if follow or every is not None:
-        raise typer.BadParameter("a registry with Confluent's API is copied once")
     for where in (source, target):
         if not _is_remote(where.removeprefix(_CONFLUENT)):
             raise typer.BadParameter(f"{where}: Confluent's API is spoken to servers: give its URL, http(s)://...")
@@ -139,9 +142,14 @@ def _run_confluent(source: str, target: str, *, follow: bool, every: float | Non
     ):
         if same(ours, theirs):
             raise LinkError(f"{ours.url} is source and target: nothing is to be copied")
-        work = ConfluentCopy(ours, theirs, report)
+        work = ConfluentCopy(ours, theirs, report, StateFile(state) if state else StateInMemory())
         with _progress(work.progress):
-            work.everything()
+            if not follow and every is None:
+                work.everything()
+            else:
+                pause = partial(time.sleep, _POLL if every is None else every)
+                with suppress(KeyboardInterrupt):
+                    repeat(Follower(work) if every is None else work, pause, threading.Event(), _failed)
     _print_report(report, as_json=as_json)
     return 1 if report.refused else 0
 

@@ -111,11 +111,15 @@ _LISTEN: Final = 2.0
 """Seconds after which a listener looks whether it is to stop."""
 
 
-class Copying(Protocol):
-    """Copies over a link."""
+class Repeatable(Protocol):
+    """Compares two registries."""
 
     def everything(self) -> None:
         """Make the target hold what the source holds. Raises what registries raise."""
+
+
+class Copying(Repeatable, Protocol):
+    """Copies over a link."""
 
     def changed(self, hints: Hints) -> None:
         """Do the same for what ``hints`` tell of. Raises as ``everything``."""
@@ -260,7 +264,7 @@ def keep_up(replication: Replication, stop: threading.Event, failed: Failed) -> 
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def repeat(replication: Replication, pause: Callable[[], None], stop: threading.Event, failed: Failed) -> None:
+def repeat(replication: Repeatable, pause: Callable[[], None], stop: threading.Event, failed: Failed) -> None:
     """Compare everything again after each ``pause`` until ``stop``; ``failed`` as in ``keep_up``."""
     while not stop.is_set():
         try:

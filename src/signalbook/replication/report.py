@@ -72,6 +72,13 @@ class CopyReport:
     refused: list[NotCopied] = field(default_factory=list)
     passed: Counter[str] = field(default_factory=Counter)
 
+    def begin(self) -> None:
+        """Go over everything again: what was changed stays counted, what stayed as it was will be said anew."""
+        self.counts = Counter({key: count for key, count in self.counts.items() if key[0] is not CopyOutcome.UNCHANGED})
+        self.skipped.clear()
+        self.refused.clear()
+        self.passed.clear()
+
     def count(self, outcome: CopyOutcome, kind: Kind | SubjectKind, number: int = 1) -> None:
         """``number`` entities of ``kind`` came to this."""
         self.counts[outcome, kind] += number

@@ -12,6 +12,7 @@ from tests.replication.servers import HTTP, Server
 
 from signalbook.replication.confluent.copying import ConfluentCopy
 from signalbook.replication.confluent.registry import connect
+from signalbook.replication.replicating import StateStore
 from signalbook.replication.report import CopyReport, SubjectKind
 
 MOUNT: Final = "/compat/confluent"
@@ -87,14 +88,14 @@ def _setting(url: str, kind: str, scope: str) -> Any:
     return None if found.status_code == 404 else found.json()
 
 
-def copy(source: str, target: str, prefix: str = "confluent+") -> CopyReport:
+def copy(source: str, target: str, state: StateStore | None = None) -> CopyReport:
     """Copy everything once."""
     report = CopyReport(kinds=SubjectKind)
     with (
-        closing(connect(prefix + source, timeout=300, headers={})) as ours,
+        closing(connect(f"confluent+{source}", timeout=300, headers={})) as ours,
         closing(connect(target, timeout=300, headers={})) as theirs,
     ):
-        ConfluentCopy(ours, theirs, report).everything()
+        ConfluentCopy(ours, theirs, report, state).everything()
     return report
 
 

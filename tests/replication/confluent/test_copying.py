@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.replication.confluent.conftest import Answering
-from tests.replication.confluent.registries import ask, content, copy, fill, mounts, record, register
+from tests.replication.confluent.registries import MOUNT, ask, content, copy, fill, mounts, record, register
 from tests.replication.servers import Server, wait_until
+
+from signalbook.replication.confluent.registry import RegistryError
+from signalbook.replication.replicating import StateError, StateFile
 
 Serve = Callable[..., Server]
 
@@ -109,6 +114,117 @@ def test_killed_in_the_middle_and_run_again(serve: Serve) -> None:
     assert counts["created"]["versions"] + counts["unchanged"]["versions"] == 400
     assert (counts["updated"], counts["refusedcount"]) == ({"modes": 1}, 0)
     assert content(target) == content(source)
+
+
+def remove(url: str, subject: str) -> None:
+    """Delete a subject for good."""
+    for path in (f"/subjects/{subject}", f"/subjects/{subject}?permanent=true"):
+        ask(url, "DELETE", path)
+
+
+def test_what_is_deleted_for_good(pair: list[str], tmp_path: Path) -> None:
+    """It is deleted at the target if it was copied from there, and stays where nothing says so."""
+    source, target = pair
+    state = StateFile(tmp_path / "state")
+    copy(source, target, state)
+    register(target, "own", record("Order", "id"))
+    for subject in ("a-paid", "money", ":.dev:late"):
+        ask(source, "PUT", f"/mode/{subject}", {"mode": "READWRITE"})
+        remove(source, subject)
+    # The same number, and another schema.
+    ask(source, "DELETE", "/config/same")
+    remove(source, "same")
+    register(source, "same", record("Same", "other"))
+    assert "same version 1" in [str(one.xid) for one in copy(source, target).refused]
+    report = copy(source, target, state)
+    assert not report.refused
+    assert report.summary()["deleted"]["versions"] == 4
+    there = content(target)
+    assert there["versions"].pop(("own", 1))
+    for kind in ("config", "mode"):
+        there[kind].pop("own")
+    assert there == content(source)
+    assert copy(source, target, state).moved == 0
+
+
+def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: Path) -> None:
+    """It is rather another one than one whose schemas were all deleted for good."""
+    state = StateFile(tmp_path / "state")
+    source, target = pair
+    copy(source, target, state)
+    before = content(target)
+    saved = json.loads((tmp_path / "state").read_text())
+    (empty,) = mounts([serve()])
+    (tmp_path / "state").write_text(json.dumps({**saved, "link": [empty, target]}))
+    with pytest.raises(RegistryError, match="none of the 10 versions that were copied from it"):
+        copy(empty, target, state)
+    assert content(target) == before
+    (tmp_path / "state").write_text(json.dumps({**saved, "versions": {"a": 1}}))
+    with pytest.raises(StateError, match="remove its file"):
+        copy(source, target, state)
+
+
+def test_a_version_that_is_deleted_and_still_referred_to(pair: list[str], tmp_path: Path) -> None:
+    """The target does not let it go: it is reported, and deleted as soon as nobody refers to it."""
+    source, target = pair
+    state = StateFile(tmp_path / "state")
+    copy(source, target, state)
+    reference = {"name": "Order", "subject": "same", "version": 1}
+    text = '{"type": "record", "name": "Q", "fields": [{"name": "r", "type": "Order"}]}'
+    register(target, "own", text, references=[reference])
+    ask(source, "DELETE", "/config/same")
+    remove(source, "same")
+    (refused,) = copy(source, target, state).refused
+    assert (str(refused.xid), "(42206)" in refused.reason) == ("same version 1", True)
+    remove(target, "own")
+    assert copy(source, target, state).summary()["deleted"]["versions"] == 1
+    assert content(target) == content(source)
+
+
+def test_following(pair: list[str], tmp_path: Path) -> None:
+    """It sees what is new, deleted and set; killed and started again, also what happened meanwhile."""
+    source, target = pair
+    command = [sys.executable, "-m", "signalbook", "replicate", f"confluent+{source}", target]
+    command += ["--follow", "--state", str(tmp_path / "state")]
+    follower = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: content(target) == content(source))
+    register(source, "orders/value", record("Order", "id", "another"))
+    wait_until(lambda: content(target) == content(source))
+    ask(source, "DELETE", "/subjects/orders%2Fvalue/versions/1")
+    ask(source, "PUT", "/config/money", {"compatibility": "NONE"})
+    wait_until(lambda: content(target) == content(source))
+    ask(source, "DELETE", "/subjects/orders%2Fvalue/versions/1?permanent=true")
+    wait_until(lambda: content(target) == content(source))
+    follower.send_signal(signal.SIGKILL)
+    follower.communicate(timeout=300)
+    ask(source, "DELETE", "/subjects/orders%2Fvalue/versions/2?permanent=true")
+    register(source, "new", record("New", "id"))
+    follower = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: content(target) == content(source))
+    # Somebody else writes to the target.
+    ask(target, "DELETE", "/subjects/new")
+    wait_until(lambda: content(target) == content(source))
+    follower.send_signal(signal.SIGINT)
+    _, told = follower.communicate(timeout=300)
+    assert (follower.returncode, told.count("\n"), told.startswith("created 2 versions")) == (0, 1, True), told
+
+
+def test_following_through_an_outage(pair: list[str], serve: Serve) -> None:
+    source = serve()
+    register(source.url + MOUNT, "s", record("R", "a"))
+    target = pair[1]
+    command = [sys.executable, "-m", "signalbook", "replicate", source.url, f"confluent+{target}", "--every", "0.2"]
+    follower = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: ask(target, "GET", "/subjects") == ["s"])
+    source.kill()
+    assert follower.stderr is not None
+    assert "cannot reach the server" in follower.stderr.readline()
+    source.start()
+    register(source.url + MOUNT, "t", record("T", "a"))
+    wait_until(lambda: ask(target, "GET", "/subjects") == ["s", "t"])
+    follower.send_signal(signal.SIGINT)
+    follower.communicate(timeout=300)
+    assert follower.returncode == 0
 
 
 def test_a_reference_that_never_ends(answering: Answering, serve: Serve) -> None:

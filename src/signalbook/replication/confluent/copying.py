@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -24,8 +25,9 @@ from signalbook.replication.confluent.registry import (
     SchemaVersion,
     SettingKind,
 )
+from signalbook.replication.replicating import StateError, StateInMemory, StateStore
 from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind, SubjectVersion
-from signalbook.values import JSONObject, dump_json
+from signalbook.values import JSON, JSONObject, dump_json
 
 _NOT_PERMITTED: Final = "42205"
 _IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
@@ -36,6 +38,11 @@ _ADVICE: Final = {
     "42201": "see whether what it refers to was copied",
 }
 """What to do, by the codes of errors."""
+
+
+Copied = dict[str, dict[str, int]]
+"""Subjects, the numbers of their versions, and their ids."""
+_SHARE: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +110,34 @@ class Spool:
 
 
 class ConfluentCopy:
-    """Rounds of copying from ``source`` to ``target``; what is the same already is not written again."""
+    """Rounds of copying from ``source`` to ``target``; what is the same already is not written again.
 
-    def __init__(self, source: ConfluentRegistry, target: ConfluentRegistry, report: CopyReport) -> None:
+    ``state`` keeps which versions were copied: what the source does not have any more of them is deleted for good.
+    """
+
+    def __init__(
+        self,
+        source: ConfluentRegistry,
+        target: ConfluentRegistry,
+        report: CopyReport,
+        state: StateStore | None = None,
+    ) -> None:
         self.source = source
         self.target = target
         self.progress = Progress()
         self._report = report
+        self._state = state or StateInMemory()
         self._counting = threading.Lock()
 
     def everything(self) -> None:
-        """Make the target hold what the source holds. Raises ``RegistryError`` and ``ClientError``."""
+        """Make the target hold what the source holds. Raises ``RegistryError``, ``ClientError`` and ``StateError``."""
+        self._report.begin()
+        before = self._copied()
         with closing(Spool()) as spool:
-            Round(self, spool).run()
+            comparison = Round(self, spool, before)
+            comparison.run()
+        if (copied := comparison.copied()) != before:
+            self._state.save({"link": self._link, "versions": copied})
 
     def count(self, outcome: CopyOutcome, kind: SubjectKind) -> None:
         """Something came to this end."""
@@ -132,31 +154,83 @@ class ConfluentCopy:
         with self._counting:
             self._report.skip(SubjectVersion(subject), reason)
 
+    @property
+    def _link(self) -> list[JSON]:
+        return [self.source.url, self.target.url]
+
+    def _copied(self) -> Copied:
+        """What was copied in the rounds before, between these two."""
+        state = self._state.load()
+        versions = state.get("versions") if isinstance(state, dict) and state.get("link") == self._link else None
+        try:
+            return msgspec.convert(versions or {}, Copied)
+        except msgspec.ValidationError as error:
+            raise StateError(f"the state is not that of a copy by Confluent's API ({error}): remove its file") from None
+
+
+class Follower:
+    """A copy that is kept up to date: looks again and again whether the source has changed.
+
+    Everything is compared then, and else so often that it takes a tenth of the time: settings are in no list, and
+    somebody else may write to the target.
+    """
+
+    def __init__(self, copy: ConfluentCopy) -> None:
+        self._copy = copy
+        self._seen: int | None = None
+        self._next = 0.0
+
+    def everything(self) -> None:
+        """Look once. Raises as ``ConfluentCopy.everything``."""
+        found = self._copy.source.fingerprint()
+        began = time.monotonic()
+        if found == self._seen and began < self._next:
+            return
+        self._seen = None
+        self._copy.everything()
+        self._seen, ended = found, time.monotonic()
+        self._next = ended + _SHARE * (ended - began)
+
 
 class Round:
-    """One comparison of two registries, and what follows from it."""
+    """One comparison of two registries, and what follows from it; ``before`` is what earlier ones have copied."""
 
-    def __init__(self, copy: ConfluentCopy, spool: Spool) -> None:
+    def __init__(self, copy: ConfluentCopy, spool: Spool, before: Copied) -> None:
         self._copy = copy
+        self._before = before
         self._source = copy.source
         self._target = copy.target
         self._spool = spool
         self._here: dict[str, dict[int, bool | None]] = {}
         self._there: dict[str, dict[int, Known]] = {}
         self._others: set[Key] = set()
+        self._stale: set[Key] = set()
+        self._kept: list[Key] = []
         self._writing = ImportMode(copy.target, self._there)
 
     def run(self) -> None:
         """Versions first, then what is deleted of them, and settings when nothing is to be written any more."""
         self._list_target()
         self._list_source()
+        gone = self._find_gone()
         try:
+            self._delete_for_good([*gone, *self._stale])
             self._register()
             self._delete_softly()
             Settings(self._copy, self._writing, self._scopes()).run()
         except BaseException:
             self._writing.end()
             raise
+
+    def copied(self) -> Copied:
+        """What is at the target as it is at the source, and what is there though it should not be any more."""
+        found: Copied = {}
+        here = ((subject, number) for subject, numbers in self._here.items() for number in numbers)
+        for subject, number in sorted({*here, *self._kept}):
+            known = self._there.get(subject, {}).get(number)
+            if known is not None and (subject, number) not in self._others:
+                found.setdefault(subject, {})[str(number)] = known.id
+        return found
 
     # What there is
 
@@ -190,7 +264,11 @@ class Round:
             known = self._there.get(subject, {}).get(number)
             if (subject, number) in self._others:
                 self._spool.drop((subject, number))
-            elif known is not None and (not known.deleted or self._here[subject][number]):
+            elif (
+                (subject, number) not in self._stale
+                and known is not None
+                and (not known.deleted or self._here[subject][number])
+            ):
                 self._spool.drop((subject, number))
                 self._copy.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
 
@@ -199,6 +277,10 @@ class Round:
         known = self._there.get(version.subject, {}).get(version.version)
         if known is None:
             self._spool.put(version)
+        elif known.id != version.id and self._before.get(key[0], {}).get(str(key[1])) == known.id:
+            # It was deleted for good at the source, and its number given again.
+            self._spool.put(version)
+            self._stale.add(key)
         elif known.id != version.id:
             self._other(key, f"the target has it with the id {known.id} instead of {version.id}")
         elif known.content != version.content:
@@ -259,7 +341,6 @@ class Round:
         self._copy.progress.advance()
 
     def _delete_softly(self) -> None:
-        """What nobody refers to comes first: the target keeps the rest until then."""
         left = [
             (subject, number)
             for subject, versions in self._here.items()
@@ -267,21 +348,59 @@ class Round:
             if deleted and (known := self._there.get(subject, {}).get(number)) is not None and not known.deleted
             if (subject, number) not in self._others
         ]
-        left.sort(key=lambda key: -self._there[key[0]][key[1]].id)
+        self._delete(left, self._target.delete)
+
+    def _find_gone(self) -> list[Key]:
+        """What was copied, is still at the target, and is not at the source any more."""
+        if self._before and not self._here:
+            count = sum(map(len, self._before.values()))
+            raise RegistryError(
+                f"{self._source.url} has none of the {count} versions that were copied from it: is it still the same "
+                "registry? Nothing was deleted; to begin anew, remove the state"
+            )
+        missing = [
+            (subject, int(number))
+            for subject, ids in self._before.items()
+            for number, copied in ids.items()
+            if int(number) not in self._here.get(subject, {})
+            if (known := self._there.get(subject, {}).get(int(number))) is not None and known.id == copied
+        ]
+        gone: list[Key] = []
+        # A list that changes while it is read may lack what is there.
+        self._source.map(lambda key: None if self._source.holds(*key) else gone.append(key), missing)
+        return gone
+
+    def _delete_for_good(self, keys: Sequence[Key]) -> None:
+        def delete(subject: str, number: int) -> None:
+            if not self._there[subject][number].deleted:
+                self._target.delete(subject, number)
+            self._target.delete(subject, number, permanent=True)
+
+        left = self._delete(keys, delete)
+        for subject, number in set(keys) - set(left):
+            del self._there[subject][number]
+        self._kept = left
+        for key in self._stale & set(left):
+            self._spool.drop(key)
+
+    def _delete(self, keys: Iterable[Key], delete: Callable[[str, int], None]) -> list[Key]:
+        """Delete versions; those that are left could not be. What nobody refers to goes first."""
+        left = sorted(keys, key=lambda key: -self._there[key[0]][key[1]].id)
         if left:
             self._copy.progress.begin("deleting", len(left))
         while left:
             errors: dict[Key, Refused] = {}
-            self._target.map(partial(self._delete_one, errors=errors), left)
+            self._target.map(partial(self._delete_one, delete=delete, errors=errors), left)
             if len(errors) == len(left):
                 for key, error in errors.items():
                     self._copy.refuse(*key, f"it is deleted at the source: {_refusal(error)}")
-                return
+                break
             left = list(errors)
+        return left
 
-    def _delete_one(self, key: Key, errors: dict[Key, Refused]) -> None:
+    def _delete_one(self, key: Key, delete: Callable[[str, int], None], errors: dict[Key, Refused]) -> None:
         try:
-            self._writing.to(key[0], lambda: self._target.delete(*key))
+            self._writing.to(key[0], lambda: delete(*key))
         except Refused as error:
             errors[key] = error
             return

@@ -21,7 +21,7 @@ from signalbook.client.transport import Transport
 from signalbook.confluent.naming import ALL_CONTEXTS
 from signalbook.errors import SignalbookError
 from signalbook.uris import without_user
-from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json, parse_json
 
 PREFIX: Final = "confluent+"
 """What the URL of a registry begins with that is to be spoken to by Confluent's API."""
@@ -176,6 +176,17 @@ class ConfluentRegistry:
                         found.setdefault(version.subject, set()).add(version.version)
                 return found
         raise RegistryError(f"{self.url}: its schemas change too fast to be listed: try again")
+
+    def fingerprint(self) -> int:
+        """A number that is another one when any version is, was added or deleted; settings do not count."""
+        found = 0
+        unmarked = False
+        for each in self.versions():
+            found += _hash([each.subject, each.version, each.id, each.deleted, each.body])
+            unmarked = each.deleted is None
+        for subject, numbers in self.live().items() if unmarked else ():
+            found += _hash([subject, sorted(numbers)])
+        return found
 
     def holds(self, subject: str, version: int) -> bool:
         """Whether it has a version, soft-deleted or not."""
@@ -398,6 +409,10 @@ def same(one: ConfluentRegistry, other: ConfluentRegistry) -> bool:
     """Whether two are one registry, maybe at two of its mounts."""
     first, second = (re.sub(_MOUNT, "", registry.url) for registry in (one, other))
     return first == second
+
+
+def _hash(value: JSON) -> int:
+    return int(digest(dump_json(value))[:32], 16)
 
 
 def _version_key(value: JSON) -> object:
