@@ -15,6 +15,8 @@ import pytest
 from tests.brokers.program import Broker
 from tests.serving import BIN, serving
 
+from signalbook.demo.kafka import command
+
 HERE = Path(__file__).parent
 SCHEMAS = HERE / "schemas"
 PYTHON = BIN.parent / "clients"
@@ -77,9 +79,13 @@ def check_read(found: dict[str, Any], *readers: str) -> None:
 def check_stored(server: str, where: dict[str, str], *topics: str, group: str = "default") -> None:
     """The values of these topics have two valid versions in the registry."""
     for topic in topics:
-        versions = f"{server}/schemagroups/{group}/schemas/{where['topics']}-{topic}-value/versions"
-        assert httpx.get(versions, timeout=60).json().keys() == {"1", "2"}
-        assert httpx.get(f"{versions}/2$details", timeout=60).json()["formatvalidated"] is True
+        check_versions(f"{server}/schemagroups/{group}/schemas/{where['topics']}-{topic}-value")
+
+
+def check_versions(schema: str) -> None:
+    """A schema, at its URL, has two valid versions."""
+    assert httpx.get(f"{schema}/versions", timeout=60).json().keys() == {"1", "2"}
+    assert httpx.get(f"{schema}/versions/2$details", timeout=60).json()["formatvalidated"] is True
 
 
 def python(client: str, where: dict[str, str]) -> Any:
@@ -171,3 +177,18 @@ def test_franz(server: str, where: dict[str, str]) -> None:
     first = [[1, 2], 1, 1, ["AVRO", "PROTOBUF", "JSON"], True, False, REFUSED, UNKNOWN, UNKNOWN, NO_SUBJECT]
     levels = ["NONE", UNSET, "BACKWARD"]
     assert found["answers"] == [*first, *levels, "IMPORT", [500_000, 7], [7], [7], REFERENCED, True]
+
+
+def test_spring(server: str, where: dict[str, str]) -> None:
+    """Spring Cloud Stream's client, which has Avro alone."""
+    where["registry"] = f"{server}/apis/ccompat/v8/contexts/.spring"
+    modules = subprocess.run([command("spring")[0], "--list-modules"], check=True, capture_output=True, text=True)
+    if "jdk.compiler" not in modules.stdout:
+        pytest.skip("Java is here without its compiler, which runs programs from their source")
+    found = printed(*command("spring", str(HERE / "Client.java"), json.dumps(where)))
+    check_read(found["read"], "avro as 1", "avro as 2", "avro as written")
+    check_versions(f"{server}/schemagroups/spring/schemas/order")
+    refused, *unknown = found["answers"][3:]
+    assert found["answers"][:3] == [1, True, True]
+    assert refused.endswith("status 409")
+    assert all(each.startswith("Could not find schema") for each in unknown)
