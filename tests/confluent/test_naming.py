@@ -11,6 +11,8 @@ from signalbook.confluent.naming import (
     Subject,
     context_of,
     group_id,
+    id_beginning,
+    is_made,
     is_subject,
     parse_subject,
     schema_ids,
@@ -26,6 +28,14 @@ def test_every_name_has_an_id_and_comes_back(name: str) -> None:
     for each in ids:
         xid = Xid(("schemagroups", "g", "schemas", each))
         assert subject_name(xid, {} if each == name else {SUBJECT: name}) == name
+
+
+@given(st.text(min_size=1).filter(is_subject), st.integers(0, 90))
+def test_names_that_begin_alike_have_ids_that_do(name: str, size: int) -> None:
+    beginning = id_beginning(name[:size]).lower()
+    assert all(each.lower().startswith(beginning) for each in schema_ids(name))
+    assert id_beginning("Orders-v") == "Orders-v"
+    assert [is_made(each) for each in schema_ids("a b")] == [True]
 
 
 @given(st.text(), st.text())

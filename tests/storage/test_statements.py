@@ -105,3 +105,14 @@ def test_a_page_that_ends_somewhere_is_read_from_there_on(
     steps = plan(connection, _sql(statements, name), place)
     assert f"(parent=? AND type=?{found})" in steps
     assert "TEMP B-TREE" not in steps
+
+
+def test_schemas_are_found_by_index_and_come_in_its_order(explained: tuple[Statements, DriverConnection]) -> None:
+    statements, connection = explained
+    place = {"parent": 1, "first": "a", "last": "b", "offset": 5, "limit": 9}
+    steps = plan(connection, _sql(statements, "schemas"), place)
+    assert "(parent=? AND type=? AND folded>? AND folded<?)" in steps
+    assert "(parent=? AND type=? AND folded=?)" in steps
+    assert "SCAN" not in steps
+    assert "TEMP B-TREE" not in steps
+    assert "SCAN" not in plan(connection, _sql(statements, "count_schemas"), place)

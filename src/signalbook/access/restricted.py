@@ -8,11 +8,12 @@ from typing import Final, NamedTuple
 
 from signalbook.access.base import Action
 from signalbook.access.decisions import Access
-from signalbook.storage.base import Hit, Part, Reader, Row, Selection
+from signalbook.storage.base import BEHIND, LAST, Hit, Part, Reader, Row, Selection
 from signalbook.storage.outbox import Record
 from signalbook.values import JSON
 from signalbook.xid import ROOT, Kind, Xid
 
+_MANY = 1000
 _FEW = 100
 """Rows asked for at once where some of them may be hidden."""
 
@@ -170,6 +171,29 @@ class RestrictedReader:
             if len(found) >= limit or len(rows) < asked:
                 return found[:limit]
             asked *= 2
+
+    def schemas(
+        self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
+    ) -> list[tuple[str, str]]:
+        """Those that are readable."""
+        xid = self._known((group,)).get(group)
+        if xid is None:
+            return []
+        if self._is_open(xid):
+            return self._reader.schemas(group, first=first, last=last, offset=offset, limit=limit)
+        return list(islice(self._readable_schemas(group, xid, first, last), offset, offset + limit))
+
+    def count_schemas(self, group: int) -> int:
+        """The number of those."""
+        xid = self._known((group,)).get(group)
+        if xid is None or self._is_open(xid):
+            return 0 if xid is None else self._reader.count_schemas(group)
+        return sum(1 for _ in self._readable_schemas(group, xid, "", LAST))
+
+    def _readable_schemas(self, group: int, xid: Xid, first: str, last: str) -> Iterator[tuple[str, str]]:
+        while rows := self._reader.schemas(group, first=first, last=last, limit=_MANY):
+            yield from (row for row in rows if self._access.readable(xid / "schemas" / row[0]))
+            first = rows[-1][0] + BEHIND
 
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
         """Up to ``limit`` readable Versions below a Group with a number."""

@@ -23,6 +23,7 @@ MAX_SUBJECT: Final = 4096
 """Characters of a name."""
 _QUALIFIED: Final = re.compile(r":(\.[^:]*):(.*)", re.DOTALL)
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
 _BEGINNING: Final = 80
 _DIGITS: Final = 32
 
@@ -71,6 +72,17 @@ def schema_ids(name: str) -> tuple[str, ...]:
     made = f"{_FOREIGN.sub('-', name).strip('.-')[:_BEGINNING] or 'subject'}~"
     made = f"{made if made[0].isalnum() else '_' + made}{digest(name.encode('utf-8', 'surrogatepass'))[:_DIGITS]}"
     return (name, made) if ID.fullmatch(name) else (made,)
+
+
+def is_made(id: str) -> bool:
+    """Whether a schema with this id may be of a subject with another name."""
+    return "~" in id
+
+
+def id_beginning(name: str) -> str:
+    """How the ids of all schemas begin whose subjects' names begin with ``name``, as far as that can be told."""
+    safe = _SAFE.match(name[:_BEGINNING])
+    return safe[0].rstrip(".-") if safe else ""
 
 
 def subject_name(schema: Xid, attributes: Mapping[str, JSON]) -> str:

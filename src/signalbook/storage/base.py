@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -135,6 +135,12 @@ class Hit(Protocol):
         """One attribute of a row, at a hundredth of its cost; None without it. ``part`` is own or default."""
 
 
+LAST: Final = "\x7f"
+"""Behind all ids; put behind one, behind all that begin with it."""
+BEHIND: Final = "!"
+"""Put behind an id, behind it and before all that begin with it."""
+
+
 class Reader(Protocol):
     """Entities and their documents. Collections given may be of any size: each call is a fixed number of statements."""
 
@@ -206,6 +212,15 @@ class Reader(Protocol):
 
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
         """Up to ``limit`` Versions with one of these ``uris``: by these, then those stored first."""
+
+    def schemas(
+        self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
+    ) -> list[tuple[str, str]]:
+        """Ids of the schemas below ``group`` whose default Version has a number, by folded ids, from ``first`` to
+        before ``last``; each with the attributes of that Version, as JSON. What is passed over is walked by index."""
+
+    def count_schemas(self, group: int) -> int:
+        """The number of these, which are counted."""
 
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
         """Up to ``limit`` Versions below ``group`` with this number, by xid, behind the xid ``after``."""

@@ -106,10 +106,11 @@ class Dialect(Protocol):
         """``statement`` as SQL."""
         return str(statement.compile(dialect=self.sql))
 
-    def page(self, query: Select[Any]) -> str:
-        """``query`` as SQL, with at most ``limit`` rows, which is a parameter."""
-        # The offset is spelt out, since SQLAlchemy would make it a parameter for SQLite.
-        return self.text(query.limit(bindparam("limit")).offset(literal_column("0")))
+    def page(self, query: Select[Any], offset: str = "0") -> str:
+        """``query`` as SQL, with at most ``limit`` rows, which is a parameter, as is an ``offset`` that has a name."""
+        # It is spelt out, since SQLAlchemy would make a number a parameter for SQLite.
+        behind: ColumnElement[Any] = literal_column(offset) if offset.isdigit() else bindparam(offset)
+        return self.text(query.limit(bindparam("limit")).offset(behind))
 
     def insert(self, table: Any) -> Any:
         """An INSERT that can say ON CONFLICT; both databases have it, in the same words, under their own names."""

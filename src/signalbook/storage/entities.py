@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
+    and_,
     bindparam,
     delete,
     desc,
@@ -27,7 +28,7 @@ from sqlalchemy import (
     update,
 )
 
-from signalbook.storage.base import Hit, Row, Selection
+from signalbook.storage.base import LAST, Hit, Row, Selection
 from signalbook.storage.dialect import BATCH, Dialect
 from signalbook.storage.filtering import SelectionStatements, selected
 from signalbook.storage.schema import (
@@ -139,12 +140,28 @@ class EntityStatements:
         self.named = self._dialect.page(named.order_by(_E.uri, _E.key))
         numbered = (_E.schemaid == bindparam("schemaid"), _E.xid > bindparam("after"), _E.xid < bindparam("last"))
         self.numbered = self._dialect.page(rows.where(*numbered).order_by(_E.xid))
+        self._schema_statements()
         held = (_E.document == bindparam("document"), _E.parent == bindparam("parent"))
         self.holders = self._dialect.page(first.where(*held))
         self._member_statements()
         self._usage_statements()
         self._document_statements()
         self._entity_writes()
+
+    def _schema_statements(self) -> None:
+        e, v = _E, _OTHER.c
+        default = (
+            v.parent == e.key,
+            v.type == literal_column("'versions'"),
+            v.folded == func.lower(e.defaultversionid),
+        )
+        of_group = (e.parent == bindparam("parent"), e.type == literal_column("'schemas'"))
+        joined = ENTITIES.join(_OTHER, and_(*default))
+        between = (e.folded >= bindparam("first"), e.folded < bindparam("last"))
+        numbered = (*of_group, v.schemaid.is_not(None))
+        query = select(_ID, v.attributes).select_from(joined).where(*numbered, *between)
+        self.schemas = self._dialect.page(query.order_by(e.folded), "offset")
+        self.count_schemas = self._text(select(func.count()).select_from(joined).where(*numbered))
 
     def children(self, query: ChildrenQuery) -> tuple[str, dict[str, Any]]:
         """The SQL of ``query`` and its parameters."""
@@ -361,6 +378,17 @@ class EntityReader:
     def named(self, uris: Collection[str], limit: int) -> list[Row]:
         """Versions with one of these ``uris``."""
         return self._rows(self._sql.named, {"uris": self._transaction.array(uris), "limit": limit})
+
+    def schemas(
+        self, group: int, *, first: str = "", last: str = LAST, offset: int = 0, limit: int
+    ) -> list[tuple[str, str]]:
+        """Ids of schemas with the attributes of their default Versions."""
+        place = {"parent": group, "first": fold(first), "last": fold(last), "offset": offset, "limit": limit}
+        return [(name, attributes) for name, attributes in self._query(self._sql.schemas, place)]
+
+    def count_schemas(self, group: int) -> int:
+        """Their number."""
+        return int(self._query(self._sql.count_schemas, {"parent": group})[0][0])
 
     def numbered(self, group: Xid, schemaid: int, limit: int, after: str = "") -> list[Row]:
         """Versions below ``group`` with this number."""

@@ -367,3 +367,32 @@ def test_the_latest_version_is_the_highest_that_is_there(api: Api) -> None:
     assert (again["version"], again["id"]) == (71, last["id"])
     twice = api.ask("POST", "/subjects/s?deleted=true", {"schema": last["schema"]})
     assert (twice["version"], twice["id"]) == (71, last["id"])
+
+
+def test_pages_of_subjects_and_schemas(api: Api) -> None:
+    """All that there are come by pages, each once: whatever their contexts, names and versions."""
+    names = ["a", "A", "a b", "a-b", "a/c", "b", "ünï", ":.one:x", ":.one:y/z", ":.two:x"]
+    for name in names:
+        for schema in (ONE, TWO):
+            api.ask("POST", f"/subjects/{quote(name, safe='')}/versions", {"schema": schema})
+    # What is in the same groups and no subject is passed over.
+    for path in ("default/schemas/aa/versions/1", "one/schemas/m/versions/1"):
+        api.client.send("PUT", f"/schemagroups/{path}", json={"format": "XML", "schema": "<a/>"})
+    found = api.get("/subjects")
+    assert sorted(found) == sorted(names)
+    for size in (1, 2, 3, 7, 20):
+        pages = [api.get(f"/subjects?offset={first}&limit={size}") for first in range(0, 12, size)]
+        assert [name for some in pages for name in some] == found
+        assert all(len(some) <= size for some in pages)
+    shown = [(each["subject"], each["version"]) for each in api.get("/schemas")]
+    assert shown == [(name, version) for name in found for version in (1, 2)]
+    pages = [api.get(f"/schemas?offset={first}&limit=3") for first in range(0, 24, 3)]
+    assert [(each["subject"], each["version"]) for some in pages for each in some] == shown
+    latest = [(each["subject"], each["version"]) for each in api.get("/schemas?latestOnly=true")]
+    assert latest == [(name, 2) for name in found]
+    assert sorted(api.get("/subjects?subjectPrefix=a")) == ["a", "a b", "a-b", "a/c"]
+    assert api.get("/subjects?subjectPrefix=a%20") == ["a b"]
+    assert sorted(api.get("/subjects?subjectPrefix=%3A.one%3A")) == [":.one:x", ":.one:y/z"]
+    assert sorted(api.get("/subjects?subjectPrefix=%3A*%3Ax")) == [":.one:x", ":.two:x"]
+    assert api.get("/subjects?subjectPrefix=A&limit=1") == ["A"]
+    assert api.get("/subjects?offset=50") == []

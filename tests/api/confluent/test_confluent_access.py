@@ -44,6 +44,8 @@ def test_anonymous_is_asked_who_he_is(client: Client) -> None:
 def test_what_may_not_be_read_is_not_there(client: Client, store: Store) -> None:
     put_policy(store, rule("read", on=f"{SCHEMAS}/open"))
     assert client.get(f"{API}/subjects?deleted=true", headers=ANN).json() == ["open"]
+    for query, found in (("", ["open"]), ("?limit=1", ["open"]), ("?offset=1", []), ("?subjectPrefix=s", [])):
+        assert client.get(f"{API}/subjects{query}", headers=ANN).json() == found
     assert refused(client, "GET", "/subjects/secret/versions", **ANN) == (404, 40401)
     assert refused(client, "GET", "/subjects/gone/versions?deleted=true", **ANN) == (404, 40401)
     assert refused(client, "GET", "/config/secret", **ANN) == (404, 40408)

@@ -21,9 +21,12 @@ from signalbook.confluent.errors import (
 from signalbook.confluent.naming import ALL_CONTEXTS, Subject
 from signalbook.confluent.schemas import content_beginning
 from signalbook.engine.read.view import View
+from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject
 
 _MOST_SCHEMAS: Final = 1000
+_AT_ONCE: Final = 100
+"""Subjects whose versions are asked for together."""
 T = TypeVar("T")
 
 
@@ -65,22 +68,44 @@ def contexts(view: View, request: ConfluentRequest) -> Response:
 def list_subjects(view: View, request: ConfluentRequest) -> Response:
     """The subjects whose names begin as a parameter says, of all contexts unless it names one."""
     subjects = subjects_of(view, request)
-    return answer([str(each) for each in page(_subjects(subjects, request), request)])
+    contexts, beginning = _asked_for(subjects, request)
+    if beginning or _with_deleted(request):
+        return answer([str(each) for each in page(_subjects(subjects, request), request)])
+    first, last = request.page()
+    found: list[JSON] = []
+    for context in contexts:
+        some = [str(each) for each in subjects.names(context, offset=first, limit=last - first)]
+        found += some
+        # What is passed over is counted where nothing is left of it alone.
+        passed = first + len(some) if some or not first else subjects.count(context)
+        first, last = max(first - passed, 0), last - passed
+        if last <= 0:
+            break
+    return answer(found)
+
+
+def _asked_for(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
+    """The contexts that a request asks for, and how the names of their subjects begin."""
+    prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.context == "." else "")
+    start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
+    return subjects.contexts() if prefix.startswith(ALL_CONTEXTS) else (start.context,), start.name
+
+
+def _with_deleted(request: ConfluentRequest) -> bool:
+    return request.flag("deleted") or request.flag("deletedOnly")
 
 
 def _subjects(subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
-    prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.context == "." else "")
-    everywhere = prefix.startswith(ALL_CONTEXTS)
-    start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
-    for context in subjects.contexts() if everywhere else (start.context,):
-        yield from (each for each in _chosen(subjects, context, request) if each.name.startswith(start.name))
+    contexts, beginning = _asked_for(subjects, request)
+    for context in contexts:
+        yield from _chosen(subjects, context, beginning, request)
 
 
-def _chosen(subjects: Subjects, context: str, request: ConfluentRequest) -> Iterator[Subject]:
-    live = dict.fromkeys(subjects.names(context))
-    if not request.flag("deleted") and not request.flag("deletedOnly"):
-        return iter(live)
-    soft = dict.fromkeys(subjects.deleted_names(context))
+def _chosen(subjects: Subjects, context: str, beginning: str, request: ConfluentRequest) -> Iterator[Subject]:
+    if not _with_deleted(request):
+        return subjects.names(context, beginning)
+    live = dict.fromkeys(subjects.names(context, beginning))
+    soft = dict.fromkeys(each for each in subjects.deleted_names(context) if each.name.startswith(beginning))
     if request.flag("deletedOnly"):
         return (each for each in soft if each not in live)
     return iter(live | soft)
@@ -226,15 +251,25 @@ def _places(view: View, request: ConfluentRequest) -> Iterator[tuple[str, int]]:
 def list_schemas(view: View, request: ConfluentRequest) -> Response:
     """Versions of subjects whose names begin as a parameter says."""
     subjects = subjects_of(view, request)
-    found = page(_schemas(subjects, request), request, _MOST_SCHEMAS)
+    if request.flag("deleted"):
+        every = (subjects.all(each) for each in _subjects(subjects, request))
+        found = page(_wanted(every, request), request, _MOST_SCHEMAS)
+    else:
+        # Documents of those alone that are shown.
+        found = subjects.shown(page(_wanted(_live(subjects, request), request), request, _MOST_SCHEMAS))
     return answer([shown(each, subjects, request) for each in found])
 
 
-def _schemas(subjects: Subjects, request: ConfluentRequest) -> Iterator[SchemaVersion]:
-    deleted = request.flag("deleted")
-    for subject in _subjects(subjects, request):
-        versions = subjects.all(subject) if deleted else subjects.live(subject)
-        yield from versions[-1:] if request.flag("latestOnly") else versions
+def _live(subjects: Subjects, request: ConfluentRequest) -> Iterator[list[Row]]:
+    names = _subjects(subjects, request)
+    while some := list(islice(names, _AT_ONCE)):
+        yield from subjects.live_of(some)
+
+
+def _wanted(versions: Iterable[list[T]], request: ConfluentRequest) -> Iterator[T]:
+    """Those of each subject that a request asks for, out of all."""
+    for each in versions:
+        yield from each[-1:] if request.flag("latestOnly") else each
 
 
 def latest_with_metadata(view: View, request: ConfluentRequest) -> Response:

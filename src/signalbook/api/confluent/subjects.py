@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -29,6 +30,8 @@ from signalbook.confluent.naming import (
     Subject,
     context_of,
     group_id,
+    id_beginning,
+    is_made,
     is_subject,
     parse_subject,
     schema_ids,
@@ -48,7 +51,8 @@ from signalbook.confluent.schemas import (
 from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scopes
 from signalbook.engine.read.view import View
 from signalbook.formats.base import Resolve
-from signalbook.storage.base import Row
+from signalbook.storage.base import BEHIND, LAST, Row
+from signalbook.storage.schema import load_json
 from signalbook.storage.schemaids import SoftDeleted
 from signalbook.values import JSONObject, digest, dump_json
 from signalbook.xid import Xid
@@ -262,23 +266,54 @@ class Subjects:
         group = self.group(context)
         return None if group is None else self._view.schemaids.ids(group.id.lower(), [content]).get(content)
 
-    def names(self, context: str) -> Iterator[Subject]:
-        """The subjects of a context that have versions, by the ids of their schemas."""
+    def names(
+        self, context: str, beginning: str = "", *, offset: int = 0, limit: int | None = None
+    ) -> Iterator[Subject]:
+        """The subjects of a context that have versions and begin so, by the ids of their schemas.
+
+        Up to ``limit``, behind ``offset`` others; what ids cannot tell of the beginning is not held to these.
+        """
         group = self.group(context)
         row = None if group is None else self._view.reader.get(group)
-        if row is None:
+        if row is None or group is None:
             return
-        after: str | None = None
-        while rows := list(self._view.reader.children([row.key], _SCHEMAS, after=after, limit=_PAGE)):
-            defaults = {
-                each.xid: each.xid / "versions" / each.defaultversionid for each in rows if each.defaultversionid
-            }
-            shown = self._view.reader.get_many(list(defaults.values()))
-            for each in rows:
-                version = shown.get(defaults.get(each.xid, each.xid))
-                if version is not None and schema_type(version.attributes) is not None:
-                    yield Subject(context, subject_name(each.xid, version.attributes))
-            after = rows[-1].xid.id
+        first, left = id_beginning(beginning), limit
+        last = first + LAST
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(left, _PAGE)
+            rows = self._view.reader.schemas(row.key, first=first, last=last, offset=offset, limit=size)
+            for name, attributes in rows:
+                # Others are named as their subject.
+                made = is_made(name)
+                subject = subject_name(group / _SCHEMAS / name, load_json(attributes)) if made else name
+                if subject.startswith(beginning):
+                    yield Subject(context, subject)
+            if len(rows) < size:
+                return
+            first, offset, left = rows[-1][0] + BEHIND, 0, None if left is None else left - size
+
+    def count(self, context: str) -> int:
+        """How many subjects of a context have versions."""
+        group = self.group(context)
+        row = None if group is None else self._view.reader.get(group)
+        return 0 if row is None else self._view.reader.count_schemas(row.key)
+
+    def live_of(self, subjects: Sequence[Subject]) -> list[list[Row]]:
+        """The Versions of each of these subjects that are not deleted, by number; ``shown`` makes versions of them."""
+        schemas = self._schemas(subjects)
+        owners = self._view.reader.get_many(list(schemas.values()))
+        by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in owners.values()}
+        for row in self._view.reader.children(list(by_owner), "versions"):
+            number = version_number(row.xid.id)
+            if number is not None and row.schemaid is not None and row.document is not None:
+                by_owner[row.parent].append((number, row))
+        found = [by_owner[owners[schemas[each]].key] if schemas.get(each) in owners else [] for each in subjects]
+        return [[row for _, row in sorted(rows, key=itemgetter(0))] for rows in found]
+
+    def shown(self, rows: Sequence[Row]) -> list[SchemaVersion]:
+        """The versions that these rows are, in the same order."""
+        by_xid = {each.xid: each for each in self._versions(rows)}
+        return [by_xid[row.xid] for row in rows]
 
     def deleted_names(self, context: str) -> Iterator[Subject]:
         """The subjects of a context with versions that are softly deleted."""
