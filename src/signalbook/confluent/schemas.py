@@ -155,7 +155,7 @@ def meant(targets: Mapping[str, Target], uri: str) -> Target | None:
 def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBody:
     """The schema in a request. Raises ``ConfluentError``: 42201, 42202, 42210."""
     kind = body.get("schemaType") or "AVRO"
-    if kind not in _FORMATS:
+    if not isinstance(kind, str) or kind not in _FORMATS:
         raise invalid_schema(f"no schemas of type {kind!r} are known; there are AVRO, JSON and PROTOBUF")
     text = body.get("schema")
     if not isinstance(text, str) or not text.strip():
@@ -166,7 +166,7 @@ def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBo
         type=kind,
         stated=stated,
         references=_references(body.get("references")),
-        metadata=_object(body, "metadata"),
+        metadata=checked_metadata(body, "metadata"),
         ruleset=_ruleset(body),
         version=_number(body, "version"),
         id=_number(body, "id"),
@@ -206,11 +206,18 @@ def _reference(value: JSON) -> Reference:
     return Reference(name=name, subject=subject, version=version)
 
 
-def _object(body: Mapping[str, Any], name: str) -> JSONObject | None:
+def checked_metadata(body: Mapping[str, Any], name: str) -> JSONObject | None:
+    """Metadata in a request. Raises 422 unless it is an object whose properties are one, too."""
     value = body.get(name)
-    if not isinstance(value, dict | None):
-        raise unprocessable(f"{name} has to be an object")
+    if not isinstance(value, dict | None) or not isinstance((value or {}).get("properties"), dict | None):
+        raise unprocessable(f"{name} has to be an object, and its properties, too")
     return value
+
+
+def properties(metadata: JSON) -> JSONObject:
+    """The properties in the metadata of a Version, whichever API has brought them."""
+    found = metadata.get("properties") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _ruleset(body: Mapping[str, Any]) -> JSONObject | None:
@@ -220,7 +227,10 @@ def _ruleset(body: Mapping[str, Any]) -> JSONObject | None:
         return None
     if not isinstance(value, dict) or not value.keys() <= _RULES:
         raise invalid_ruleset(f"it is an object with {', '.join(sorted(_RULES))}")
-    for rule in (each for name in value for each in value[name] or ()):
+    lists = [value[name] for name in value.keys() - {"enableAt"} if value[name] is not None]
+    if not all(isinstance(each, list) for each in lists):
+        raise invalid_ruleset("rules are in lists")
+    for rule in (each for rules in lists for each in rules):
         if not isinstance(rule, dict) or not isinstance(rule.get("name"), str) or not rule["name"]:
             raise invalid_ruleset("each rule is an object with a name")
     return value

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from signalbook.confluent.errors import invalid_compatibility, invalid_mode, invalid_ruleset, unprocessable
 from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
+from signalbook.confluent.schemas import checked_metadata
 from signalbook.values import JSON, JSONObject
 
 LEVELS: Final = (
@@ -67,8 +68,8 @@ def effective_mode(stored: Stored, subject: Subject) -> str:
 def config_of(body: Mapping[str, JSON]) -> JSONObject:
     """What a request sets, as it is stored. Raises ``ConfluentError``; null takes a field away."""
     found = {name: value for name, value in body.items() if name in CONFIG_FIELDS}
-    level = found.pop("compatibility", None) or found.pop(_LEVEL, None)
-    found.pop(_LEVEL, None)
+    levels = [found.pop(name, None) for name in ("compatibility", _LEVEL)]
+    level = next((each for each in levels if each is not None), None)
     if level is not None:
         if not isinstance(level, str) or level.upper() not in LEVELS:
             raise invalid_compatibility(level)
@@ -89,6 +90,8 @@ def _check_types(found: Mapping[str, Any]) -> None:
         for name in names:
             if found.get(name) is not None and not isinstance(found[name], kind):
                 raise invalid_ruleset(name) if name.endswith("RuleSet") else unprocessable(f"{name} has to be {what}")
+    for name in ("defaultMetadata", "overrideMetadata"):
+        checked_metadata(found, name)
 
 
 def shown_config(stored: Mapping[str, JSON]) -> JSONObject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -74,6 +75,39 @@ def test_each_code_is_reached(store: Any, serve: Serve, code: int) -> None:
     stored = everything(api)
     assert api.code(*last) == code
     assert everything(api) == stored
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"schema": ONE, "schemaType": ["AVRO"]}, 42201),
+        ({"schema": ONE, "metadata": {"properties": ["a"]}}, 422),
+        ({"schema": ONE, "ruleSet": {"domainRules": 1}}, 42210),
+        ({"schema": ONE, "ruleSet": {"domainRules": {"a": 1}}}, 42210),
+        (None, 422),
+    ],
+    ids=str,
+)
+def test_bodies_of_another_shape(api: Api, body: Any, code: int) -> None:
+    assert api.code("POST", VERSIONS, body) == code
+    assert api.code("PUT", "/config", {"defaultMetadata": {"properties": 1}}) == 422
+    assert api.code("PUT", "/config") == 422
+    assert api.code("PUT", "/config", {"compatibility": {}}) == 42203
+    assert api.get("/subjects") == []
+
+
+def test_metadata_of_another_shape(api: Api) -> None:
+    """That another API has stored."""
+    body = {"format": "Avro/1.11", "schema": json.loads(ONE), "metadata": {"properties": 5}}
+    assert api.client.send("PUT", "/schemagroups/default/schemas/s/versions/1$details", json=body).is_success
+    assert api.code("GET", "/subjects/s/metadata?key=a&value=b") == 40401
+    api.ask("PUT", "/config/s", {"compatibilityGroup": "g"})
+    assert api.register("s", TWO)["version"] == 2
+
+
+def test_a_method_that_a_path_has_not(api: Api) -> None:
+    found = api.send("PATCH", VERSIONS)
+    assert (found.status_code, found.headers["Allow"]) == (405, "GET, POST, HEAD, OPTIONS")
 
 
 @contextmanager

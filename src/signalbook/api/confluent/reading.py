@@ -19,7 +19,7 @@ from signalbook.confluent.errors import (
     unprocessable,
 )
 from signalbook.confluent.naming import ALL_CONTEXTS, Subject
-from signalbook.confluent.schemas import content_beginning
+from signalbook.confluent.schemas import content_beginning, properties
 from signalbook.engine.read.view import View
 from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject
@@ -280,8 +280,8 @@ def latest_with_metadata(view: View, request: ConfluentRequest) -> Response:
     values = [value for name, value in request.pairs if name in ("value", "value[]")]
     wanted = dict(zip(names, values, strict=False))
     for version in reversed(subjects.known(subject, deleted=request.flag("deleted"))):
-        properties = (version.attributes.get("metadata") or {}).get("properties") or {}
-        if wanted.items() <= properties.items():
+        stated = properties(version.attributes.get("metadata"))
+        if all(stated.get(name) == value for name, value in wanted.items()):
             return answer(shown(version, subjects, request))
     raise subject_not_found(subject)
 

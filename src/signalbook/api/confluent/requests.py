@@ -115,7 +115,9 @@ class ConfluentRequest:
 
         Raises ``ConfluentError``: 400 for what is no JSON, 422 for what is no such object.
         """
-        found = self._decoded if self.body else {}
+        if not self.body:
+            raise unprocessable("the request has no body")
+        found = self._decoded
         if isinstance(found, RegistryError):
             raise ConfluentError(_BAD_REQUEST, str(found))
         if not isinstance(found, dict):

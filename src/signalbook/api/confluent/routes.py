@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -32,6 +32,7 @@ from signalbook.xid import Xid
 
 MOUNTS: Final = ("/compat/confluent", "/apis/ccompat/v7", "/apis/ccompat/v8")
 _MOST_PARAMETERS: Final = 1000
+_NOT_ALLOWED: Final = 405
 _REMEMBERED: Final = 1 << 16
 """Bytes of the largest body whose answer is remembered."""
 _ACCEPTED: Final = ("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json")
@@ -212,8 +213,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def options(self, view: View, request: ConfluentRequest) -> Response:  # noqa: ARG002
         """The methods of a path."""
-        methods, _ = find_route(request.path.words)
-        return options_response((*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS"))
+        return options_response(_allowed(find_route(request.path.words)[0]))
 
     def read(self, view: View, request: ConfluentRequest) -> Response:
         """The response to GET."""
@@ -247,7 +247,12 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         """An error as clients know it."""
         found = _as_confluent(error)
         if found is not None:
-            return _error(found)
+            response = _error(found)
+            if found.code != _NOT_ALLOWED:
+                return response
+            path = parse_path(raw_path(scope).removeprefix(self._mount))
+            allowed = ", ".join(_allowed(find_route(path.words)[0]))
+            return replace(response, headers=(*response.headers, ("Allow", allowed)))
         # What the kernel says of it, with its headers: it logs what is the server's fault.
         told = problem_response(error, raw_path(scope))
         headers = tuple(header for header in told.headers if header[0] != "Content-Type")
@@ -255,6 +260,10 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
         status = 422 if told.status == 400 else told.status
         response = _error(ConfluentError(status, said.get("detail") or said.get("title") or ""))
         return replace(response, headers=(response.headers[0], *headers))
+
+
+def _allowed(methods: Collection[str]) -> tuple[str, ...]:
+    return (*methods, *(["HEAD"] if "GET" in methods else []), "OPTIONS")
 
 
 def _as_confluent(error: Exception) -> ConfluentError | None:

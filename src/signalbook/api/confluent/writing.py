@@ -29,7 +29,7 @@ from signalbook.confluent.errors import (
     version_not_found,
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
-from signalbook.confluent.schemas import SchemaBody, content_key, stored_references
+from signalbook.confluent.schemas import SchemaBody, content_key, properties, stored_references
 from signalbook.confluent.settings import READ_ONLY, rule
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -128,8 +128,8 @@ def _with_defaults(body: SchemaBody, config: JSONObject, latest: SchemaVersion |
 def _unversioned(metadata: JSON) -> JSONObject | None:
     if not isinstance(metadata, dict):
         return None
-    properties = {name: value for name, value in (metadata.get("properties") or {}).items() if name != _VERSION}
-    return {**metadata, "properties": properties} if "properties" in metadata else metadata
+    kept = {name: value for name, value in properties(metadata).items() if name != _VERSION}
+    return {**metadata, "properties": kept} if "properties" in metadata else metadata
 
 
 def _merged(*layers: JSON) -> JSONObject | None:
@@ -193,12 +193,8 @@ def _comparable(new: Candidate, config: JSONObject, versions: Sequence[SchemaVer
     name = config.get("compatibilityGroup")
     if not name:
         return versions
-
-    def group(metadata: JSON) -> JSON:
-        return ((metadata or {}).get("properties") or {}).get(name) if isinstance(metadata, dict) else None
-
-    mine = group(new.body.metadata)
-    return [each for each in versions if group(each.attributes.get("metadata")) == mine]
+    mine = properties(new.body.metadata).get(name)
+    return [each for each in versions if properties(each.attributes.get("metadata")).get(name) == mine]
 
 
 def known_version(view: View, request: ConfluentRequest) -> Response | None:
@@ -291,7 +287,7 @@ def _next_version(subjects: Subjects, new: Candidate, mode: str) -> int:
         if subjects.is_taken(new.subject, new.body.version):
             raise not_permitted(f"Subject {new.subject} has another schema as version {new.body.version}")
         return new.body.version
-    stated = new.body.version or ((new.body.metadata or {}).get("properties") or {}).get(_VERSION)
+    stated = new.body.version or properties(new.body.metadata).get(_VERSION)
     if stated is not None and str(stated) != str(following):
         raise invalid_schema(f"version {stated} was expected to be the next one, which is {following}")
     return following

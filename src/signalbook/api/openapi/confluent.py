@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from signalbook.api.confluent.requests import CONTENT_TYPE
 from signalbook.api.confluent.routes import MOUNTS, ROUTES, Operation
-from signalbook.api.openapi.components import TEXT, query, response
+from signalbook.api.openapi.components import TEXT, query, reference, response
+from signalbook.confluent.settings import CONFIG_FIELDS, LEVELS, MODES
 from signalbook.model import Model
 from signalbook.values import JSONObject
 
@@ -20,22 +22,128 @@ _NAMES: Final = {
     "mode": "subject",
 }
 _NUMBER: Final[JSONObject] = {"type": "integer"}
+_POSITIVE: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _FLAG: Final[JSONObject] = {"type": "boolean"}
-_QUERIES: Final[dict[str, JSONObject]] = {
-    **dict.fromkeys(("deleted", "deletedOnly", "permanent", "normalize", "verbose", "defaultToGlobal", "force"), _FLAG),
-    **dict.fromkeys(("offset", "limit"), _NUMBER),
-    **dict.fromkeys(("subjectPrefix", "format", "subject"), TEXT),
+_OBJECT: Final[JSONObject] = {"type": "object"}
+_RULES: Final[JSONObject] = {"type": "object", "properties": {"domainRules": {"type": "array", "items": _OBJECT}}}
+
+
+def _object(required: str = "", **properties: JSONObject) -> JSONObject:
+    found: JSONObject = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**found, "required": required.split()} if required else found
+
+
+def _array(item: JSONObject) -> JSONObject:
+    return {"type": "array", "items": item}
+
+
+_SCHEMA: Final = "Confluent.Schema"
+_CONFIG: Final = "Confluent.Config"
+_MODE: Final = "Confluent.Mode"
+_ERROR: Final = "Confluent.Error"
+_PLACE: Final = _object("subject version", subject=TEXT, version=_POSITIVE)
+_REFERENCE: Final = _object("name subject version", name=TEXT, subject=TEXT, version=_NUMBER)
+_CONTENT: Final[JSONObject] = {
+    "schemaType": {"enum": ["AVRO", "JSON", "PROTOBUF"]},
+    "references": _array(_REFERENCE),
+    "metadata": _OBJECT,
+    "ruleSet": _RULES,
 }
+_SETTINGS: Final[JSONObject] = {
+    **dict.fromkeys(sorted(name for name in CONFIG_FIELDS if name.endswith(("Metadata", "RuleSet"))), _OBJECT),
+    **dict.fromkeys(("normalize", "validateFields", "validateNewSchemas", "validateRules"), _FLAG),
+    **dict.fromkeys(("alias", "aliasForDeks", "compatibilityGroup"), TEXT),
+    "compatibilityPolicy": {"enum": ["STRICT", "LENIENT", "LOGICAL"]},
+}
+_LEVEL: Final[JSONObject] = {"enum": [*LEVELS]}
+
+
+def confluent_schemas() -> JSONObject:
+    """The components that the paths refer to."""
+    numbers = {"version": _POSITIVE, "id": _POSITIVE, "maxId": _NUMBER}
+    named = {"subject": TEXT, "guid": {"type": "string", "format": "uuid"}, "schema": TEXT, "deleted": _FLAG}
+    return {
+        _SCHEMA: _object("schemaType guid", **named, **numbers, **_CONTENT),
+        _CONFIG: _object(compatibilityLevel=_LEVEL, compatibility=_LEVEL, **_SETTINGS),
+        _MODE: _object("mode", mode={"enum": [*MODES]}),
+        _ERROR: _object("error_code message", error_code=_NUMBER, message=TEXT),
+    }
+
+
+_S, _V = ("subjects", "{}"), ("subjects", "{}", "versions", "{}")
+_DOCUMENT: Final[JSONObject] = {}
+"""A schema itself, whatever that is."""
+_METADATA: Final = {
+    "id": _object("id scope", id=TEXT, scope=_OBJECT),
+    "version": _object("version commitId", version=TEXT, commitId=TEXT),
+    "deployment": _object("attributes", attributes=_array(TEXT)),
+}
+_ANSWERS: Final[dict[tuple[str, ...], JSONObject]] = {
+    (): _object(),
+    ("contexts",): _array(TEXT),
+    ("subjects",): _array(TEXT),
+    _S: reference(_SCHEMA),
+    (*_S, "versions"): _array(_NUMBER),
+    _V: reference(_SCHEMA),
+    (*_V, "schema"): _DOCUMENT,
+    (*_V, "referencedby"): _array(_POSITIVE),
+    (*_S, "metadata"): reference(_SCHEMA),
+    ("schemas",): _array(reference(_SCHEMA)),
+    ("schemas", "types"): _array({"enum": ["JSON", "PROTOBUF", "AVRO"]}),
+    ("schemas", "ids", "{}"): reference(_SCHEMA),
+    ("schemas", "ids", "{}", "schema"): _DOCUMENT,
+    ("schemas", "ids", "{}", "subjects"): _array(TEXT),
+    ("schemas", "ids", "{}", "versions"): _array(_PLACE),
+    ("schemas", "guids", "{}"): reference(_SCHEMA),
+    ("schemas", "guids", "{}", "ids"): _array(_object("context id", context=TEXT, id=_POSITIVE)),
+    **{("v1", "metadata", name): shown for name, shown in _METADATA.items()},
+}
+"""What is answered, by path; what is posted or deleted may be answered otherwise."""
+_OTHERWISE: Final[dict[tuple[str, tuple[str, ...]], JSONObject]] = {
+    ("POST", (*_S, "versions")): reference(_SCHEMA),
+    ("DELETE", _S): _array(_POSITIVE),
+    ("DELETE", _V): _POSITIVE,
+}
+_COMPARED: Final = _object("is_compatible", is_compatible=_FLAG, messages=_array(TEXT))
+_SET: Final[dict[str, JSONObject]] = {"compatibility": _LEVEL, "compatibilityLevel": _LEVEL, **_SETTINGS}
 _BODIES: Final[dict[str, JSONObject]] = {
-    "config": {"type": "object", "properties": {"compatibility": TEXT}},
-    "mode": {"type": "object", "properties": {"mode": TEXT}, "required": ["mode"]},
-    "": {"type": "object", "properties": {"schema": TEXT, "schemaType": TEXT}, "required": ["schema"]},
+    # null takes a setting away
+    "config": {
+        "type": "object",
+        "properties": {name: {"anyOf": [kind, {"type": "null"}]} for name, kind in _SET.items()},
+        "additionalProperties": False,
+    },
+    "mode": reference(_MODE),
+    # what is wrong with a schema is an answer
+    "compatibility": _OBJECT,
+    "": _object("schema", schema=TEXT, **_CONTENT),
 }
-_ERROR: Final[JSONObject] = {
-    "type": "object",
-    "properties": {"error_code": _NUMBER, "message": TEXT},
-    "required": ["error_code", "message"],
+_PAGE: Final = {"offset": _NUMBER, "limit": _NUMBER}
+_DELETED: Final = {"deleted": _FLAG}
+_FORMAT: Final[dict[str, JSONObject]] = {
+    "format": {"type": "string", "enum": ["", "resolved", "serialized", "ignore_extensions"]}
 }
+_QUERIES: Final[dict[tuple[str, str], dict[str, JSONObject]]] = {
+    ("GET", "contexts"): {"contextPrefix": TEXT, **_PAGE},
+    ("GET", "subjects"): {"subjectPrefix": TEXT, "deletedOnly": _FLAG, **_DELETED, **_PAGE},
+    ("GET", "schemas"): {"subjectPrefix": TEXT, "latestOnly": _FLAG, **_DELETED, **_PAGE, **_FORMAT},
+    ("GET", "versions"): {"deletedOnly": _FLAG, "deletedAsNegative": _FLAG, **_DELETED, **_PAGE},
+    ("GET", "version"): {**_DELETED, **_FORMAT},
+    ("GET", "schema"): {**_DELETED, "subject": TEXT, **_FORMAT},
+    ("GET", "referencedby"): {**_DELETED, **_PAGE},
+    ("GET", "id"): {"subject": TEXT, "fetchMaxId": _FLAG, **_FORMAT},
+    ("GET", "guid"): _FORMAT,
+    ("GET", "config"): {"defaultToGlobal": _FLAG},
+    ("GET", "mode"): {"defaultToGlobal": _FLAG},
+    ("PUT", "mode"): {"force": _FLAG},
+    ("POST", "subject"): {"normalize": _FLAG, **_DELETED, **_FORMAT},
+    ("POST", "versions"): {"normalize": _FLAG, **_FORMAT},
+    ("DELETE", "subject"): {"permanent": _FLAG},
+    ("DELETE", "version"): {"permanent": _FLAG},
+}
+"""What may be asked, by method and the last word of the path or what it names."""
+_KEYS: Final = {"key": _array(TEXT), "value": _array(TEXT), **_DELETED}
+_BY_ID: Final = {"subject": TEXT, **_DELETED, **_PAGE}
 
 
 def confluent_paths(model: Model, *, mutable: bool) -> JSONObject:
@@ -64,12 +172,12 @@ def _item(words: tuple[str, ...], methods: dict[str, Operation], *, mutable: boo
 def _operation(words: tuple[str, ...], method: str) -> JSONObject:
     named = "_".join(_NAMES[words[n - 1]] if word == "{}" else word for n, word in enumerate(words)) or "liveness"
     gone = words == ("contexts", "{}")
-    answered: JSONObject = {} if gone else {CONTENT_TYPE: {"schema": {}}}
-    failed = {CONTENT_TYPE: {"schema": _ERROR}}
+    answered: JSONObject = {} if gone else {CONTENT_TYPE: {"schema": _answered(words, method)}}
+    failed = {CONTENT_TYPE: {"schema": reference(_ERROR)}}
     found: JSONObject = {
         "operationId": f"{method.lower()}_confluent_{named}",
         "tags": ["Confluent-compatible"],
-        "parameters": [query(name, {"schema": kind}) for name, kind in _QUERIES.items()] if words else [],
+        "parameters": [query(name, {"schema": kind}) for name, kind in _asked(words, method)],
         "responses": {
             ("204" if gone else "200"): response("As clients of Confluent's registry expect it.", content=answered),
             "default": response("What is wrong, by a code.", content=failed),
@@ -79,3 +187,30 @@ def _operation(words: tuple[str, ...], method: str) -> JSONObject:
         body = _BODIES.get(words[0], _BODIES[""])
         found["requestBody"] = {"required": True, "content": {CONTENT_TYPE: {"schema": body}}}
     return found
+
+
+def _answered(words: tuple[str, ...], method: str) -> JSONObject:
+    match words:
+        case ("config", *_):
+            return reference(_CONFIG)
+        case ("mode", *_):
+            return reference(_MODE)
+        case ("compatibility", *_):
+            return _COMPARED
+    return _OTHERWISE.get((method, words), _ANSWERS[words])
+
+
+def _asked(words: tuple[str, ...], method: str) -> Iterator[tuple[str, JSONObject]]:
+    match words:
+        case ("compatibility", *_):
+            found = {"normalize": _FLAG, "verbose": _FLAG}
+        case ("subjects", _, "metadata"):
+            found = {**_KEYS, **_FORMAT}
+        case ("schemas", "ids", _, "subjects" | "versions"):
+            found = _BY_ID
+        case ("config" | "mode" as kind, *_):
+            found = _QUERIES.get((method, kind), {})
+        case _:
+            last = words[-1] if words else ""
+            found = _QUERIES.get((method, _NAMES[words[-2]] if last == "{}" else last), {})
+    yield from found.items()

@@ -28,7 +28,7 @@ from signalbook.api.openapi.components import (
     shown_schema,
     written_schema,
 )
-from signalbook.api.openapi.confluent import confluent_paths
+from signalbook.api.openapi.confluent import confluent_paths, confluent_schemas
 from signalbook.api.openapi.drafts import draft_paths, draft_schemas
 from signalbook.api.openapi.extensions import (
     pipeline_paths,
@@ -114,7 +114,7 @@ def _described(
         if name in there or name in ALWAYS_THERE
     }
     services = service_schemas() | subscription_schemas() | pipeline_schemas() | access_schemas()
-    schemas = dict(_schemas(model)) | services | draft_schemas()
+    schemas = dict(_schemas(model)) | services | draft_schemas() | confluent_schemas()
     others = subscription_paths() | pipeline_paths() | access_paths()
     others |= draft_paths(model, mutable=mutable) | confluent_paths(model, mutable=mutable)
     return {"paths": {**paths, **beside, **others}, "components": components(schemas, flags)}
