@@ -93,14 +93,18 @@ async function confluent() {
     const made = new registry[kind](client, SerdeType.VALUE, conf);
     return (topic, { value, headers }) => made.deserialize(topic, value, headers);
   };
+  const [ruled, refused] = await underRules(registry, client);
+  sent.push(ruled);
   const read = await carried(sent, [
     [["avro", "as written"], reader("AvroDeserializer")],
     [["avro", "as 2"], reader("AvroDeserializer", { useLatestVersion: true })],
     [["header", "as written"], reader("AvroDeserializer")],
     [["json", "as written"], reader("JsonDeserializer", { validate: true })],
     [["protobuf", "as written"], reader("ProtobufDeserializer")],
+    [["ruled", "as migrated"], reader("AvroDeserializer", { useLatestWithMetadata: major(2) })],
   ]);
   const calls = [
+    async () => refused,
     () => client.getAllVersions(subject("avro")),
     () => client.testSubjectCompatibility(subject("avro"), order(1, "AVRO")),
     () => client.testSubjectCompatibility(subject("avro"), broken()),
@@ -118,6 +122,28 @@ async function confluent() {
     () => client.deleteSubject("address.avsc"),
   ];
   return { read, answers: await answers(calls, (error) => error.errorCode) };
+}
+
+const major = (version) => ({ "application.major.version": String(version) });
+
+// An order by a schema with a rule that it keeps, and the message of the error of one that does not keep it. The next
+// version breaks all that were before it, and has the rule by which orders of theirs are read.
+async function underRules({ AvroSerializer, CelExecutor, JsonataExecutor, SerdeType }, client) {
+  CelExecutor.register();
+  JsonataExecutor.register();
+  await client.updateConfig(subject("ruled"), { compatibilityGroup: Object.keys(major(1))[0] });
+  const numbered = { name: "numbered", kind: "CONDITION", mode: "WRITE", type: "CEL", expr: "message.id > 0" };
+  const first = { ...order(1, "AVRO"), metadata: { properties: major(1) }, ruleSet: { domainRules: [numbered] } };
+  const expr = "$merge([$sift($, function($value, $key) { $key != 'id' }), {'number': id}])";
+  const renamed = { name: "renamed", kind: "TRANSFORM", mode: "UPGRADE", type: "JSONATA", expr };
+  const schema = first.schema.replace('"id"', '"number"');
+  const second = { ...first, schema, metadata: { properties: major(2) }, ruleSet: { migrationRules: [renamed] } };
+  await client.register(subject("ruled"), first);
+  await client.register(subject("ruled"), second);
+  const serializer = new AvroSerializer(client, SerdeType.VALUE, { useLatestWithMetadata: major(1) });
+  const written = (record) => serializer.serialize(topic("ruled"), record);
+  const refused = await written({ ...orders[1], id: 0 }).catch((error) => error.message);
+  return [{ topic: topic("ruled"), value: await written(orders[1]) }, refused];
 }
 
 async function community() {

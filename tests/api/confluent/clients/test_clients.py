@@ -22,6 +22,7 @@ SCHEMAS = HERE / "schemas"
 PYTHON = BIN.parent / "clients"
 JAVASCRIPT = BIN.parent / "brokers" / "clients"
 FRANZ = BIN.parent / "brokers" / "franz"
+ADDRESSES = {"AVRO": "address.avsc", "JSON": "address.json", "PROTOBUF": "address.proto"}
 FIRST = {"id": 1, "to": {"street": "Canal St", "city": "Ghent"}}
 SECOND = {"id": 2, "to": {"street": "Rue Haute", "city": "Mons"}}
 NOTE = "ring twice"
@@ -36,8 +37,13 @@ REFUSED, UNKNOWN, NO_SUBJECT, UNSET, REFERENCED = ({"code": code} for code in (4
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server with the default model."""
+    """A server with the default model, and the schemas of an address, which clients are to find there."""
     with serving(tmp_path_factory.mktemp("server")) as root:
+        for context in ("", "/contexts/.shop"):
+            for kind, name in ADDRESSES.items():
+                body = {"schemaType": kind, "schema": (SCHEMAS / name).read_text(encoding="utf-8")}
+                url = f"{root}/compat/confluent{context}/subjects/{name}/versions"
+                assert httpx.post(url, json=body, timeout=60).status_code == 200
         yield root
 
 
@@ -77,9 +83,14 @@ def check_read(found: dict[str, Any], *readers: str) -> None:
 
 
 def check_stored(server: str, where: dict[str, str], *topics: str, group: str = "default") -> None:
-    """The values of these topics have two valid versions in the registry."""
+    """The values of these topics have two valid versions in the registry, and each address has the one it had."""
     for topic in topics:
         check_versions(f"{server}/schemagroups/{group}/schemas/{where['topics']}-{topic}-value")
+    for name in ("address.avsc", "address.json"):
+        versions = f"{server}/schemagroups/{group}/schemas/{name}/versions"
+        assert httpx.get(versions, timeout=60).json().keys() == {"1"}, (
+            "as this client lays it out, it is another schema"
+        )
 
 
 def check_versions(schema: str) -> None:
@@ -149,11 +160,13 @@ def javascript(client: str, where: dict[str, str]) -> Any:
 
 
 def test_confluent_for_javascript(server: str, where: dict[str, str]) -> None:
-    """@confluentinc/schemaregistry in all three formats."""
+    """@confluentinc/schemaregistry in all three formats, and with rules that it runs."""
     found = javascript("confluent", where)
+    assert found["read"].pop("ruled as migrated") == [{"number": 1, "to": FIRST["to"]}]
     readers = ("avro as written", "avro as 2", "header as written", "json as written", "protobuf as written")
     check_read(found["read"], *readers)
-    check_stored(server, where, "avro", "header", "json", "protobuf")
+    check_stored(server, where, "avro", "header", "json", "protobuf", "ruled")
+    assert "numbered" in found["answers"].pop(0)
     first = [[1, 2], True, False, REFUSED, UNKNOWN, 2, UNKNOWN, NO_SUBJECT]
     assert found["answers"] == [*first, "NONE", "NONE", UNSET, True, 1, 1, REFERENCED]
 
