@@ -160,13 +160,15 @@ class _Members:
     def __init__(self, shape: Struct, types: Sequence[pa.DataType], form: ValueForm) -> None:
         self._fields = shape.fields
         self._builds = [builder(field.shape, column, form) for field, column in zip(shape.fields, types, strict=True)]
-        self._columns = self._typed if form is ValueForm.TYPED else self._decoded
+        self._decodes = form is ValueForm.DECODED
+        self._columns = self._decoded if self._decodes else self._typed
 
     def arrays(self, objects: Values, *, gaps: bool) -> list[pa.Array]:
         """An array for each member; with ``gaps`` some of the objects may be ``None``."""
         arrays = []
         for field, build, column in zip(self._fields, self._builds, self._columns(objects, gaps), strict=True):
-            values, loose = column, gaps or not field.required or field.shape.nullable
+            # A required member may be absent of what another version of the schema wrote, or a policy lets through.
+            values, loose = column, gaps or self._decodes or not field.required or field.shape.nullable
             if loose and not isinstance(field.shape, Anything):
                 values = [None if value is _UNSET else value for value in column]
             arrays.append(build(values, loose))
