@@ -1,5 +1,8 @@
 """The same payloads as Kafka records: JSON, Avro and Protobuf, held to definitions and landed in one process.
 
+Prefixed records have no envelope: an id before the payload names its schema, a version of the subject of one of as many
+topics as there are definitions. Those called mixed are half of them of the version before, which lacks a field.
+
     python -m benchmarks.pipeline.records [--records 200000] [--rounds 5]
 
 What Spark and the broker cost is left out on purpose: it is the same for all of them. Microseconds are those of CPU.
@@ -31,6 +34,7 @@ from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.subjects import Subjects, SubjectVersion
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
@@ -65,6 +69,8 @@ AVRO = _record(
     insured="boolean",
     note=["null", "string"],
 )
+AVRO["fields"][-1]["default"] = None
+EARLIER = {**AVRO, "fields": AVRO["fields"][:-1]}
 PROTO = """syntax = "proto3";
 message Event {
   message Size { int32 l = 1; int32 w = 2; int32 h = 3; }
@@ -76,6 +82,13 @@ message Event {
 }"""
 SCHEMAS = {"avro": ("Avro/1.11", AVRO), "protobuf": ("Protobuf/3", PROTO)}
 CONTENT_TYPES = {"json": "application/json", "avro": "application/avro", "protobuf": "application/protobuf"}
+PREFIXED = {
+    "prefixed_json": ("json", False),
+    "prefixed_avro": ("avro", False),
+    "prefixed_avro_mixed": ("avro", True),
+    "prefixed_protobuf": ("protobuf", False),
+}
+TYPE_NAMES = {"json": "JSON", "avro": "AVRO", "protobuf": "PROTOBUF"}
 MODES = {
     "structured_json": ("json", True),
     "binary_json": ("json", False),
@@ -97,19 +110,42 @@ def contract(kind: str) -> Contract:
     return Snapshot.of_documents([("bench", document)]).compile(Policy())
 
 
+def by_subjects(kind: str) -> Contract:
+    """The same with a topic and its subject instead of each definition; the version before lacks the last field."""
+    document = catalogue(TYPES)
+    known = []
+    for number, entity in enumerate(document["schemagroups"][GROUP]["schemas"].values()):
+        latest = SCHEMAS[kind][1] if kind in SCHEMAS else entity["versions"]["1"]["schema"]
+        before = EARLIER if kind == "avro" else latest
+        for version, schema in enumerate((before, latest), 1):
+            text = schema if isinstance(schema, str) else json.dumps(schema)
+            known.append(
+                SubjectVersion(
+                    subject=f"topic{number}-value", version=version, id=2 * number + version, type=TYPE_NAMES[kind],
+                    text=text,
+                )
+            )  # fmt: skip
+    found = Subjects({(each.subject, each.version): each for each in known}, {each.subject: 2 for each in known})
+    messages, schemas = found.definitions("topic")
+    return Snapshot(messages=messages, schemas=schemas, selected=tuple(messages), subjects="topic").compile(Policy())
+
+
 def encoders() -> dict[str, Callable[[Any], bytes]]:
     """From a payload to its bytes, for each kind."""
     avro = fastavro.parse_schema(AVRO)
     proto = PROTOBUF.parse(PROTO.encode(), "Protobuf/3", link="Event").message_type
 
-    def to_avro(data: Any) -> bytes:
+    earlier = fastavro.parse_schema(EARLIER)
+
+    def to_avro(data: Any, schema: Any = avro) -> bytes:
         stream = BytesIO()
-        fastavro.schemaless_writer(stream, avro, data)
+        fastavro.schemaless_writer(stream, schema, data)
         return stream.getvalue()
 
     return {
         "json": lambda data: json.dumps(data, separators=(",", ":")).encode(),
         "avro": to_avro,
+        "earlier": lambda data: to_avro(data, earlier),
         "protobuf": lambda data: json_format.ParseDict(data, proto()).SerializeToString(),
     }
 
@@ -120,6 +156,26 @@ def batches(mode: str, count: int) -> list[pa.RecordBatch]:
     random, encode = Random(7), encoders()[kind]
     rows = (_row(number, event(number, random, TYPES, 0.0), encode, kind, structured) for number in range(count))
     return [pa.RecordBatch.from_pylist(part, ROWS) for part in _parts(rows)]
+
+
+def prefixed(mode: str, count: int) -> list[pa.RecordBatch]:
+    """The same records with the ids of their schemas before the payloads, on the topics of the subjects."""
+    kind, mixed = PREFIXED[mode]
+    random, encode = Random(7), encoders()
+    rows = (_prefixed(number, event(number, random, TYPES, 0.0), encode, kind, mixed) for number in range(count))
+    return [pa.RecordBatch.from_pylist(part, ROWS) for part in _parts(rows)]
+
+
+def _prefixed(
+    number: int, event: dict[str, Any], encode: dict[str, Callable[[Any], bytes]], kind: str, mixed: bool
+) -> dict[str, Any]:
+    topic, earlier = number % TYPES, mixed and number // TYPES % 2 == 0
+    payload = encode["earlier" if earlier else kind](event["data"])
+    head = b"\0" + (2 * topic + (1 if earlier else 2)).to_bytes(4, "big") + (b"\0" if kind == "protobuf" else b"")
+    return {
+        "protocol": "KAFKA", "source": "kafka:parcels/0", "position": number, "address": f"topic{topic}",
+        "partition": 0, "key": None, "value": head + payload, "received_at": AT, "headers": None,
+    }  # fmt: skip
 
 
 def _parts(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -165,14 +221,16 @@ def microseconds(contract: Contract, found: list[pa.RecordBatch], *, thorough: b
 def measure(count: int, rounds: int) -> dict[str, Any]:
     """Medians of both ways for each kind of record, rounds interleaved."""
     contracts = {mode: contract(kind) for mode, (kind, _) in MODES.items()}
-    traffic = {mode: batches(mode, count) for mode in MODES}
-    fast: dict[str, list[float]] = {mode: [] for mode in MODES}
-    slow: dict[str, list[float]] = {mode: [] for mode in MODES}
+    contracts |= {mode: by_subjects(kind) for mode, (kind, _) in PREFIXED.items()}
+    traffic = {mode: batches(mode, count) for mode in MODES} | {mode: prefixed(mode, count) for mode in PREFIXED}
+    modes = [*MODES, *PREFIXED]
+    fast: dict[str, list[float]] = {mode: [] for mode in modes}
+    slow: dict[str, list[float]] = {mode: [] for mode in modes}
     for _ in range(rounds):
-        for mode in MODES:
+        for mode in modes:
             fast[mode].append(microseconds(contracts[mode], traffic[mode]))
             slow[mode].append(microseconds(contracts[mode], traffic[mode][:1], thorough=True))
-    rows = {mode: _summary(traffic[mode], fast[mode], slow[mode]) for mode in MODES}
+    rows = {mode: _summary(traffic[mode], fast[mode], slow[mode]) for mode in modes}
     cpu = {mode: row["cpu_microseconds"] for mode, row in rows.items()}
     ratios = {f"{mode}_to_thorough": round(row["thorough"] / row["cpu_microseconds"], 2) for mode, row in rows.items()}
     for mode in ("binary_avro", "binary_protobuf"):

@@ -16,7 +16,7 @@ from signalbook.values import dump_json
 if TYPE_CHECKING:
     from signalbook.pipeline import Backtest, Progress, Replay
 
-Subjects = Literal["topic"]
+Subjects = Literal["topic", "record", "topic-record"]
 RegistryOption = Annotated[str, Option("--registry", metavar="URL|FILE|DIR", help="Where the definitions are.")]
 GroupOption = Annotated[
     list[str] | None, Option("--group", metavar="XID", help="Only this message group or endpoint; may be given again.")

@@ -125,6 +125,15 @@ class Judging(Protocol):
         ...
 
 
+@runtime_checkable
+class Indexed(Protocol):
+    """What a ``Schema`` has beside its other methods if its document has several, known by their places in it."""
+
+    def is_at(self, indices: tuple[int, ...]) -> bool:
+        """Whether it is the one at this place among those of the document, then among those in that one."""
+        ...
+
+
 class Format(Protocol):
     """A family of schema documents, such as Avro."""
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,10 @@ from signalbook.values import JSON, dump_json
 S = "/schemagroups/g/schemas/s"
 OLD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 NEW = {**OLD, "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "none"}]}
-PROTO = 'syntax = "proto3"; message A { int32 n = 1; } message B { int32 n = 1; }'
+PREFIXED = Policy(wire_prefix="confluent")
+PROTO = (
+    'syntax = "proto3"; message A { int32 n = 1; } message B { int32 n = 1; message M { } message C { int32 n = 1; } }'
+)
 
 
 def outcome(body: bytes | None, versions: dict[int, JSON], format: str, link: str = "", **more: Any) -> Outcome:
@@ -50,11 +54,69 @@ def test_the_number_tells_which_version_wrote_a_payload() -> None:
         assert (found.data, found.payload()) == (expected, body)
 
 
-@pytest.mark.parametrize("indices", [b"\x00", b"\x02\x02", b"\x04\x02\x80\x01"])
-def test_a_protobuf_payload_has_indices_too(indices: bytes) -> None:
-    found = outcome(prefixed(1, indices + b"\x08\x05"), {1: PROTO}, "Protobuf/3", ":B")
+@pytest.mark.parametrize(
+    ("indices", "link"), [(b"\x00", ":A"), (b"\x02\x00", ":A"), (b"\x02\x02", ":B"), (b"\x04\x02\x02", ":B.C")]
+)
+def test_a_protobuf_payload_has_indices_too(indices: bytes, link: str) -> None:
+    found = outcome(prefixed(1, indices + b"\x08\x05"), {1: PROTO}, "Protobuf/3", link)
     assert isinstance(found, Accepted)
     assert found.data == {"n": 5}
+
+
+@pytest.mark.parametrize("indices", [b"\x00", b"\x02\x04", b"\x04\x02\x00", b"\x04\x02\x80\x01", b"\x02\x01"])
+def test_a_protobuf_payload_of_another_message_type(indices: bytes) -> None:
+    assert reason(outcome(prefixed(1, indices + b"\x08\x05"), {1: PROTO}, "Protobuf/3", ":B")) == "decode_error"
+
+
+GUID = UUID("0b9a7f5e-1f2a-4c3d-8e4f-5a6b7c8d9e0f")
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        (b"\1" + GUID.bytes, {"a": 3, "b": "none"}),
+        (b"\0\0\0\0\7", {"a": 3, "b": "none"}),
+        (b"\1" + bytes(16), "schema_not_found"),
+        (b"\1" + GUID.bytes + b"x", "decode_error"),
+        (b"\1\2", "decode_error"),
+        (b"", "decode_error"),
+    ],
+)
+def test_a_header_tells_the_schema_instead(header: bytes, expected: Any) -> None:
+    """The payload has no prefix then."""
+    documents = {
+        xid: SchemaDocument(content=dump_json(text), format="Avro/1.11", xid=f"{S}/versions/{n}")
+        for n, text, ids in ((1, OLD, (7, GUID)), (2, NEW, (8,)))
+        for xid in (S, *(content.reference_of_number(S, str(each)) for each in ids))
+    }
+    contract = Contract.compile({"/g/m/a": {"protocol": "KAFKA", "dataschemauri": S}}, documents.get, PREFIXED)
+    (found,) = contract.process(record("t", b"\x06", [("__value_schema_id", header)]))
+    if isinstance(expected, str):
+        assert reason(found) == expected
+    else:
+        assert isinstance(found, Accepted)
+        assert (found.data, found.payload()) == (expected, b"\x06")
+    assert contract.presumed(record("t", b"\x06", [("__value_schema_id", header)])) is None
+
+
+def test_of_several_definitions_the_one_whose_schema_wrote_a_payload() -> None:
+    """The others have nothing to say of it; where it is of none, that is all there is to say."""
+    documents = {
+        xid: SchemaDocument(content=dump_json(text), format="Avro/1.11", xid=f"{resource}/versions/1")
+        for resource, number, text in ((f"{S}1", 7, OLD), (f"{S}2", 8, NEW))
+        for xid in (resource, content.reference_of_number(resource, number))
+    }
+    definitions = {f"/g/m/{n}": {"protocol": "KAFKA", "dataschemauri": f"{S}{n}"} for n in (1, 2)}
+    contract = Contract.compile(definitions, documents.get, PREFIXED)
+    for number, expected in ((7, "/g/m/1"), (8, "/g/m/2")):
+        (found,) = contract.process(record("t", prefixed(number, b"\x06\x02x"[: 1 if number == 7 else 3])))
+        assert isinstance(found, Accepted)
+        assert found.definition.xid == expected
+    for number, names in ((8, ("/g/m/2",)), (9, ())):
+        (found,) = contract.process(record("t", prefixed(number, b"")))
+        assert isinstance(found, Rejected)
+        assert found.candidates == names
+        assert len(found.violations) == 1
 
 
 def test_a_json_payload_is_validated() -> None:
@@ -106,11 +168,14 @@ def test_events_in_json_have_no_prefix() -> None:
 @given(st.binary(max_size=20), st.sampled_from(["Avro", "Protobuf"]))
 def test_any_bytes_have_a_prefix_or_not(payload: bytes, format: str) -> None:
     try:
-        number, bare = content.without_prefix(payload, format)
+        found = content.writer_schema(record("t", payload), payload, format)
     except ValueError:
         return
-    assert payload[1:5] == number.to_bytes(4, "big")
-    assert payload.endswith(bare)
+    if payload[0]:
+        assert str(UUID(bytes=payload[1:17])) == found.id
+    else:
+        assert int.from_bytes(payload[1:5], "big") == found.id
+    assert payload.endswith(found.payload)
 
 
 def test_names_that_come_twice_are_noted_behind_a_prefix() -> None:

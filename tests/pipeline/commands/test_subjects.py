@@ -14,6 +14,7 @@ import fastavro
 import httpx
 import pytest
 from kafka import KafkaProducer
+from tests.api.confluent.clients.test_clients import READ, SCHEMAS, descriptors, python
 from tests.brokers.program import Broker
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.commands.test_stream import PATIENCE, PATIENT
@@ -22,6 +23,7 @@ from tests.serving import serving
 from signalbook.pipeline import Job, run
 from signalbook.pipeline.job.jobs import read
 
+__all__ = ["descriptors"]
 pytestmark = pytest.mark.usefixtures("spark_session")
 FIELDS = [{"name": "id", "type": "string"}, {"name": "amount", "type": "int"}]
 ORDER = {"type": "record", "name": "Order", "namespace": "shop", "fields": FIELDS}
@@ -38,9 +40,10 @@ class Topic:
         self.registry = f"{registry}/compat/confluent"
         self._producer = producer
 
-    def id(self, schema: str, type: str = "AVRO") -> bytes:
-        """The prefix of records by a schema of this topic."""
-        url, body = f"{self.registry}/subjects/{self.name}-value/versions", {"schema": schema, "schemaType": type}
+    def id(self, schema: str, type: str = "AVRO", subject: str = "") -> bytes:
+        """The prefix of records by a schema of a subject, else that of this topic."""
+        url = f"{self.registry}/subjects/{subject or f'{self.name}-value'}/versions"
+        body = {"schema": schema, "schemaType": type}
         answer = httpx.post(url, json=body, timeout=60)
         return b"\0" + int(answer.json()["id"]).to_bytes(4, "big")
 
@@ -111,3 +114,49 @@ def test_another_registry_with_confluents_api(tmp_path: Path, topic: Topic, regi
     assert landed(tmp_path, topic) == [("a", 1, None)]
     said = b"".join(path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
     assert b"secret" not in said
+
+
+PROTO = """syntax = "proto3"; package shop;
+message Line { string sku = 1; }
+message Order { string id = 1; int32 amount = 2; }"""
+JSON = {"title": "Order", "type": "object", "properties": {"id": {"type": "string"}, "amount": {"type": "integer"}}}
+
+
+def test_topics_of_confluents_clients(tmp_path: Path, kafka: Broker, registry: str, descriptors: Path) -> None:
+    """All that confluent-kafka writes, with references: each topic has a table, its rows are of the latest version."""
+    address, begin = f"127.0.0.1:{kafka.ports['plain']}", f"clients-{os.getpid()}"
+    where = {"registry": f"{registry}/compat/confluent", "brokers": address, "topics": begin}
+    python("sync", {**where, "schemas": str(SCHEMAS), "descriptors": str(descriptors)})
+    names = {name: f"{begin}-{name}" for name in ("avro", "json", "protobuf", "latest", "header")}
+    output = tmp_path / "out"
+    wanted = Job(
+        registry=registry, subjects="topic", inputs=(f"kafka://{address}/{','.join(names.values())}?{PATIENT}",),
+        input_format="kafka", output=output, table_format="parquet", partition="none",
+    )  # fmt: skip
+    assert run(wanted).tally.reasons == {}
+    for name, topic in names.items():
+        found = sorted(rows(output, f"subjects/{topic}-value"), key=lambda row: int(row["id"]))
+        # Only Avro has a default for what the first version does not know.
+        wanted_rows = READ["as 2" if name in ("avro", "latest", "header") else "as written"]
+        assert [(row["id"], row["to"], row["note"]) for row in found] == [
+            (each["id"], each["to"], each.get("note")) for each in wanted_rows
+        ], name
+
+
+@pytest.mark.parametrize("strategy", ["record", "topic-record"])
+def test_subjects_named_after_records(tmp_path: Path, topic: Topic, registry: str, strategy: str) -> None:
+    """Several types of records on one topic, each in a table of its own."""
+    begin = "" if strategy == "record" else f"{topic.name}-"
+    avro = {**ORDER, "name": f"A{next(_numbers)}"}
+    name = f"J{next(_numbers)}"
+    numbers = [
+        topic.id(json.dumps(avro), subject=f"{begin}shop.{avro['name']}"),
+        topic.id(PROTO, "PROTOBUF", subject=f"{begin}shop.Order"),
+        topic.id(json.dumps({**JSON, "title": name}), "JSON", subject=f"{begin}{name}"),
+    ]
+    payloads = [b"\x02a\x02", b"\x02\x02\x0a\x01b\x10\x02", b'{"id": "c", "amount": 3}']
+    topic.send(*(number + payload for number, payload in zip(numbers, payloads, strict=True)))
+    assert run(job(tmp_path, topic, registry, f'subjects = "{strategy}"')).tally.landed.total() == 3
+    for table, row in ((f"shop.{avro['name']}", ("a", 1)), ("shop.Order", ("b", 2)), (name, ("c", 3))):
+        found = rows(tmp_path / "out", f"subjects/{begin}{table}")
+        assert [(each["id"], each["amount"]) for each in found] == [row]

@@ -21,6 +21,7 @@ from signalbook.messages.bindings.kafka import record
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.definitions import Definitions
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.subjects import Strategy
 
 ONE = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 TWO = {**ONE, "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string", "default": "none"}]}
@@ -102,6 +103,65 @@ def test_what_a_schema_refers_to(registry: Registry) -> None:
     number = registry.register("j-value", schema, "JSON", references=[named])
     assert outcome(registry.snapshot(), "j", number, b'{"i": 1}') == {"i": 1}
     assert isinstance(outcome(registry.snapshot(), "j", number, b'{"i": "x"}'), Rejected)
+
+
+PROTO = """syntax = "proto3"; package p;
+message A { int32 n = 1; } message B { A a = 1; message C { } }"""
+PROTO_NEXT = """syntax = "proto3"; package p;
+message D { } message B { A a = 1; message C { } } message A { int32 n = 1; }"""
+
+
+def test_subjects_are_named_after_topics_records_or_both(registry: Registry) -> None:
+    for subject, schema, kind in (
+        ("t-value", ONE, "AVRO"),
+        ("shop.R", {**ONE, "namespace": "shop"}, "AVRO"),
+        ("t-u-shop.R", {**ONE, "name": "shop.R"}, "AVRO"),
+        ("p.B", PROTO, "PROTOBUF"),
+        ("t-p.B", PROTO, "PROTOBUF"),
+        ("t-p.B.C", PROTO, "PROTOBUF"),
+        ("a-b", {"title": "a-b"}, "JSON"),
+        ("t-a-b", {"title": "a-b"}, "JSON"),
+        ("R-S", '"string"', "AVRO"),
+        ("-x", {"title": "x"}, "JSON"),
+    ):
+        registry.register(subject, schema, kind)
+    expected: dict[Strategy, dict[str, Any]] = {
+        "topic": {"t-value": {"topic": "t"}},
+        "record": {"shop.R": {}, "p.B": {}, "a-b": {}},
+        "topic-record": {"t-u-shop.R": {"topic": "t-u"}, "t-p.B": {"topic": "t"}, "t-a-b": {"topic": "t"}},
+    }
+    for strategy, found in expected.items():
+        snapshot = Snapshot.load(registry.url, subjects=strategy)
+        assert {
+            xid.rpartition("/")[2]: (snapshot.message(xid) or {})["protocoloptions"] for xid in snapshot.selected
+        } == found
+    assert outcome(Snapshot.load(registry.url, subjects="record"), "any", 2, b"\x06") == {"a": 3}
+    unknown = outcome(Snapshot.load(registry.url, subjects="record"), "any", 99, b"\x06")
+    assert (unknown.reason, unknown.candidates) == ("schema_not_found", ())
+
+
+def test_each_message_type_has_a_table(registry: Registry) -> None:
+    """The subject's own stays that of the same type, whatever comes before it later."""
+    first = registry.register("t-value", PROTO, "PROTOBUF")
+    names = [f"{GROUP}/t-value", f"{GROUP}/t-value.B"]
+    assert list(registry.snapshot().selected) == names
+    later = registry.register("t-value", PROTO_NEXT, "PROTOBUF")
+    snapshot = registry.snapshot()
+    assert list(snapshot.selected) == [*names, f"{GROUP}/t-value.D"]
+    contract = snapshot.check(Policy()).compile(Policy())
+    for number, indices, xid in (
+        (first, b"\0", names[0]),
+        (first, b"\2\2", names[1]),
+        (later, b"\0", f"{GROUP}/t-value.D"),
+        (later, b"\2\2", names[1]),
+        (later, b"\2\4", names[0]),
+    ):
+        (found,) = contract.process(record("t", b"\0" + number.to_bytes(4, "big") + indices))
+        assert isinstance(found, Accepted)
+        assert found.definition.xid == xid
+    (nested,) = contract.process(record("t", b"\0" + later.to_bytes(4, "big") + b"\4\2\0"))
+    assert isinstance(nested, Rejected)
+    assert nested.reason.value == "schema_not_found"
 
 
 def test_a_context_has_subjects_and_ids_of_its_own(registry: Registry) -> None:
@@ -229,4 +289,4 @@ def test_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(True, "Bearer other") as address, pytest.raises(PipelineError) as caught:
         Snapshot.load(f"confluent+http://me:secret@{address}")
     assert "secret" not in str(caught.value)
-    assert "401" in str(caught.value)
+    assert "cannot read the subjects of" in str(caught.value)

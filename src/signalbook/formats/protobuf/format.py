@@ -77,6 +77,17 @@ class ProtobufSchema:
         """The same type, passing over what it does not know, as it does in binary."""
         return replace(self, drops_unknown=True)
 
+    def is_at(self, indices: tuple[int, ...]) -> bool:
+        """Whether it is the message type at this place of the document."""
+        types = list(self.descriptors.file.message_types_by_name.values())
+        found: Descriptor | None = None
+        for index in indices:
+            if not 0 <= index < len(types):
+                return False
+            found = types[index]
+            types = list(found.nested_types)
+        return found is not None and found.full_name == self.descriptor.full_name
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over format, documents and message name."""
@@ -250,6 +261,10 @@ class ProtobufFormat:
         own = self.canonical(format)
         version = own if own and own != self.name else found.syntax
         return ProtobufSchema(format=version, descriptors=found, descriptor=descriptor, warnings=warnings)
+
+    def message_types(self, text: SchemaText) -> tuple[str, ...]:
+        """The full names of the message types of a document, but for nested ones, in order. Raises ``SchemaError``."""
+        return tuple(each.full_name for each in self._compiled(text).file.message_types_by_name.values())
 
     def differences(self, reader: SchemaText, writer: SchemaText) -> list[Difference]:
         """What is lost or misread of messages of any type in ``writer``. Raises ``SchemaError``."""

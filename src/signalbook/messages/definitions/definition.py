@@ -198,8 +198,8 @@ class CompiledDefinition:
         use = self.schema_use
         return self.schemas.of_writer(use, dataschema) if dataschema and use.resource else use
 
-    def schema_of_number(self, number: int) -> SchemaUse:
-        """The schema a payload was written with: the Version that the number in its wire prefix means."""
+    def schema_of_number(self, number: int | str) -> SchemaUse:
+        """The schema a payload was written with: the Version that the number or guid in its wire prefix means."""
         return self.schemas.of_number(self.schema_use, number)
 
     @cached_property

@@ -132,7 +132,7 @@ class ContractSchemas:
             return use
         return self._written(use, xid, "dataschema", f"there is no schema {xid} that wrote this event")
 
-    def of_number(self, use: SchemaUse, number: int) -> SchemaUse:
+    def of_number(self, use: SchemaUse, number: int | str) -> SchemaUse:
         """The Version of the schema ``use`` is of that a wire prefix means; an inline schema has but one."""
         if not use.resource:
             return use

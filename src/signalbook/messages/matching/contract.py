@@ -23,7 +23,7 @@ from signalbook.messages.matching.index import MAX_EXPLAINED, DefinitionIndex, I
 from signalbook.messages.matching.matching import Explanation, Fit, Subject, explain, fit_all
 from signalbook.messages.matching.outcome import Accepted, Dropped, Outcome, Passed, Rejected, decide
 from signalbook.messages.message import Message, Reason
-from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, unpacked
+from signalbook.messages.payloads.content import TEXT_INDICATOR, Unreadable, check_text, has_schema_header, unpacked
 from signalbook.messages.payloads.payload import Payload
 from signalbook.messages.policy import Policy
 from signalbook.values import Finding, JSONObject
@@ -471,6 +471,8 @@ def _presumed(subject: Subject, fit: Fit) -> Accepted | None:
     """The message as one that conforms to a definition, if that asks nothing more of it than a sound payload."""
     definition, event = fit.definition, subject.event
     if definition.removal is not None or (event is None and definition.is_event):
+        return None
+    if definition.policy.wire_prefix != "none" and has_schema_header(subject.message):
         return None
     use = definition.schema_use
     dataschema = None if event is None else event.attributes.get("dataschema")

@@ -174,6 +174,10 @@ def decide(
             return (_accept(message, subject, fits[0], result, binding),)
         checked = [(fits[0], result)]
     else:
+        named = [fit for fit in fits if payload.is_written_for(fit.definition)]
+        if not named:
+            return (_of_no_schema(message, fits),)
+        fits = named
         specific = all(fit.definition.policy.prefer_specific for fit in fits)
         checked = _checked(_most_specific(fits) if specific else fits, payload)
     passed = [(fit, result) for fit, result in checked if result.reason is None]
@@ -237,6 +241,16 @@ def _payload_rejected(message: Message, checked: Sequence[tuple[Fit, PayloadResu
         reason=next(reason for reason in _PRECEDENCE if reason in reasons),
         violations=attributed((fit.definition, result.findings) for fit, result in checked),
         candidates=tuple(fit.definition.xid for fit, _ in checked),
+    )
+
+
+def _of_no_schema(message: Message, fits: Sequence[Fit]) -> Rejected:
+    """Why a message fits none of several definitions whose messages say which schema wrote them."""
+    text = f"none of {len(fits)} definitions has the schema that wrote this payload"
+    return Rejected(
+        message=message,
+        reason=Reason.SCHEMA_NOT_FOUND,
+        violations=(Finding(path="wire_prefix", rule=Reason.SCHEMA_NOT_FOUND.value, message=text),),
     )
 
 

@@ -1,8 +1,8 @@
 """What payloads are said to be: content types (domain.md F-14, F-33, K-20), encodings, and prefixes on the wire.
 
 Confluent's serializers put a prefix before a payload: a zero byte and the number of the schema that wrote it, which a
-label of that schema's Version holds. Nothing in a message says that there is one, so that a policy has to
-(``wire_prefix``).
+label of that schema's Version holds; or they send its guid in a header. Nothing in a message says that there is a
+prefix, so that a policy has to (``wire_prefix``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import re
 import zlib
 from collections.abc import Callable
 from functools import lru_cache, partial, wraps
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import UUID
 
 import msgspec
 
@@ -219,38 +220,90 @@ _WRITERS: Final[dict[str, Callable[[bytes], bytes]]] = {"gzip": _gzip, "x-gzip":
 
 # Label of a schema Version: the number that a schema registry of Confluent's kind gave it.
 NUMBER_LABEL: Final = "confluent.id"
-_MAGIC: Final = b"\x00"
+SCHEMA_HEADER: Final = "__value_schema_id"
+"""The header of Kafka records that tells the schema of the value instead of a prefix."""
+_NUMBERED: Final = 0
+_UNIQUE: Final = 1
 _PREFIX: Final = 5
+_GUID: Final = 17
 _MOST_INDICES: Final = 64
 
 
+class WriterSchema(NamedTuple):
+    """What a message says of the schema that wrote its payload: the number or guid, and the bare payload.
+
+    ``indices`` lead to the message type in a schema of Protobuf: its place among those of the document, then among
+    those in that type.
+    """
+
+    id: int | str
+    indices: tuple[int, ...]
+    payload: bytes
+
+
 def reference_of_number(resource: str, number: int | str) -> str:
-    """How the Version of a schema Resource with that label is looked up."""
+    """How the Version of a schema Resource with that label, or guid, is looked up."""
     return f"{resource}?{NUMBER_LABEL}={number}"
 
 
-def without_prefix(payload: bytes, format: str) -> tuple[int, bytes]:
-    """The number of the writer's schema, and the payload without its prefix. Raises ``ValueError`` if it has none.
+def has_schema_header(message: Message) -> bool:
+    """Whether a header of a message tells the schema of its payload."""
+    return message.protocol == "KAFKA" and any(name == SCHEMA_HEADER for name, _ in message.sections["headers"])
 
-    In a payload of Protobuf a path of indices to the message type follows the number; which type it is, the definition
-    says.
+
+def writer_schema(message: Message, payload: bytes, format: str) -> WriterSchema:
+    """What a message says of the schema that wrote its ``payload``. Raises ``ValueError`` if it does not."""
+    header = _schema_header(message)
+    if header is None:
+        found, rest = read_schema_id(payload, format)
+        return found._replace(payload=rest)
+    found, rest = read_schema_id(header, format)
+    if rest:
+        raise ValueError(f"the header {SCHEMA_HEADER} has {len(rest)} bytes behind its schema")
+    return found._replace(payload=payload)
+
+
+def schema_id(message: Message, payload: bytes) -> int | str:
+    """The number or guid of the schema that wrote a ``payload``, whatever follows. Raises ``ValueError``."""
+    header = _schema_header(message)
+    return read_schema_id(payload if header is None else header, "")[0].id
+
+
+def _schema_header(message: Message) -> bytes | None:
+    if not has_schema_header(message):
+        return None
+    return next(value for name, value in message.sections["headers"] if name == SCHEMA_HEADER) or b""
+
+
+def read_schema_id(data: bytes, format: str) -> tuple[WriterSchema, bytes]:
+    """What the beginning of ``data`` says of a schema, and the bytes behind it. Raises ``ValueError`` if it does not.
+
+    Only Protobuf puts several message types into one schema, and so says which one it is.
     """
-    if not payload.startswith(_MAGIC) or len(payload) < _PREFIX:
+    kind = data[0] if data else -1
+    named: int | str
+    if kind == _NUMBERED and len(data) >= _PREFIX:
+        named, place = int.from_bytes(data[1:_PREFIX], "big"), _PREFIX
+    elif kind == _UNIQUE and len(data) >= _GUID:
+        named, place = str(UUID(bytes=data[1:_GUID])), _GUID
+    else:
         raise ValueError("the payload does not begin with a zero byte and four bytes of a schema's number")
-    number = int.from_bytes(payload[1:_PREFIX], "big")
-    # Only Protobuf puts several message types into one schema, and so has to say which one this is.
-    place = _behind_indices(payload) if format.lower().startswith("protobuf") else _PREFIX
-    return number, payload[place:]
+    indices: tuple[int, ...] = ()
+    if format.lower().startswith("protobuf"):
+        indices, place = _indices(data, place)
+    return WriterSchema(named, indices, b""), data[place:]
 
 
-def _behind_indices(payload: bytes) -> int:
-    """The place behind the indices: how many there are, then each; a single zero stands for one that is zero."""
-    count, place = _number(payload, _PREFIX)
+def _indices(data: bytes, place: int) -> tuple[tuple[int, ...], int]:
+    """The indices, and the place behind them: how many there are, then each; a single zero stands for one of zero."""
+    count, place = _number(data, place)
     if not 0 <= count <= _MOST_INDICES:
         raise ValueError(f"a path of {count} indices leads to no message type")
+    found = []
     for _ in range(count):
-        _, place = _number(payload, place)
-    return place
+        index, place = _number(data, place)
+        found.append(index)
+    return tuple(found) or (0,), place
 
 
 def _number(payload: bytes, place: int) -> tuple[int, int]:

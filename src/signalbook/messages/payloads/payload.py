@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from signalbook.formats import PayloadError, Schema
-from signalbook.formats.base import JsonValues, Judging, Tolerant, is_json, json_payload, media_type
+from signalbook.formats.base import Indexed, JsonValues, Judging, Tolerant, is_json, json_payload, media_type
 from signalbook.messages.cloudevents import CloudEvent
 from signalbook.messages.definitions.definition import CompiledDefinition
 from signalbook.messages.definitions.schemas import SchemaUse
 from signalbook.messages.message import DUPLICATE, Message, Reason
-from signalbook.messages.payloads.content import without_prefix
+from signalbook.messages.payloads.content import schema_id, writer_schema
 from signalbook.values import JSON, MAX_VALUES, Finding, JSONError, Severity, parse_json, repeated_names, said_twice
 
 UNSET: Final = msgspec.UNSET
@@ -127,14 +127,31 @@ class Payload:
         if body is None:
             return _MISSING
         try:
-            number, bare = without_prefix(body, use.schema.format)
+            written = writer_schema(self._message, body, use.schema.format)
         except ValueError as error:
-            finding = Finding(path="", rule="wire_prefix", message=str(error))
-            return PayloadResult(schema=use.schema, reason=Reason.DECODE_ERROR, findings=(finding,))
-        use = definition.schema_of_number(number)
+            return _unprefixed(use.schema, str(error))
+        use = definition.schema_of_number(written.id)
         if use.schema is None:
             return _without_schema(use)
-        return msgspec.structs.replace(self._check_body(definition, use.schema, bare), bare=bare)
+        if isinstance(use.schema, Indexed) and not use.schema.is_at(written.indices):
+            place = ", ".join(map(str, written.indices))
+            return _unprefixed(use.schema, f"the payload is of another message type of its schema, that at [{place}]")
+        found = self._check_body(definition, use.schema, written.payload)
+        return msgspec.structs.replace(found, bare=written.payload)
+
+    def is_written_for(self, definition: CompiledDefinition) -> bool:
+        """Whether a wire prefix names a schema of the definition; where none is due, nothing is said against it."""
+        schema, body = definition.schema_use.schema, self.body()
+        if not self._is_prefixed(definition) or schema is None or body is None:
+            return True
+        try:
+            use = definition.schema_of_number(schema_id(self._message, body))
+            if use.schema is None:
+                return use.reason is not Reason.SCHEMA_NOT_FOUND
+            written = writer_schema(self._message, body, schema.format)
+            return not isinstance(use.schema, Indexed) or use.schema.is_at(written.indices)
+        except ValueError:
+            return True
 
     def _check_value(self, schema: Schema) -> PayloadResult:
         findings = schema.validate(self.value)
@@ -154,6 +171,11 @@ class Payload:
             as_json = is_json(content_type) or isinstance(schema, JsonValues)
             self._repeated = _repeated_by(schema, body, result) if as_json else None
         return result
+
+
+def _unprefixed(schema: Schema, message: str) -> PayloadResult:
+    finding = Finding(path="", rule="wire_prefix", message=message)
+    return PayloadResult(schema=schema, reason=Reason.DECODE_ERROR, findings=(finding,))
 
 
 def _decoded(schema: Schema, reader: Schema, body: bytes, content_type: str) -> PayloadResult:

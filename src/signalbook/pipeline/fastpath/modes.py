@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
-from signalbook.messages.payloads.content import TEXT_INDICATOR
+from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
 from signalbook.pipeline.fastpath.batch import EventColumns, ExtensionColumn
@@ -190,7 +190,7 @@ class BinaryMode:
         records = messages.records
         assert records is not None
         values = records.column("value").cast(pa.binary())
-        headers = _Headers(records, folded=self._manner.folded)
+        headers = Headers(records, folded=self._manner.folded)
         headers.refused |= ~values.is_valid().to_numpy(zero_copy_only=False)
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
@@ -212,11 +212,11 @@ class BinaryMode:
         """Of payloads of the event's content type."""
         return sent_as(definition, kind[1] or "")
 
-    def _attributes(self, headers: _Headers) -> list[pa.Array]:
+    def _attributes(self, headers: Headers) -> list[pa.Array]:
         """The attributes that have columns; a record that is not surely an event in binary mode is refused."""
         # A content encoding has to be undone first, and a second content type is a contradiction that has its own
         # reason.
-        headers.forbid([_ENCODING])
+        headers.forbid([_ENCODING, SCHEMA_HEADER])
         stated = f"{self._prefix}datacontenttype"
         if not self._manner.typed:
             headers.forbid([stated])
@@ -228,7 +228,7 @@ class BinaryMode:
         found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
         return [found[name] for name in ATTRIBUTES]
 
-    def _value(self, headers: _Headers, name: str) -> pa.Array:
+    def _value(self, headers: Headers, name: str) -> pa.Array:
         """The attribute in a header; what has to be decoded is refused."""
         texts = headers.texts(name)
         if self._manner.folded and texts.null_count < len(texts):
@@ -237,7 +237,7 @@ class BinaryMode:
             headers.refused |= odd.fill_null(False).to_numpy(zero_copy_only=False)
         return texts
 
-    def _extension_texts(self, headers: _Headers) -> dict[str, pa.Array]:
+    def _extension_texts(self, headers: Headers) -> dict[str, pa.Array]:
         start, known = len(self._prefix), self._extensions
         names = [name for name in headers.names if name.startswith(self._prefix) and name[start:] not in CORE]
         if self._manner.bare:
@@ -261,7 +261,7 @@ def _doubtful_text(records: pa.RecordBatch, values: pa.BinaryArray) -> npt.NDArr
     return np.zeros(len(records), np.bool_)
 
 
-def _content_types(headers: _Headers, stated: pa.Array | None) -> pa.Array:
+def _content_types(headers: Headers, stated: pa.Array | None) -> pa.Array:
     """Content types of payloads: an empty one is none, one of an event says that this is another mode.
 
     They may be ``stated`` among the attributes instead; both is too much.
@@ -280,7 +280,7 @@ def _content_types(headers: _Headers, stated: pa.Array | None) -> pa.Array:
     return texts
 
 
-class _Headers:
+class Headers:
     """The headers of some records, by name. ``refused`` are records with headers that leave a doubt."""
 
     def __init__(self, records: pa.RecordBatch, *, folded: bool) -> None:
@@ -304,19 +304,23 @@ class _Headers:
 
     def texts(self, name: str) -> pa.Array:
         """What stands in a header, null where there is none; several of a name and what is no text are refused."""
+        return self._as_text(self.values(name)) if name in self._numbers else pa.nulls(len(self.refused), pa.string())
+
+    def values(self, name: str) -> pa.Array:
+        """The same as bytes, which may be any."""
         places = self._places(name)
         count = len(self.refused)
         if not len(places):
-            return pa.nulls(count, pa.string())
+            return pa.nulls(count, pa.binary())
         owners = self._owners[places]
         again = owners[1:][owners[1:] == owners[:-1]]
         self.refused[again] = True
         # The usual case: each record has the header once, in order, so that nothing has to be lined up.
         if len(owners) == count and not len(again):
-            return self._as_text(self._values.take(pa.array(places)))
+            return self._values.take(pa.array(places))
         found = np.full(count, -1, np.int64)
         found[owners] = places
-        return self._as_text(self._values.take(pa.array(found, mask=found < 0)))
+        return self._values.take(pa.array(found, mask=found < 0))
 
     def _places(self, name: str) -> npt.NDArray[np.intp]:
         number = self._numbers.get(name)

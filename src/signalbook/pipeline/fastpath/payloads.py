@@ -19,7 +19,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from signalbook.formats import Anything, MapOf, Scalar, Schema, Shape, Struct, as_sent, is_lossy
 from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
-from signalbook.formats.base import is_json
+from signalbook.formats.base import Indexed, is_json
 from signalbook.formats.jsonschema.columns import shape_of
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
 from signalbook.formats.jsonschema.format import JsonSchema
@@ -28,7 +28,7 @@ from signalbook.formats.jsonschema.normal import Arrays, NormalForm, Numbers, Ob
 from signalbook.formats.jsonschema.pattern import translate
 from signalbook.formats.protobuf.format import ProtobufSchema
 from signalbook.messages import CompiledDefinition
-from signalbook.messages.payloads.content import without_prefix
+from signalbook.messages.payloads.content import read_schema_id
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import ValueForm, builder
 from signalbook.pipeline.fastpath import native
@@ -84,10 +84,12 @@ def prefixed(definition: CompiledDefinition, decode: Decode) -> Decode:
 
     def bare(raw: bytes) -> bytes | None:
         try:
-            number, found = without_prefix(raw, schema.format)
+            written, found = read_schema_id(raw, schema.format)
         except ValueError:
             return None
-        return found if definition.schema_of_number(number).schema is schema else None
+        if isinstance(schema, Indexed) and not schema.is_at(written.indices):
+            return None
+        return found if definition.schema_of_number(written.id).schema is schema else None
 
     def read(payloads: pa.BinaryArray) -> Decoded:
         found = pa.array([bare(raw) for raw in payloads.to_pylist()], pa.binary())

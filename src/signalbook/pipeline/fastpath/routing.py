@@ -256,17 +256,23 @@ Result = LandedRows | LeftOver
 
 
 @dataclass(frozen=True, slots=True)
-class _Route:
-    """Where events of one kind go, and what they have to pass."""
+class Route:
+    """Where messages of one kind go."""
 
     definition: CompiledDefinition
     target: RowBuilder
-    checks: EnvelopeChecks
     decode: Decode
 
 
+@dataclass(frozen=True, slots=True)
+class _EventRoute(Route):
+    """Where events go, and what they have to pass."""
+
+    checks: EnvelopeChecks
+
+
 # Events of a batch with their route, by number.
-_Routed = list[tuple[_Route, Offsets]]
+_Routed = list[tuple[_EventRoute, Offsets]]
 
 
 class FastPath:
@@ -284,7 +290,7 @@ class FastPath:
         self._definitions = contract.definitions
         self._types = _types(contract, protocol)
         self._checks: dict[bytes, EnvelopeChecks] = {}
-        self._routes: dict[tuple[Any, ...], _Route | None] = {}
+        self._routes: dict[tuple[Any, ...], _EventRoute | None] = {}
         self._target = target
         self._waiting: list[EventColumns] = []
         self._waiting_bytes = 0
@@ -314,7 +320,7 @@ class FastPath:
         left = self._attribute_checks.doubtful(batch)
         for checks, routed in self._by_checks(batch, left).items():
             matched, contexts = _matched(batch, checks, routed, left)
-            yield from _landed(batch, matched, contexts, left)
+            yield from landed(batch, matched, contexts, left)
         for messages, indices in batch.left_over(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
@@ -337,7 +343,7 @@ class FastPath:
                 found.setdefault(route.checks, []).append((route, events[~left[events]]))
         return found
 
-    def _route(self, kind: tuple[Any, ...]) -> _Route | None:
+    def _route(self, kind: tuple[Any, ...]) -> _EventRoute | None:
         xid = self._types.get(kind[0])
         if xid is None:
             return None
@@ -348,7 +354,7 @@ class FastPath:
             self._routes[kind] = self._planned(self._definitions[xid], kind)
         return self._routes[kind]
 
-    def _planned(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> _Route | None:
+    def _planned(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> _EventRoute | None:
         """The definition's route for events of a kind, unless it asks for more or nothing decodes their payloads."""
         if not _is_decided(definition, self._protocol, self.mode):
             return None
@@ -358,7 +364,7 @@ class FastPath:
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
         checks = self._checks.setdefault(demands(definition), EnvelopeChecks(definition, kind[0], address))
         target = self._target(definition)
-        return _Route(definition, target, checks, target.decoding(decode))
+        return _EventRoute(definition, target, target.decoding(decode), checks)
 
 
 def _types(contract: Contract, protocol: str) -> dict[str, str]:
@@ -418,10 +424,10 @@ def _has_own_schema(batch: EventBatch, definition: CompiledDefinition, events: O
     return found
 
 
-def _landed(
-    batch: EventBatch, matched: _Routed, contexts: pa.Array, left: npt.NDArray[np.bool_]
+def landed(
+    batch: EventBatch, matched: Sequence[tuple[Route, Offsets]], contexts: pa.Array, left: npt.NDArray[np.bool_]
 ) -> Iterator[LandedRows]:
-    """Rows of events whose payloads conform; others are left."""
+    """Rows of messages whose payloads conform, with their contexts in the same order; others are left."""
     order = np.concatenate([events for _, events in matched])
     try:
         # All routes' at once, in order, so that each has a slice of them: Arrow takes its time for each array it makes.
@@ -441,7 +447,7 @@ def _landed(
                 yield LandedRows(route.target, rows)
 
 
-def _rows(route: _Route, payloads: pa.BinaryArray, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
+def _rows(route: Route, payloads: pa.BinaryArray, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:
     """Rows of payloads and the arrays of their other columns, and the numbers of payloads that are refused."""
     try:
         decoded, refused = route.decode(payloads)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final, Literal, Self
+from typing import Final, Literal, NamedTuple, Self
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
@@ -20,12 +20,15 @@ from signalbook.client.responses import BadResponse, Refused
 from signalbook.client.transport import Transport
 from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject, schema_ids
 from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody
+from signalbook.formats import SchemaError
+from signalbook.formats.compatibility import SchemaText
+from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages.payloads.content import reference_of_number
 from signalbook.pipeline.errors import PipelineError
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
-Strategy = Literal["", "topic"]
-"""How subjects are named: after topics; empty for none."""
+Strategy = Literal["", "topic", "record", "topic-record"]
+"""How subjects are named: after topics, types of records, or both; empty for none."""
 PREFIX: Final = "confluent+"
 """What the URL of a registry begins with that speaks Confluent's API and no other."""
 GROUP: Final = "/messagegroups/subjects"
@@ -107,16 +110,54 @@ class Subjects:
         """Message definitions by xid, and the schemas that they name, as ``Snapshot`` has both."""
         names = self._ids()
         messages: dict[str, JSONObject] = {}
-        for subject, version in self.latest.items():
-            topic = subject.removesuffix(_VALUE)
-            if strategy == "topic" and topic != subject and _TOPIC.fullmatch(topic):
-                messages[f"{GROUP}/messages/{names[subject]}"] = {
-                    "versionid": str(version),
-                    "protocol": "KAFKA",
-                    "protocoloptions": {"topic": topic},
-                    "dataschemaxid": f"{_SCHEMAS}/{names[subject]}/versions/{version}",
-                }
+        for subject, number in self.latest.items():
+            for kind in self._kinds(strategy, self.versions[subject, number]):
+                if kind.topic is None or _TOPIC.fullmatch(kind.topic):
+                    messages[f"{GROUP}/messages/{names[subject]}{kind.suffix}"] = {
+                        "versionid": str(number),
+                        "protocol": "KAFKA",
+                        "protocoloptions": {} if kind.topic is None else {"topic": kind.topic},
+                        "dataschemauri": f"{_SCHEMAS}/{names[subject]}/versions/{number}{kind.link}",
+                    }
         return messages, dict(self._schemas(names))
+
+    def _kinds(self, strategy: Strategy, latest: SubjectVersion) -> list[_Kind]:
+        """The kinds of records of a subject; none if its name is no such one."""
+        subject = latest.subject
+        if strategy == "topic":
+            topic = subject.removesuffix(_VALUE)
+            return [] if topic == subject else [_Kind(topic, *each) for each in self._types(latest)]
+        topic, _, name = subject.rpartition("-")
+        if strategy == "record":
+            topic, name = "", subject
+        if latest.type == "PROTOBUF":
+            found = [_Kind(topic, f":{each}") for each in self._message_types(latest) if each == name]
+        else:
+            # A title may have hyphens.
+            name = record_name(latest)
+            ends = subject.endswith(f"-{name}") if strategy == "topic-record" else subject == name
+            found = [_Kind(subject.removesuffix(f"-{name}"))] if name and ends else []
+        return found if strategy == "topic-record" else [each._replace(topic=None) for each in found]
+
+    def _types(self, latest: SubjectVersion) -> list[tuple[str, str]]:
+        """Link and suffix of each message type: that which the first version began with has the subject's name."""
+        if latest.type != "PROTOBUF":
+            return [("", "")]
+        first = min(number for subject, number in self.versions if subject == latest.subject)
+        there = self._message_types(latest)
+        began = [each for each in self._message_types(self.versions[latest.subject, first])[:1] if each in there]
+        own = next(iter((*began, *there)), "")
+        others = [(f":{each}", f".{each.rpartition('.')[2]}") for each in there if each != own]
+        return [(f":{own}" if own else "", ""), *others]
+
+    def _message_types(self, version: SubjectVersion) -> tuple[str, ...]:
+        """The message types of a version; none of one that does not compile, which is said where it is used."""
+        files = {name: each.text.encode() for name, each in self._referred(version).items()}
+        try:
+            text = SchemaText(document=version.text.encode(), format=version.format, resolve=files.get)
+            return PROTOBUF.message_types(text)
+        except SchemaError:
+            return ()
 
     def _ids(self) -> dict[str, str]:
         """The id that each subject has here: the one that was there first keeps its own."""
@@ -156,6 +197,31 @@ class Subjects:
                     found[each.name] = target
                     waiting.append(target)
         return found
+
+
+class _Kind(NamedTuple):
+    """Records that are of one definition: on which topic, None for all, and of which message type.
+
+    ``suffix`` tells the definition from that of the subject.
+    """
+
+    topic: str | None
+    link: str = ""
+    suffix: str = ""
+
+
+def record_name(version: SubjectVersion) -> str:
+    """The name that serializers give records of Avro and JSON Schema: full name or title; empty for none."""
+    try:
+        schema = parse_json(version.text.encode(), max_depth=_MAX_DEPTH)
+    except JSONError:
+        return ""
+    if not isinstance(schema, dict):
+        return ""
+    if version.type == "JSON":
+        return str(schema.get("title") or "")
+    name, space = str(schema.get("name") or ""), str(schema.get("namespace") or "")
+    return f"{space}.{name}" if space and name and "." not in name else name
 
 
 class _Listing:

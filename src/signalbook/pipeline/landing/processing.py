@@ -31,6 +31,7 @@ from signalbook.messages import (
 )
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
+from signalbook.pipeline.fastpath.prefixed import PROTOCOL, PrefixedPath
 from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
 from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
 from signalbook.pipeline.landing.presuming import Presumptions
@@ -104,12 +105,14 @@ class Processing:
         self._on_dead_letter = on_dead_letter or self._wait
         # By protocol, and whether events are in binary mode.
         self._fast_paths: dict[tuple[str, bool], FastPath | None] = {}
+        self._prefixed = PrefixedPath(contract, self._target)
         self._window = 0
 
     def take(self, batch: MessageBatch) -> None:
         """Take all messages of a batch."""
         self.tally.read += len(batch)
         self.tally.bytes += len(batch.content)
+        weight = batch.weight
         fast = self._fast_path(batch.protocol, binary=batch.binary)
         alone = len(batch.content) > ALONE and bool((batch.ends - batch.starts).max(initial=0) > ALONE)
         if alone:
@@ -119,11 +122,13 @@ class Processing:
                 self._slowly(batch, [index], presume=False)
                 if batch.ends[index] - batch.starts[index] > ALONE:
                     self.clear()
+        elif batch.binary and not batch.slow_path and batch.protocol == PROTOCOL and self._prefixed.is_needed:
+            self._take_prefixed(batch, fast)
         elif fast is None or batch.slow_path:
             self._slowly(batch, range(len(batch)), presume=not batch.slow_path)
         else:
             self._take_results(fast.take(batch))
-        self._window += batch.weight
+        self._window += weight
         if self._window >= WINDOW:
             self.clear()
 
@@ -131,6 +136,7 @@ class Processing:
         """Land all messages taken: at the end, and now and then, since a row that waits keeps its batch in memory."""
         self._window = 0
         # the fast path first: what it leaves over may become waiting rows and dead letters
+        self._take_results(self._prefixed.flush())
         for fast in list(self._fast_paths.values()):
             if fast is not None:
                 self._take_results(fast.flush())
@@ -138,6 +144,15 @@ class Processing:
         for waiting in self._waiting.values():
             self._flush(waiting)
         self._land_dead_letters()
+
+    def _take_prefixed(self, batch: MessageBatch, fast: FastPath | None) -> None:
+        """Take records of Kafka by their schemas, and what is left by what else there is."""
+        found, others = self._prefixed.take(batch)
+        self._take_results(found)
+        if len(others) == len(batch) and fast is not None:
+            self._take_results(fast.take(batch))
+        elif others:
+            self._slowly(batch, others, presume=True)
 
     def _fast_path(self, protocol: str, *, binary: bool) -> FastPath | None:
         """What takes events of a content mode that came by ``protocol``, if anything does."""

@@ -1,0 +1,251 @@
+"""The fast path for Kafka records that say by which schema they were written: in a wire prefix, or in a header.
+
+Records that share their topic and what they say of the schema have one route: the definition that has this schema, and
+what decodes its payloads into the columns of the definition's table. Whatever has none is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from signalbook.formats.base import Indexed
+from signalbook.messages import CompiledDefinition, Contract
+from signalbook.messages.payloads.content import SCHEMA_HEADER, read_schema_id
+from signalbook.pipeline import columns
+from signalbook.pipeline.columns import ATTRIBUTES
+from signalbook.pipeline.fastpath import resolving
+from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, groups
+from signalbook.pipeline.fastpath.modes import Headers
+from signalbook.pipeline.fastpath.native import Decode, Decoded
+from signalbook.pipeline.fastpath.routing import LEAST_BATCH, LeftOver, Result, Route, landed
+from signalbook.pipeline.landing.rows import RowBuilder
+from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, Offsets
+
+PROTOCOL: Final = "KAFKA"
+_PREFIX: Final = 5
+_OTHERS: Final = ("content-type", "content-encoding")
+# A single index as its count is written, and what a byte of a number has if another one follows.
+_ONE: Final = 2
+_MORE: Final = 0x80
+# Anybody may send any number of ids that mean nothing.
+_MOST_ROUTES: Final = 10_000
+# What a record says of its schema: a header, or else the beginning of its value.
+_Said = tuple[bool, bytes]
+
+
+class PrefixedPath:
+    """The fast path of those definitions of a contract whose payloads have a wire prefix, for records of Kafka.
+
+    Results come as they are found; the caller has to take all of them.
+    """
+
+    def __init__(self, contract: Contract, target: Callable[[CompiledDefinition], RowBuilder]) -> None:
+        self._contract = contract
+        self._target = target
+        self._routes: dict[tuple[str, _Said], Route | None] = {}
+        self._of_topic: dict[str, list[CompiledDefinition]] = {}
+        self._waiting: list[EventColumns] = []
+        self._waiting_bytes = 0
+
+    @cached_property
+    def is_needed(self) -> bool:
+        """Whether there are such definitions."""
+        return any(_is_prefixed(each) for each in self._definitions)
+
+    @cached_property
+    def _definitions(self) -> list[CompiledDefinition]:
+        """All that a record may fit that is no event; none where no policy speaks of prefixes."""
+        policy = self._contract.policy
+        settings = [pair for override in policy.overrides for pair in override.settings]
+        if policy.wire_prefix == "none" and not any(name == "wire_prefix" for name, _ in settings):
+            return []
+        known = [each for each in self._contract.outlines if each.protocol == PROTOCOL]
+        fit = [each.xid for each in known if not each.is_event or policy.of(each.xid).native_mapping]
+        return [self._contract.definitions[xid] for xid in fit]
+
+    def take(self, messages: MessageBatch) -> tuple[list[Result], list[int]]:
+        """Take records; most wait a while for others of their kind. What is landed, and who is not taken."""
+        records = messages.records
+        assert records is not None
+        values = records.column("value").cast(pa.binary())
+        headers = Headers(records, folded=False)
+        headers.forbid([name for name in headers.names if name in _OTHERS or name.startswith(ATTRIBUTE_PREFIX)])
+        headers.values(SCHEMA_HEADER)  # those that have it twice are refused
+        refused = headers.refused | ~values.is_valid().to_numpy(zero_copy_only=False)
+        nothing = [pa.nulls(len(messages), pa.string())] * len(ATTRIBUTES)
+        events = EventColumns(messages, nothing, {}, values, np.arange(len(messages)))
+        if refused.any():
+            events = events.take(np.flatnonzero(~refused))
+        if len(events):
+            self._waiting.append(events)
+            self._waiting_bytes += messages.weight
+        found = list(self.flush()) if self._waiting_bytes >= LEAST_BATCH else []
+        return found, np.flatnonzero(refused).tolist()
+
+    def flush(self) -> Iterator[Result]:
+        """Process all that waits."""
+        parts, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if parts:
+            yield from self._process(EventBatch(parts), parts)
+
+    def _process(self, batch: EventBatch, parts: list[EventColumns]) -> Iterator[Result]:
+        left = np.ones(len(batch), np.bool_)
+        routed: list[tuple[Route, Offsets]] = []
+        for topic, said, events in self._kinds(batch, parts):
+            route = self._route(topic, said)
+            if route is not None:
+                routed.append((route, events))
+                left[events] = False
+        if routed:
+            contexts = pa.nulls(sum(len(events) for _, events in routed), columns.TEXT_MAP)
+            yield from landed(batch, routed, contexts, left)
+        for messages, indices in batch.left_over(np.flatnonzero(left)):
+            yield LeftOver(messages, indices)
+
+    def _kinds(self, batch: EventBatch, parts: list[EventColumns]) -> Iterator[tuple[str, _Said, Offsets]]:
+        """The records that share their topic and what they say, with both."""
+        topics, names = batch.addresses
+        stated = pa.concat_arrays([_stated(part.records()) for part in parts])
+        if stated.null_count < len(stated):
+            encoded = stated.dictionary_encode(null_encoding="encode")
+            values = encoded.dictionary.to_pylist()
+            codes = encoded.indices.to_numpy().astype(np.int64) * len(names) + topics
+            for events in groups(codes, len(values) * len(names)):
+                value = values[codes[events[0]] // len(names)]
+                topic = names[topics[events[0]]]
+                if value is not None:
+                    yield topic, (True, value), events
+                else:
+                    yield from self._by_prefix(batch, topic, events)
+            return
+        for events in groups(topics, len(names)):
+            yield from self._by_prefix(batch, names[topics[events[0]]], events)
+
+    def _by_prefix(self, batch: EventBatch, topic: str, events: Offsets) -> Iterator[tuple[str, _Said, Offsets]]:
+        """Those of a topic by their prefixes; what has none is left out."""
+        data, starts, lengths = _pieces(batch.payloads(events))
+        long = lengths >= _PREFIX
+        events, starts, lengths = events[long], starts[long], lengths[long]
+        sound = data[starts] == 0 if len(starts) else np.zeros(0, np.bool_)
+        events, starts, lengths = events[sound], starts[sound], lengths[sound]
+        if not len(events):
+            return
+        heads = data[starts[:, None] + np.arange(1, _PREFIX)].astype(np.int64)
+        numbers = heads @ np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
+        found, codes = np.unique(numbers, return_inverse=True)
+        for place, same in enumerate(groups(codes, len(found))):
+            prefix = b"\0" + int(found[place]).to_bytes(_PREFIX - 1, "big")
+            if not self._has_indices(topic, int(found[place])):
+                yield topic, (False, prefix), events[same]
+                continue
+            for indices, some in _by_indices(data, starts[same], lengths[same]):
+                yield topic, (False, prefix + indices), events[same][some]
+
+    def _has_indices(self, topic: str, number: int) -> bool:
+        """Whether indices of a message type follow this number."""
+        uses = [each.schema_of_number(number).schema for each in self._candidates(topic)]
+        return any(isinstance(schema, Indexed) for schema in uses)
+
+    def _route(self, topic: str, said: _Said) -> Route | None:
+        key = topic, said
+        if key not in self._routes:
+            if len(self._routes) >= _MOST_ROUTES:
+                return None
+            self._routes[key] = self._planned(topic, *said)
+        return self._routes[key]
+
+    def _planned(self, topic: str, in_header: bool, said: bytes) -> Route | None:
+        """The way of records of the one definition that has the schema they name, unless another may fit them."""
+        found = []
+        for definition in self._candidates(topic):
+            own = definition.schema_use.schema
+            if own is None:
+                return None
+            try:
+                written, rest = read_schema_id(said, own.format)
+            except ValueError:  # of another format
+                continue
+            use = definition.schema_of_number(written.id)
+            schema = use.schema
+            if schema is None or (isinstance(schema, Indexed) and not schema.is_at(written.indices)):
+                continue
+            if rest:  # of a header, which ends there
+                return None
+            found.append((definition, resolving.decoder(definition, use)))
+        if len(found) != 1:
+            return None
+        definition, decode = found[0]
+        if decode is None:
+            return None
+        target = self._target(definition)
+        bare = decode if in_header else _behind(len(said), decode)
+        return Route(definition, target, target.decoding(bare))
+
+    def _candidates(self, topic: str) -> list[CompiledDefinition]:
+        """The definitions for records of a topic; none if others may fit them, too."""
+        if topic not in self._of_topic:
+            found = [each for each in self._definitions if _takes(each, topic)] if topic else []
+            self._of_topic[topic] = found if all(map(_is_prefixed, found)) else []
+        return self._of_topic[topic]
+
+
+def _is_prefixed(definition: CompiledDefinition) -> bool:
+    """Whether a topic and a schema are all that a definition asks for, and records say the schema."""
+    constant = all(isinstance(key.value, str) for key in definition.protocol_keys)
+    plain = not definition.is_event and definition.removal is None and definition.options <= {"topic"}
+    return plain and constant and definition.policy.wire_prefix == "confluent" and not definition.broken
+
+
+def _takes(definition: CompiledDefinition, topic: str) -> bool:
+    """Whether a definition may take records of a topic, as far as its constants say."""
+    keys = [key for key in definition.protocol_keys if key.name == "topic" and isinstance(key.value, str)]
+    return all(key.value == topic for key in keys)
+
+
+def _stated(records: pa.RecordBatch) -> pa.Array:
+    """What the header for schemas has in each record, null where it is not there."""
+    return Headers(records, folded=False).values(SCHEMA_HEADER)
+
+
+def _pieces(values: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Offsets, Offsets]:
+    """The bytes of values, and where in them each begins and how long it is."""
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    block = values.buffers()[2]
+    data = np.zeros(0, np.uint8) if block is None else np.frombuffer(block, np.uint8)
+    return data, offsets[:-1], np.diff(offsets)
+
+
+def _by_indices(data: npt.NDArray[np.uint8], starts: Offsets, lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:
+    """The places of values with the same indices; those of nested message types are left out."""
+    long = lengths > _PREFIX
+    count = np.where(long, data[np.where(long, starts + _PREFIX, 0)], 1)
+    first = count == 0
+    if first.any():
+        yield b"\0", np.flatnonzero(first)
+    one = np.flatnonzero((count == _ONE) & (lengths > _PREFIX + 1))
+    one = one[data[starts[one] + _PREFIX + 1] < _MORE]
+    index = data[starts[one] + _PREFIX + 1].astype(np.int64)
+    for same in groups(index, _MORE):
+        yield bytes([_ONE, int(index[same[0]])]), one[same]
+
+
+def _behind(length: int, decode: Decode) -> Decode:
+    """What decodes payloads behind a prefix of so many bytes."""
+
+    def decoded(values: pa.BinaryArray) -> Decoded:
+        data, starts, lengths = _pieces(values)
+        first = int(starts[0]) if len(starts) else 0
+        end = int(starts[-1] + lengths[-1]) if len(starts) else 0
+        kept = np.ones(end - first, np.bool_)
+        kept[(starts - first)[:, None] + np.arange(length)] = False
+        offsets = np.concatenate([[0], np.cumsum(lengths - length)]).astype(np.int32)
+        bare = [None, pa.py_buffer(offsets), pa.py_buffer(data[first:end][kept])]
+        return decode(pa.Array.from_buffers(pa.binary(), len(values), bare))
+
+    return decoded

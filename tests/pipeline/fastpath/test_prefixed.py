@@ -1,0 +1,236 @@
+"""Records that say by which schema they were written: the fast path says what going message by message says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import fastavro
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.pipeline.fastpath.test_routing import Outcome, processed, same
+from tests.pipeline.kafkarows import PROTO_VALUES, rows
+
+from signalbook.messages import Contract, parse_flags
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.subjects import Strategy, Subjects, SubjectVersion
+from signalbook.pipeline.sources import base
+from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
+
+LINE = {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}, {"name": "n", "type": "int"}]}
+FIRST = [
+    {"name": "id", "type": "string"},
+    {"name": "n", "type": "int"},
+    {"name": "weight", "type": "float"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "old", "type": ["null", "long"], "default": None},
+    {"name": "how", "type": {"type": "enum", "name": "How", "symbols": ["HAND", "BELT"]}},
+    {"name": "lines", "type": {"type": "array", "items": LINE}},
+    {"name": "first", "type": ["null", "Line"], "default": None},
+    {"name": "either", "type": ["int", "string"]},
+]
+WIDE = {
+    "type": "record",
+    "name": "Line",
+    "fields": [
+        {"name": "n", "type": "double"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "sku", "type": ["null", "string"]},
+        {"name": "marks", "type": {"type": "array", "items": "int"}, "default": [1, 2]},
+    ],
+}
+SECOND = [
+    {"name": "added", "type": "string", "default": "none"},
+    {"name": "how", "type": {"type": "enum", "name": "How", "symbols": ["BELT", "AIR", "HAND"]}},
+    {"name": "weight", "type": "double"},
+    {"name": "id", "type": ["null", "string"], "default": None},
+    {"name": "n", "type": "float"},
+    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    {"name": "lines", "type": {"type": "array", "items": WIDE}},
+    {"name": "first", "type": ["null", "Line"], "default": None},
+    {
+        "name": "size",
+        "type": {"type": "record", "name": "S", "fields": [{"name": "l", "type": "int"}]},
+        "default": {"l": 5},
+    },
+    {"name": "either", "type": ["int", "string"]},
+]
+ORDER_1 = {"type": "record", "name": "Order", "namespace": "shop", "fields": FIRST}
+ORDER_2 = {"type": "record", "name": "Order", "namespace": "shop", "fields": SECOND}
+# What columns do not say: of a value that may be null one that may not, of a string bytes.
+ODD_1 = {"type": "record", "name": "Odd", "fields": [{"name": "a", "type": ["null", "int"]}]}
+ODD_2 = {"type": "record", "name": "Odd", "fields": [{"name": "a", "type": "int"}]}
+PROTO_1 = """syntax = "proto3"; package shop;
+message Item { string id = 1; }
+message Scan {
+  enum How { HAND = 0; BELT = 1; }
+  message Size { sint32 l = 1; uint64 w = 2; }
+  string id = 1; optional double weight = 2; How how = 3; repeated int32 sides = 4; Size size = 5;
+  repeated string marks = 6;
+}"""
+PROTO_2 = """syntax = "proto3"; package shop;
+message Scan {
+  enum How { HAND = 0; BELT = 1; }
+  message Size { sint32 l = 1; string unit = 3; }
+  optional string note = 7; string place = 8;
+  string id = 1; optional double weight = 2; How how = 3; repeated int32 sides = 4; Size size = 5;
+}
+message Item { string id = 1; message Part { string id = 1; } }"""
+SIZE = {"type": "object", "properties": {"l": {"type": "integer"}}}
+JSON_1 = {
+    "title": "Paid", "type": "object", "required": ["id"],
+    "properties": {"id": {"type": "string"}, "n": {"type": "integer"}, "gone": {"type": "string"}, "size": SIZE},
+}  # fmt: skip
+JSON_2 = {
+    "title": "Paid", "type": "object", "required": ["id"],
+    "properties": {
+        "id": {"type": "string"}, "n": {"type": "integer"}, "size": {**SIZE, "properties": {"w": {"type": "number"}}},
+        "at": {"type": "string", "format": "date-time"},
+    },
+}  # fmt: skip
+GUIDS = {number: str(UUID(int=number)) for number in range(1, 20)}
+
+
+def versions(subject: str, type: str, schemas: dict[int, Any]) -> list[SubjectVersion]:
+    return [
+        SubjectVersion(
+            subject=subject, version=place, id=number, guid=GUIDS[number], type=type,
+            text=schema if isinstance(schema, str) else json.dumps(schema),
+        )
+        for place, (number, schema) in enumerate(schemas.items(), 1)
+    ]  # fmt: skip
+
+
+NAMES: dict[Strategy, Sequence[str]] = {
+    "topic": ("orders-value", "odd-value", "scans-value", "paid-value"),
+    "record": ("shop.Order", "Odd", "shop.Scan", "Paid"),
+    "topic-record": ("orders-shop.Order", "odd-Odd", "scans-shop.Scan", "paid-Paid"),
+}
+
+
+@cache
+def contract(strategy: Strategy, *flags: str) -> Contract:
+    order, odd, scan, paid = NAMES[strategy]
+    known = [
+        *versions(order, "AVRO", {1: ORDER_1, 2: ORDER_2}),
+        *versions(odd, "AVRO", {3: ODD_1, 4: ODD_2}),
+        *versions(scan, "PROTOBUF", {5: PROTO_1, 6: PROTO_2}),
+        *versions(paid, "JSON", {7: JSON_1, 8: JSON_2}),
+        *versions("shop.Item", "PROTOBUF", {5: PROTO_1, 6: PROTO_2}),
+    ]
+    latest = {each.subject: each.version for each in known}
+    subjects = Subjects({(each.subject, each.version): each for each in known}, latest)
+    messages, schemas = subjects.definitions(strategy)
+    policy = parse_flags(flags)
+    snapshot = Snapshot(messages=messages, schemas=schemas, selected=tuple(sorted(messages)), subjects=strategy)
+    return Snapshot.from_json(snapshot.check(policy).to_json()).compile(policy)
+
+
+def avro(schema: Any, value: Any) -> bytes:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, schema, value)
+    return stream.getvalue()
+
+
+ORDER = {
+    "id": "a", "n": 2**24 + 1, "weight": 0.1, "at": 1_700_000_000_123, "old": 7, "how": "BELT", "either": "x",
+    "lines": [{"sku": "x", "n": -1}, {"sku": "", "n": 2**31 - 1}], "first": {"sku": "y", "n": 0},
+}  # fmt: skip
+LATER = {
+    "added": "z", "how": "AIR", "weight": 0.1, "id": None, "n": 1.5, "at": 0, "size": {"l": 1}, "either": 5,
+    "lines": [{"n": 0.5, "note": "n", "sku": None, "marks": []}], "first": None,
+}  # fmt: skip
+SOUND = {
+    1: [avro(ORDER_1, ORDER), avro(ORDER_1, {**ORDER, "old": None, "first": None, "lines": [], "either": 5})],
+    2: [avro(ORDER_2, LATER)],
+    3: [avro(ODD_1, {"a": 5}), avro(ODD_1, {"a": None})],
+    4: [avro(ODD_2, {"a": 5})],
+    5: [b"\2\2" + each for each in PROTO_VALUES] + [b"\0\x0a\1i"],
+    6: [b"\0" + each for each in (*PROTO_VALUES, b"\x3a\1n\x2a\4\x1a\2kg")]
+    + [b"\2\0\x0a\1i", b"\2\2\x0a\1i", b"\4\2\0\x0a\1i"],
+    7: [b'{"id": "a"}', b'{"id": "a", "n": 5, "size": {"l": 1}}', b'{"id": "a", "gone": "x"}',
+        b'{"id": "a", "at": "2026-01-01T00:00:00Z"}', b'{"id": "a", "id": "b"}',
+        b'{"n": 1}', b'{"id": "a", "size": {}}'],
+    8: [b'{"id": "a", "at": "2026-01-01T00:00:00Z", "more": 1}', b'{"id": "a", "size": {"w": 1.5}}', b'{"id": 5}'],
+}  # fmt: skip
+TOPICS = {1: "orders", 2: "orders", 3: "odd", 4: "odd", 5: "scans", 6: "scans", 7: "paid", 8: "paid"}
+Record = tuple[bytes | None, list[tuple[str, bytes | None]]]
+
+
+def sent(number: int, payload: bytes, *, header: bool = False) -> Record:
+    """A record, with the id before its value, or the guid in the header, which has the indices, too."""
+    if not header:
+        return b"\0" + number.to_bytes(4, "big") + payload, []
+    indices = (1 if payload[:1] == b"\0" else 1 + len(payload[1:2]) * (payload[0] >> 1)) if number in (5, 6) else 0
+    said = b"\1" + UUID(GUIDS[number]).bytes + payload[:indices]
+    return payload[indices:], [("__value_schema_id", said)]
+
+
+def both(found: Contract, topic: str, *records: Record) -> tuple[Outcome, Outcome]:
+    """What becomes of the records of a topic, by the fast path and message by message."""
+    batch = rows(*records, topic=topic)
+    slow = (replace(each, slow_path=True) for each in base.record_batches(batch))
+    return processed(found, KAFKA, base.record_batches(batch)), processed(found, KAFKA, slow)
+
+
+POLICIES = ((), ("columns=as_sent",), ("rescue=drop",), ("/messagegroups/subjects:on_schema_violation=tag",))
+STRATEGIES: tuple[Strategy, ...] = ("topic", "record", "topic-record")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("flags", POLICIES)
+def test_records_of_all_versions(strategy: Strategy, flags: tuple[str, ...]) -> None:
+    found = contract(strategy, *flags)
+    for topic in dict.fromkeys(TOPICS.values()):
+        wanted = [number for number in SOUND if TOPICS[number] == topic]
+        records = [
+            sent(number, each, header=header) for number in wanted for each in SOUND[number] for header in (False, True)
+        ]
+        assert same(*both(found, topic, *records * 2)).landed
+
+
+ANY: st.SearchStrategy[Record] = st.one_of(
+    st.tuples(st.sampled_from(list(SOUND)), st.integers(0, 40), st.booleans()).map(
+        lambda drawn: sent(drawn[0], SOUND[drawn[0]][drawn[1] % len(SOUND[drawn[0]])], header=drawn[2])
+    ),
+    st.tuples(st.integers(0, 10), st.binary(max_size=8)).map(lambda drawn: sent(*drawn)),
+    st.tuples(st.one_of(st.none(), st.binary(max_size=7)), st.just([])),
+)
+HEADERS = st.sampled_from([
+    ("content-type", b"application/json"), ("content-type", b""), ("__value_schema_id", b"\0\0\0\0\1"), ("trace", b"x"),
+    ("__value_schema_id", None), ("ce_id", b"1"), ("content-encoding", b"gzip"),
+    ("__value_schema_id", b"\1" + bytes(15)),
+    ("__value_schema_id", b"\1" + bytes(16) + b"x"), ("__value_schema_id", b"\1" + UUID(GUIDS[5]).bytes + b"\2\2"),
+])  # fmt: skip
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from(STRATEGIES),
+    st.sampled_from(POLICIES),
+    st.sampled_from([*TOPICS.values(), "elsewhere"]),
+    st.lists(st.tuples(ANY, st.lists(HEADERS, max_size=2)), max_size=20),
+)
+def test_any_records(strategy: Strategy, flags: tuple[str, ...], topic: str, found: list[Any]) -> None:
+    records = [(value, [*headers, *more]) for (value, headers), more in found]
+    if records:
+        same(*both(contract(strategy, *flags), topic, *records))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_sound_records_are_not_looked_at_one_by_one(strategy: Strategy, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = contract(strategy)
+    for name in ("process", "presumed"):
+        monkeypatch.setattr(Contract, name, lambda *_: pytest.fail("a message by itself"))
+    plain = {5: [b"\2\2\x0a\1P"], 6: [b"\0\x0a\1P\x3a\1n"], 7: [b'{"id": "a"}', b'{"id": "a", "n": 5}']}
+    for number, count in {1: 2, 2: 1, 4: 1, 5: 1, 6: 1, 7: 2, 8: 2}.items():
+        wanted = plain.get(number, SOUND[number])[:count]
+        records = [sent(number, each, header=header) for each in wanted for header in (False, True)]
+        batch = rows(*records, topic=TOPICS[number])
+        assert processed(found, KAFKA, base.record_batches(batch))[0].landed.total() == 2 * count
