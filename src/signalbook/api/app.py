@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Final
 
@@ -21,6 +21,7 @@ from signalbook.api import messagecatalog, schemaregistry
 from signalbook.api.access import AccessAPI
 from signalbook.api.audit import AuditAPI
 from signalbook.api.confluent import routes as confluent
+from signalbook.api.confluent.comparing import check_levels
 from signalbook.api.feed import Feed
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
@@ -90,7 +91,15 @@ def create_app(
     following = following or Following(engine, settings)
     reports = PipelineReports(engine.store, keep=settings.max_reports, most=settings.max_pipelines)
     audit = audit or Audit(engine.store, settings)
-    kernel = Kernel.over(engine, settings, direct=direct, control=control, audit=audit, large_requests=large_requests)
+    kernel = Kernel.over(
+        engine,
+        settings,
+        direct=direct,
+        control=control,
+        audit=audit,
+        large_requests=large_requests,
+        held=partial(check_levels, default_group=settings.confluent_group),
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, asyncio.Event]]:

@@ -51,7 +51,12 @@ def scopes(subject: Subject) -> Iterator[str]:
 
 def effective(stored: Stored, subject: Subject) -> JSONObject:
     """All that is set for a subject, by the nearest layer that says it; the level at least."""
-    found: JSONObject = {_LEVEL: DEFAULT_LEVEL}
+    return {_LEVEL: DEFAULT_LEVEL, **stated(stored, subject)}
+
+
+def stated(stored: Stored, subject: Subject) -> JSONObject:
+    """All that is set for a subject, and nothing else."""
+    found: JSONObject = {}
     for scope in reversed(list(scopes(subject))):
         found |= stored(scope) or {}
     return found

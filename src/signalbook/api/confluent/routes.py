@@ -131,6 +131,7 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
     """The API that Kafka's clients speak."""
 
     writes = frozenset({"POST", "PUT", "DELETE"})
+    holds = True
 
     def __init__(self, kernel: Kernel, mount: str) -> None:
         super().__init__(kernel)

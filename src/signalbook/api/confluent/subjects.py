@@ -48,7 +48,7 @@ from signalbook.confluent.schemas import (
     stored_references,
     text_shown,
 )
-from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scopes
+from signalbook.confluent.settings import Stored, aliased, effective, effective_mode, scopes, stated
 from signalbook.engine.read.view import View
 from signalbook.formats.base import Resolve
 from signalbook.storage.base import BEHIND, LAST, Row
@@ -142,6 +142,10 @@ class Subjects:
         """All that is set for a subject, by the nearest layer that says it; the level at least."""
         return effective(self._stored("config", subject), subject)
 
+    def stated(self, subject: Subject) -> JSONObject:
+        """The same, without a level if nobody has said one."""
+        return stated(self._stored("config", subject), subject)
+
     def mode(self, subject: Subject) -> str:
         """The mode that holds for a subject."""
         return effective_mode(self._stored("mode", subject), subject)
@@ -179,7 +183,7 @@ class Subjects:
         """The versions of a subject that are not deleted, by number."""
         xid = self.schema(subject)
         row = None if xid is None else self._view.reader.get(xid)
-        return [] if row is None else self._versions(self._view.reader.children([row.key], "versions"))
+        return [] if row is None else self.versions(self._view.reader.children([row.key], "versions"))
 
     def latest(self, subject: Subject) -> SchemaVersion | None:
         """The version of a subject with the highest number of those that are not deleted."""
@@ -189,7 +193,7 @@ class Subjects:
             return None
         last = self._view.reader.get(schema / "versions" / str(latest_number(self._view, schema)))
         # Versions of other formats are none of a subject's.
-        found = ([] if last is None else self._versions([last])) or self.live(subject)
+        found = ([] if last is None else self.versions([last])) or self.live(subject)
         return found[-1] if found else None
 
     def with_content(self, subject: Subject, content: str, *, deleted: bool = False) -> SchemaVersion | None:
@@ -198,7 +202,7 @@ class Subjects:
         if number is None:
             return None
         schema = self.schema(subject)
-        found = [] if schema is None else self._versions(self._view.reader.numbered(schema, number, _PAGE))
+        found = [] if schema is None else self.versions(self._view.reader.numbered(schema, number, _PAGE))
         if deleted:
             found += [each for each in self.deleted(subject) if each.id == number]
         return max(found, key=lambda each: each.version, default=None)
@@ -207,7 +211,7 @@ class Subjects:
         """The version of a subject that a Version is, which is there."""
         row = self._view.reader.get(version)
         assert row is not None, "it was written before"
-        return self._versions([row])[0]
+        return self.versions([row])[0]
 
     def deleted(self, subject: Subject) -> list[SchemaVersion]:
         """Those that are softly deleted, by number."""
@@ -234,7 +238,7 @@ class Subjects:
         xid = self.schema(subject)
         if number is not None and xid is not None:
             row = self._view.reader.get(xid / "versions" / str(number))
-            found = [] if row is None else self._versions([row])
+            found = [] if row is None else self.versions([row])
             if found:
                 return found[0]
         versions = self.known(subject, deleted=deleted)
@@ -250,7 +254,7 @@ class Subjects:
         group = self.group(context)
         if group is None:
             return []
-        live = self._versions(self._view.reader.numbered(group, id, limit))
+        live = self.versions(self._view.reader.numbered(group, id, limit))
         soft = self._view.schemaids.soft_deleted_with(group.id.lower(), id, limit)
         return live + self._shown(group, soft)
 
@@ -312,7 +316,7 @@ class Subjects:
 
     def shown(self, rows: Sequence[Row]) -> list[SchemaVersion]:
         """The versions that these rows are, in the same order."""
-        by_xid = {each.xid: each for each in self._versions(rows)}
+        by_xid = {each.xid: each for each in self.versions(rows)}
         return [by_xid[row.xid] for row in rows]
 
     def deleted_names(self, context: str) -> Iterator[Subject]:
@@ -389,7 +393,7 @@ class Subjects:
             if subject in schemas and each[0].version > 0
         }
         rows = self._view.reader.get_many(list(dict.fromkeys(places.values())))
-        by_place = {each.xid: each for each in self._versions(rows.values())}
+        by_place = {each.xid: each for each in self.versions(rows.values())}
         found = {each: by_place[place] for each, place in places.items() if place in by_place}
         for (reference, context), subject in named.items():
             if (reference, context) not in found:
@@ -410,7 +414,8 @@ class Subjects:
         known = {subject: next((xid for xid in xids if xid in rows), None) for subject, xids in places.items()}
         return {subject: xid for subject, xid in known.items() if xid is not None}
 
-    def _versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
+    def versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
+        """The versions that these Versions are, by subject and number; others are none."""
         counted = [(number, row) for row in rows if (number := version_number(row.xid.id)) is not None]
         counted = [(number, row) for number, row in counted if row.schemaid is not None and row.document is not None]
         documents = self._view.reader.documents([row.document for _, row in counted if row.document is not None])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.access.base import Action, Forbidden
+from signalbook.api.confluent.comparing import differences, predecessors
 from signalbook.api.confluent.reading import shown, subject_of, subjects_of
 from signalbook.api.confluent.references import forget, is_referred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
@@ -29,15 +30,15 @@ from signalbook.confluent.errors import (
     version_not_found,
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
-from signalbook.confluent.schemas import SchemaBody, content_key, properties, stored_references
-from signalbook.confluent.settings import READ_ONLY, rule
+from signalbook.confluent.schemas import SchemaBody, content_key, properties
+from signalbook.confluent.settings import READ_ONLY
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
 from signalbook.formats.base import Resolve, find
-from signalbook.formats.compatibility import SchemaText, is_transitive, violations
+from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.imports import is_importing
 from signalbook.storage.schemaids import IdTaken, SoftDeleted
 from signalbook.values import JSON, JSONObject, digest
@@ -168,35 +169,6 @@ def check_schema(new: Candidate, request: ConfluentRequest) -> None:
         request.sound.add(new.format)
 
 
-def differences(
-    new: Candidate, level: str, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
-) -> list[str]:
-    """Why a schema may not follow ``versions`` at a level; empty if it may."""
-    asked = rule(level)
-    compared = _comparable(new, config, versions)
-    if asked is None or not compared:
-        return []
-    found: list[str] = []
-    for old in reversed(compared if is_transitive(asked) else compared[-1:]):
-        resolve = subjects.resolver(stored_references(old.attributes), old.subject.context)
-        before = SchemaText(document=old.text.encode("utf-8"), format=old.format, resolve=resolve)
-        try:
-            pairs = violations(asked, new.text, before)
-        except (SchemaError, LookupError) as error:
-            return [f"version {old.version} cannot be compared: {error}"]
-        found += [f"{difference} ({direction}, version {old.version})" for direction, difference in pairs]
-    return found
-
-
-def _comparable(new: Candidate, config: JSONObject, versions: Sequence[SchemaVersion]) -> Sequence[SchemaVersion]:
-    """The versions of the same compatibility group, which a property of the metadata names."""
-    name = config.get("compatibilityGroup")
-    if not name:
-        return versions
-    mine = properties(new.body.metadata).get(name)
-    return [each for each in versions if properties(each.attributes.get("metadata")).get(name) == mine]
-
-
 def known_version(view: View, request: ConfluentRequest) -> Response | None:
     """The answer to a registration that brings nothing new; None if there is something to be written."""
     subjects = subjects_of(view, request)
@@ -261,23 +233,11 @@ def _check_mode(new: Candidate, mode: str) -> None:
 
 def _check_compatible(subjects: Subjects, new: Candidate) -> None:
     config = subjects.config(new.subject)
-    found = differences(
-        new, config["compatibilityLevel"], config, _predecessors(subjects, new.subject, config), subjects
-    )
+    before = predecessors(subjects, new.subject, config)
+    found = differences(new.text, new.body.metadata, config, before, subjects)
     if found:
         told = "; ".join(found[:_SHOWN])
         raise incompatible(new.subject, f"details: [{told}]; compatibility: {config['compatibilityLevel']}")
-
-
-def _predecessors(subjects: Subjects, subject: Subject, config: JSONObject) -> Sequence[SchemaVersion]:
-    """The versions that a level may ask about: all of them only where it has to see them."""
-    asked = rule(config["compatibilityLevel"])
-    if asked is None:
-        return ()
-    if is_transitive(asked) or config.get("compatibilityGroup"):
-        return subjects.live(subject)
-    latest = subjects.latest(subject)
-    return () if latest is None else (latest,)
 
 
 def _next_version(subjects: Subjects, new: Candidate, mode: str) -> int:
@@ -348,7 +308,7 @@ def compare(view: View, request: ConfluentRequest) -> Response:
     if len(request.names) > 1:
         versions = _compared_with(subjects, subject, request.names[1])
     else:
-        versions = _predecessors(subjects, subject, config)
+        versions = predecessors(subjects, subject, config)
     verbose = request.flag("verbose")
     try:
         new = candidate(subjects, request, subject)
@@ -357,7 +317,7 @@ def compare(view: View, request: ConfluentRequest) -> Response:
         if error.code == 42201 and verbose:
             return answer({"is_compatible": False, "messages": [str(error)]})
         raise
-    found = differences(new, config["compatibilityLevel"], config, versions, subjects)
+    found = differences(new.text, new.body.metadata, config, versions, subjects)
     return answer({"is_compatible": not found, **({"messages": found} if verbose else {})})
 
 

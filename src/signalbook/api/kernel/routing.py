@@ -77,7 +77,7 @@ class Kernel:
 
     ``generation`` is there if the store is ``direct``: single entities may be read on the event loop. It is right for
     one that answers from this process's own memory and disk in microseconds, wrong for one across a network. Requests
-    with large bodies go to ``large_requests``.
+    with large bodies go to ``large_requests``. What is written is ``held`` to what one API was told for all.
     ``small_work`` and ``large_work`` are for what writes leave for later: threads of their own, so that what is large
     keeps nobody else waiting, and few of them, since each slows down all that runs.
     """
@@ -96,6 +96,7 @@ class Kernel:
     admission: Admission
     audit: Audit
     large_requests: LargeRequests | None = None
+    held: Callable[[Session], None] = lambda session: None  # noqa: ARG005
     decoding: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, 1))
 
     @classmethod
@@ -108,6 +109,7 @@ class Kernel:
         control: AccessControl,
         audit: Audit,
         large_requests: LargeRequests | None = None,
+        held: Callable[[Session], None] = lambda session: None,  # noqa: ARG005
     ) -> Kernel:
         """One for a new server process; ``close`` ends its threads."""
         engine.listen_to_audit(audit.committed)
@@ -132,6 +134,7 @@ class Kernel:
             admission=admission,
             audit=audit,
             large_requests=large_requests,
+            held=held,
         )
 
     @property
@@ -370,6 +373,8 @@ class EntityAPI(Endpoint, Generic[R]):
     """
 
     writes: ClassVar[frozenset[str]]
+    holds: ClassVar[bool] = False
+    """Whether its writes do by themselves what ``Kernel.held`` does for others."""
 
     @abstractmethod
     def request(self, scope: Scope, body: bytes) -> R:
@@ -487,5 +492,7 @@ class EntityAPI(Endpoint, Generic[R]):
             response = self.write(session, request)
             if not session.changes:
                 return response
+            if not self.holds:
+                self.kernel.held(session)
             correlation = ("xRegistry-xregcorrelationid", session.correlationid)
             return replace(response, headers=(*response.headers, correlation))

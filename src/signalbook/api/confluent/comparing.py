@@ -1,0 +1,107 @@
+"""What may follow what in a subject, by the levels that are set for it, whichever API writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.confluent.naming import GROUPS, Subject
+from signalbook.confluent.schemas import properties, stored_references
+from signalbook.confluent.settings import rule
+from signalbook.engine.engine import Session
+from signalbook.engine.write.apply import ChangeAction, Entity
+from signalbook.errors import RegistryError
+from signalbook.formats import SchemaError
+from signalbook.formats.compatibility import SchemaText, is_transitive, violations
+from signalbook.values import JSON, Finding, JSONObject
+from signalbook.xid import Xid
+
+_LEVEL = "compatibilityLevel"
+
+
+def differences(
+    new: SchemaText, metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion], subjects: Subjects
+) -> list[str]:
+    """Why a schema with this ``metadata`` may not follow ``versions`` by ``config``; empty if it may."""
+    asked = rule(config[_LEVEL])
+    compared = _comparable(metadata, config, versions)
+    if asked is None or not compared:
+        return []
+    found: list[str] = []
+    for old in reversed(compared if is_transitive(asked) else compared[-1:]):
+        try:
+            pairs = violations(asked, new, text_of(old, subjects))
+        except (SchemaError, LookupError) as error:
+            return [f"version {old.version} cannot be compared: {error}"]
+        found += [f"{difference} ({direction}, version {old.version})" for direction, difference in pairs]
+    return found
+
+
+def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
+    """A version, to be compared."""
+    resolve = subjects.resolver(stored_references(version.attributes), version.subject.context)
+    return SchemaText(document=version.text.encode("utf-8"), format=version.format, resolve=resolve)
+
+
+def _comparable(metadata: JSON, config: JSONObject, versions: Sequence[SchemaVersion]) -> Sequence[SchemaVersion]:
+    """The versions of the same compatibility group, which a property of the metadata names."""
+    name = config.get("compatibilityGroup")
+    if not name:
+        return versions
+    mine = properties(metadata).get(name)
+    return [each for each in versions if properties(each.attributes.get("metadata")).get(name) == mine]
+
+
+def predecessors(subjects: Subjects, subject: Subject, config: JSONObject) -> Sequence[SchemaVersion]:
+    """The versions that a level may ask about: all of them only where it has to see them."""
+    asked = rule(config[_LEVEL])
+    if asked is None:
+        return ()
+    if is_transitive(asked) or config.get("compatibilityGroup"):
+        return subjects.live(subject)
+    latest = subjects.latest(subject)
+    return () if latest is None else (latest,)
+
+
+def check_levels(session: Session, default_group: str) -> None:
+    """Hold what other APIs wrote in this session to the levels that were set for subjects, contexts or the registry.
+
+    What is assumed of a subject for which nothing is set, this asks of nobody. Raises ``compatibility_violation``.
+    """
+    written = [Xid.parse(change.xid) for change in session.changes if _is_written(change.entity, change.action)]
+    written = [xid for xid in written if xid.group_type == GROUPS]
+    ids = session.transaction.schemaids
+    if not written or (ids.setting("config", "") is None and not ids.settings("config", "", 1)):
+        return
+    subjects = Subjects(session.view, default_group)
+    rows = session.view.reader.get_many(written)
+    found: dict[Subject, set[Xid]] = {}
+    for version in subjects.versions(rows.values()):
+        if version.xid is not None:
+            found.setdefault(version.subject, set()).add(version.xid)
+    for subject, xids in found.items():
+        _check_subject(subjects, subject, xids)
+
+
+def _is_written(entity: Entity, action: ChangeAction) -> bool:
+    return entity is Entity.VERSION and action in (ChangeAction.CREATED, ChangeAction.UPDATED)
+
+
+def _check_subject(subjects: Subjects, subject: Subject, written: set[Xid]) -> None:
+    """Compare each version that was written with those before it, and that behind it with it."""
+    config = subjects.stated(subject)
+    if rule(config.get(_LEVEL, "NONE")) is None:
+        return
+    versions = subjects.live(subject)
+    for number, version in enumerate(versions):
+        if version.xid in written or (number and versions[number - 1].xid in written):
+            new, metadata = text_of(version, subjects), version.attributes.get("metadata")
+            found = differences(new, metadata, config, versions[:number], subjects)
+            if found:
+                raise RegistryError(
+                    "compatibility_violation",
+                    subject=str(version.xid.resource if version.xid else subject),
+                    compat=str(rule(config[_LEVEL])),
+                    detail=f'Version "{version.version}" does not fit, by the level that was set for its subject',
+                    faults=[Finding(path=str(version.xid), rule="incompatible", message=each) for each in found],
+                )

@@ -1,0 +1,66 @@
+"""Levels that were set by Confluent's API hold whoever writes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api
+
+SCHEMA = "/schemagroups/default/schemas/s"
+
+
+def put(api: Api, version: int, schema: str, xid: str = SCHEMA) -> Any:
+    headers = {"xRegistry-format": "Avro/1.11", "Content-Type": "application/json"}
+    return api.client.send("PUT", f"{xid}/versions/{version}", content=schema, headers=headers)
+
+
+@pytest.mark.parametrize("scope", ["/s", "/:.:", "", "/%3A.%3As"])
+def test_a_level_holds_for_writers_of_xregistry(api: Api, scope: str) -> None:
+    assert put(api, 1, ONE).is_success
+    assert put(api, 2, BREAKING).is_success  # nobody has said anything yet
+    assert api.client.send("DELETE", f"{SCHEMA}/versions/2").is_success
+    api.ask("PUT", f"/config{scope}", {"compatibility": "BACKWARD"})
+    refused = put(api, 2, BREAKING)
+    assert refused.status_code == 400
+    assert refused.json()["type"].endswith("#compatibility_violation")
+    assert refused.json()["args"]["compat"] == "backward"
+    assert "c" in json.dumps(refused.json())
+    assert api.get("/subjects/s/versions") == [1]
+    assert put(api, 2, TWO).is_success
+    # A document that takes another's place has neighbours on both sides.
+    assert put(api, 1, '"string"').status_code == 400
+    assert put(api, 2, TWO).is_success
+    api.ask("PUT", f"/config{scope}", {"compatibility": "NONE"})
+    assert put(api, 3, BREAKING).is_success
+    assert api.get("/subjects/s/versions") == [1, 2, 3]
+
+
+def test_the_nearest_level_holds(api: Api) -> None:
+    api.ask("PUT", "/config", {"compatibility": "FULL_TRANSITIVE"})
+    api.ask("PUT", "/config/s", {"compatibility": "FORWARD"})
+    assert put(api, 1, ONE).is_success
+    assert put(api, 2, BREAKING).is_success
+    assert put(api, 3, ONE).status_code == 400
+    other = "/schemagroups/other/schemas/s"
+    assert put(api, 1, ONE, other).is_success
+    assert put(api, 2, BREAKING, other).status_code == 400
+    assert put(api, 2, TWO, other).is_success
+
+
+def test_all_versions_of_a_request_are_compared(api: Api) -> None:
+    api.ask("PUT", "/config", {"compatibility": "BACKWARD_TRANSITIVE"})
+    versions = {str(number): {"format": "Avro/1.11", "schema": json.loads(text)} for number, text in
+                enumerate((ONE, TWO, BREAKING), 1)}  # fmt: skip
+    sent = api.client.send("PUT", SCHEMA + "$details", json={"versions": versions})
+    assert sent.status_code == 400
+    assert sent.json()["subject"] == SCHEMA
+    assert api.client.get(SCHEMA).status_code == 404
+    del versions["3"]
+    assert api.client.send("PUT", SCHEMA + "$details", json={"versions": versions}).is_success
+    assert api.get("/subjects/s/versions") == [1, 2]
+    # Versions without a number are no subject's.
+    assert api.client.send(
+        "PUT", f"{SCHEMA}/versions/draft$details", json={"format": "Avro/1.11", "schema": json.loads(BREAKING)}
+    ).is_success
