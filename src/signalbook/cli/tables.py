@@ -12,7 +12,7 @@ from typer import Option
 from signalbook.cli import console
 from signalbook.cli.console import notice, plain, table, working
 from signalbook.cli.outputs import OutputArgument, OutputOption, StorageOption, place
-from signalbook.cli.replay import MasterOption, PolicyOption, RegistryOption
+from signalbook.cli.replay import MasterOption, PolicyOption, RegistryOption, SubjectsOption
 from signalbook.values import dump_json
 
 if TYPE_CHECKING:
@@ -192,6 +192,7 @@ def backfill(
     output: OutputOption,
     registry: RegistryOption,
     definition: DefinitionOption = None,
+    subjects: SubjectsOption = None,
     policy: PolicyOption = None,
     storage: StorageOption = None,
     as_json: JsonOption = False,
@@ -210,8 +211,9 @@ def backfill(
                 shown(f"reading: {progress.done / _MIB:,.0f} of {progress.total / _MIB:,.0f} MiB")
 
         wanted = tuple(definition or ())
+        policies, named = parse_flags(policy or ()), subjects or ""
         done = pipeline.backfill(
-            place(output, storage), registry, wanted, parse_flags(policy or ()), show, notify=notice
+            place(output, storage), registry, wanted, policies, show, notify=notice, subjects=named
         )
     if as_json:
         for each in done:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from io import BytesIO
 from itertools import count
@@ -18,9 +19,10 @@ from tests.api.confluent.clients.test_clients import READ, SCHEMAS, descriptors,
 from tests.brokers.program import Broker
 from tests.pipeline.commands.test_run import rows
 from tests.pipeline.commands.test_stream import PATIENCE, PATIENT
-from tests.serving import serving
+from tests.pipeline.conftest import CONNECTORS
+from tests.serving import BIN, serving
 
-from signalbook.pipeline import Job, run
+from signalbook.pipeline import Job, ReplayJob, backfill, replay, run
 from signalbook.pipeline.job.jobs import read
 
 __all__ = ["descriptors"]
@@ -46,6 +48,11 @@ class Topic:
         body = {"schema": schema, "schemaType": type}
         answer = httpx.post(url, json=body, timeout=60)
         return b"\0" + int(answer.json()["id"]).to_bytes(4, "big")
+
+    def set_level(self, level: str) -> None:
+        """Which versions its subject takes."""
+        url = f"{self.registry}/config/{self.name}-value"
+        assert httpx.put(url, json={"compatibility": level}, timeout=60).is_success
 
     def avro(self, schema: dict[str, Any], value: Any) -> bytes:
         stream = BytesIO(self.id(json.dumps(schema)))
@@ -119,7 +126,8 @@ def test_another_registry_with_confluents_api(tmp_path: Path, topic: Topic, regi
 PROTO = """syntax = "proto3"; package shop;
 message Line { string sku = 1; }
 message Order { string id = 1; int32 amount = 2; }"""
-JSON = {"title": "Order", "type": "object", "properties": {"id": {"type": "string"}, "amount": {"type": "integer"}}}
+MEMBERS = {"id": {"type": "string"}, "amount": {"type": "integer"}}
+JSON = {"title": "Order", "type": "object", "properties": MEMBERS}
 
 
 def test_topics_of_confluents_clients(tmp_path: Path, kafka: Broker, registry: str, descriptors: Path) -> None:
@@ -141,6 +149,43 @@ def test_topics_of_confluents_clients(tmp_path: Path, kafka: Broker, registry: s
         assert [(row["id"], row["to"], row["note"]) for row in found] == [
             (each["id"], each["to"], each.get("note")) for each in wanted_rows
         ], name
+
+
+def test_what_no_schema_wrote_is_replayed_once_there_is_one(tmp_path: Path, topic: Topic, registry: str) -> None:
+    """And what had no column before gets one out of what was kept."""
+    known = topic.id(json.dumps(JSON), "JSON")
+    unknown = b"\0" + (int.from_bytes(known[1:], "big") + 1).to_bytes(4, "big")
+    topic.send(known + b'{"id": "a", "amount": 1, "note": "n"}', unknown + b'{"id": "b", "amount": 2, "note": "m"}')
+    output = tmp_path / "out"
+    assert run(job(tmp_path, topic, registry, 'subjects = "topic"')).tally.reasons == {"schema_not_found": 1}
+    wider = {**JSON, "properties": {**MEMBERS, "note": {"type": "string"}}}
+    topic.set_level("NONE")
+    assert topic.id(json.dumps(wider), "JSON") == unknown
+    again = ReplayJob(registry=registry, output=output, subjects="topic")
+    assert (found := replay(again)).report.tally.landed.total() == 1, found
+    assert landed(tmp_path, topic) == [("a", 1, None), ("b", 2, "m")]
+    assert [each.filled for each in backfill(output, registry, subjects="topic")] == [1]
+    assert landed(tmp_path, topic) == [("a", 1, "n"), ("b", 2, "m")]
+
+
+def test_a_stream_of_the_command_line_follows_the_subject(tmp_path: Path, topic: Topic, registry: str) -> None:
+    """With tables of Iceberg, as by default."""
+    stream = ["stream", "--once", "--registry", registry, "--subjects", "topic", "--input", topic.url]
+    command: list[str | Path] = [
+        BIN / "signalbook",
+        "pipeline",
+        *stream,
+        "--output",
+        tmp_path / "out",
+        "--jars",
+        CONNECTORS,
+    ]
+    for schema, value in ((ORDER, {"id": "a", "amount": 1}), (WIDER, {"id": "b", "amount": 2, "note": "n"})):
+        topic.send(topic.avro(schema, value))
+        ran = subprocess.run(command, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stderr
+        assert ": 1 read = 1 landed + 0 dead letters" in ran.stdout
+    assert landed(tmp_path, topic) == [("a", 1, None), ("b", 2, "n")]
 
 
 @pytest.mark.parametrize("strategy", ["record", "topic-record"])

@@ -22,6 +22,7 @@ from signalbook.pipeline.commit import PATIENCE, complete_unfinished, disk_error
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.job.jobs import Progress, ShowProgress
 from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.pipeline.job.subjects import Strategy
 from signalbook.pipeline.journal import STAGING, DataFile, Journal, JournalEntry
 from signalbook.pipeline.landing.filling import RESCUE, Filling
 from signalbook.pipeline.landing.rows import layout
@@ -71,19 +72,20 @@ def backfill(
     policy: Policy | None = None,
     progress: ShowProgress = lambda _: None,
     notify: Callable[[str], None] = lambda _: None,
+    subjects: Strategy = "",
 ) -> list[Backfill]:
     """Fill columns of landed tables, those of ``definitions`` (xids) or all, from what they have in ``_rescue``.
 
-    By the definitions that ``registry`` has now, as ``pipeline.run`` reads them; ``notify`` is called with doubts about
-    them. Returns what was done to each table with something to fill. Raises ``PipelineError``; every table is as it was
-    or filled then, and whatever works on the output next completes the one under way.
+    By the definitions that ``registry`` has now, as ``pipeline.run`` reads them, with ``subjects``; ``notify`` is
+    called with doubts about them. Returns what was done to each table with something to fill. Raises ``PipelineError``;
+    every table is as it was or filled then, and whatever works on the output next completes the one under way.
     """
     journal = Journal.existing(output)
     with journal.alone(PATIENCE), disk_errors(journal.output):
         complete_unfinished(journal, progress)
         progress(Progress(stage="definitions"))
         policy = settled(policy or Policy(), journal)
-        snapshot = Snapshot.load(registry).check(policy)
+        snapshot = Snapshot.load(registry, subjects=subjects).check(policy)
         for doubt in snapshot.doubts:
             notify(doubt)
         contract = snapshot.compile(policy)

@@ -533,7 +533,8 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
             return [(registry, client.export())]
     path = Path(registry)
     if not path.exists():
-        raise PipelineError(f"the definitions {registry} are not there: give a registry's URL, a document or a folder")
+        shown = without_user(registry)
+        raise PipelineError(f"the definitions {shown} are not there: give a registry's URL, a document or a folder")
     sources = read_folder(path) if path.is_dir() else [read_source(path)]
     return [(source.name, whole(aim(source.document))) for source in sources]
 
