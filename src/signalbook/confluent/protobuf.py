@@ -50,7 +50,18 @@ def descriptor_text(text: str) -> str | None:
         found = FileDescriptorProto.FromString(b64decode(text))
     except (ValueError, DecodeError):
         return None
-    return "\n".join(_Printer(found).lines()) + "\n"
+    return _printed(found)
+
+
+def normalized(text: str, resolve: Resolve) -> str:
+    """A document as if it had come as its descriptor, unless that leaves anything out. Raises ``SchemaError``."""
+    described = file_descriptor(text, resolve)
+    printed = _printed(FileDescriptorProto.FromString(described))
+    return printed if file_descriptor(printed, resolve) == described else text
+
+
+def _printed(file: FileDescriptorProto) -> str:
+    return "\n".join(_Printer(file).lines()) + "\n"
 
 
 class _Printer:

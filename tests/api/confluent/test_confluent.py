@@ -273,6 +273,27 @@ def test_protobuf(api: Api) -> None:
     assert api.register("n", other, schemaType="PROTOBUF", references=[reference])["version"] == 1
 
 
+def test_normalized_protobuf(api: Api) -> None:
+    """A document and a descriptor are the same then, as confluent-kafka and franz-go send them."""
+    api.register("p", PROTO, schemaType="PROTOBUF")
+    references = [{"name": "p.proto", "subject": "p", "version": 1}]
+    text = (
+        'syntax="proto3"; import "p.proto"; // of it\nmessage N { M m = 1; oneof o { int32 a = 2; } repeated M n = 3; }'
+    )
+    body = {"schemaType": "PROTOBUF", "references": references}
+    made = api.ask("POST", "/subjects/n/versions?normalize=true", {**body, "schema": text})
+    printed = api.get("/subjects/n/versions/1?format=serialized")["schema"]
+    assert api.ask("POST", "/subjects/n/versions", {**body, "schema": printed}) == made
+    assert api.ask("POST", "/subjects/n?normalize=true", {**body, "schema": printed})["id"] == made["id"]
+    assert api.ask("POST", "/subjects/n?normalize=true", {**body, "schema": text})["id"] == made["id"]
+    assert api.code("POST", "/subjects/n", {**body, "schema": text}) == 40403
+    assert api.code("POST", "/subjects/n?normalize=true", {**body, "schema": f"{text} message"}) == 42201
+    custom = 'import "google/protobuf/descriptor.proto";extend google.protobuf.FieldOptions { string owner = 50000; }'
+    kept = f'syntax = "proto3"; {custom} message O {{ int32 a = 1 [(owner) = "ann"]; }}'
+    api.ask("POST", "/subjects/o/versions?normalize=true", {"schemaType": "PROTOBUF", "schema": kept})
+    assert api.get("/subjects/o/versions/1")["schema"].strip() == kept, "the option would be lost"
+
+
 def test_metadata_and_rules(api: Api) -> None:
     rules = {"domainRules": [{"name": "check", "kind": "CONDITION", "type": "CEL", "mode": "WRITE", "expr": "1 > 0"}]}
     metadata = {"properties": {"owner": "ada"}}

@@ -30,6 +30,7 @@ from signalbook.confluent.errors import (
     version_not_found,
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
+from signalbook.confluent.protobuf import normalized
 from signalbook.confluent.schemas import SchemaBody, content_key, properties
 from signalbook.confluent.settings import READ_ONLY
 from signalbook.engine.engine import Session
@@ -90,6 +91,11 @@ def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *
         attributes |= _linked(subjects, body, subject.context)
     except ConfluentError as error:
         raise invalid_schema(f"a reference leads nowhere: {error}") from None
+    if normalize and body.type == "PROTOBUF":
+        try:
+            body = replace(body, text=normalized(body.text, resolve))
+        except SchemaError as error:
+            raise invalid_schema(str(error)) from None
     content = content_key({"format": stated, **attributes}, digest(body.document)) or ""
     return Candidate(
         subject=subject,

@@ -1,4 +1,4 @@
-// An application in JavaScript: node client.mjs confluent|kafkajs WHERE, in the folder where these clients are installed.
+// An application in JavaScript: node client.mjs confluent|kafkajs WHERE, in the folder where these clients live.
 // WHERE, what it does and what it prints are those of client.py beside it; kafkajs carries what either of them writes.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -76,7 +76,7 @@ async function confluent() {
     await client.register(subject("header"), order(version, "AVRO"));
     await client.register(subject("json"), order(version, "JSON"));
     const latest = { autoRegisterSchemas: false, useLatestVersion: true };
-    const own = { autoRegisterSchemas: true, registry: createMutableRegistry(message) };
+    const own = { autoRegisterSchemas: true, normalizeSchemas: true, registry: createMutableRegistry(message) };
     const serializers = {
       avro: [made("AvroSerializer", { autoRegisterSchemas: false, useSchemaId }), record],
       header: [made("AvroSerializer", { ...latest, schemaIdSerializer: HeaderSchemaIdSerializer }), record],
@@ -154,13 +154,17 @@ async function community() {
   const known = (schema) => schema.replaceAll(/^.*google.protobuf.*$/gm, "");
   const put = (subject, { schemaType: type, schema, ...more }, options = {}) =>
     client.register({ type, schema: known(schema), ...more }, { subject, ...options });
-  for (const [schemaType, ending] of [["AVRO", "avsc"], ["JSON", "json"], ["PROTOBUF", "proto"]]) {
+  for (const [schemaType, ending] of [["AVRO", "avsc"], ["JSON", "json"]]) {
     await put(`address.${ending}`, { schemaType, schema: text(`address.${ending}`) });
   }
+  // It asks for nothing to be normalized, so that what it has to say of an address in Protobuf is another schema.
+  const imported = { name: "address.proto", subject: topic("address.proto"), version: 1 };
+  await put(imported.subject, { schemaType: "PROTOBUF", schema: text(imported.name) });
   const sent = [];
   for (const [version, record] of Object.entries(orders)) {
     for (const [kind, schemaType] of Object.entries(kinds)) {
-      const { id } = await put(subject(kind), order(version, schemaType));
+      const references = schemaType === "PROTOBUF" ? { references: [imported] } : {};
+      const { id } = await put(subject(kind), { ...order(version, schemaType), ...references });
       sent.push({ topic: topic(kind), value: await client.encode(id, record) });
     }
   }

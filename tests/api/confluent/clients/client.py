@@ -122,11 +122,12 @@ async def confluent(prefix: str) -> dict[str, Any]:
         await settled(client.register_schema(topic("latest-value"), avro_schema))
         await settled(client.clear_latest_caches())
         latest = {"auto.register.schemas": False, "use.latest.version": True}
+        normal = {"normalize.schemas": True}
         guid = {"schema.id.serializer": schema_registry.header_schema_id_serializer}
         for name, encode, value in (
             ("avro", await made(avro, "AvroSerializer", client, avro_schema), record),
             ("json", await made(json_schema, "JSONSerializer", order(version, "JSON", "json"), client), record),
-            ("protobuf", await made(protobuf, "ProtobufSerializer", kind, client), ParseDict(record, kind())),
+            ("protobuf", await made(protobuf, "ProtobufSerializer", kind, client, normal), ParseDict(record, kind())),
             ("latest", await made(avro, "AvroSerializer", client, None, conf=latest), record),
             ("header", await made(avro, "AvroSerializer", client, avro_schema, conf=guid), record),
         ):

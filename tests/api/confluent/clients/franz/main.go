@@ -44,7 +44,7 @@ func main() {
 	app.client = got(sr.NewClient(sr.URLs(app.Registry)))
 	for _, kind := range []sr.SchemaType{sr.TypeAvro, sr.TypeJSON, sr.TypeProtobuf} {
 		name := "address." + ending(kind)
-		got(app.client.CreateSchema(app.ctx, name, sr.Schema{Type: kind, Schema: app.text(name)}))
+		app.registered(name, sr.Schema{Type: kind, Schema: app.text(name)})
 	}
 	read := app.carried(app.written())
 	must(json.NewEncoder(os.Stdout).Encode(record{"read": read, "answers": app.answers()}))
@@ -55,7 +55,7 @@ func (app *application) written() (sent []*kgo.Record) {
 	for i, order := range orders {
 		for name, kind := range map[string]sr.SchemaType{"avro": sr.TypeAvro, "json": sr.TypeJSON, "protobuf": sr.TypeProtobuf} {
 			schema := app.order(i+1, kind)
-			made := got(app.client.CreateSchema(app.ctx, app.topic(name)+"-value", schema))
+			made := app.registered(app.topic(name)+"-value", schema)
 			if made.Version != i+1 {
 				panic(fmt.Sprintf("%s has version %d", made.Subject, made.Version))
 			}
@@ -78,6 +78,15 @@ func (app *application) written() (sent []*kgo.Record) {
 		}
 	}
 	return sent
+}
+
+// A schema of Protobuf is normalized: as it came, it would be another one than clients that send descriptors have.
+func (app *application) registered(subject string, schema sr.Schema) sr.SubjectSchema {
+	ctx := app.ctx
+	if schema.Type == sr.TypeProtobuf {
+		ctx = sr.WithParams(ctx, sr.Normalize)
+	}
+	return got(app.client.CreateSchema(ctx, subject, schema))
 }
 
 // Send records, and receive them by Kafka; what each reader reads, the records by their ids.
