@@ -66,7 +66,7 @@ def fill(url: str) -> None:
 
 def content(url: str) -> dict[str, Any]:
     """All that there is, without guids, which each registry makes by itself."""
-    listed = ask(url, "GET", "/schemas?subjectPrefix=:*:&deleted=true")
+    listed = ask(url, "GET", "/schemas?subjectPrefix=:*:&deleted=true&limit=100000")
     versions = {
         (each["subject"], each["version"]): {name: each[name] for name in each.keys() - {"guid", "subject", "version"}}
         for each in listed

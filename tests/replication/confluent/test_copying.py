@@ -85,7 +85,7 @@ def test_ids_that_mean_something_else(pair: list[str]) -> None:
     report = copy(source, target)
     refused = {str(one.xid): one.reason for one in report.refused}
     assert refused.keys() == {"orders/value version 1", "orders/value version 2", "same version 1"}
-    assert "(42207): the target gave its ids to other schemas" in refused["orders/value version 1"]
+    assert "(42207): ids and schemas belong together" in refused["orders/value version 1"]
     assert "the id 2 instead of 1" in refused["same version 1"]
     assert ask(target, "GET", "/subjects/own/versions/1")["id"] == 1
     assert ask(target, "GET", "/subjects/a-paid/versions/1") | {"guid": ""} == ask(
@@ -225,6 +225,17 @@ def test_following_through_an_outage(pair: list[str], serve: Serve) -> None:
     follower.send_signal(signal.SIGINT)
     follower.communicate(timeout=300)
     assert follower.returncode == 0
+
+
+def test_a_target_that_does_not_keep_ids(answering: Answering, pair: list[str]) -> None:
+    """One that has no modes, and one that gives ids of its own: nothing more is written to it."""
+    answers: dict[str, Any] = {"/schemas/types": [], "/subjects": [], "/config": {}}
+    with pytest.raises(RegistryError, match="has no mode IMPORT, so that ids cannot be kept there"):
+        copy(pair[0], answering(answers))
+    # It says that it does.
+    anything = {"mode": "IMPORT", "id": 4711}
+    with pytest.raises(RegistryError, match=r"the id 4711 instead of [0-9]+: it cannot keep ids"):
+        copy(pair[0], answering({**answers, "/mode": {"mode": "READWRITE"}, "*": anything}))
 
 
 def test_a_reference_that_never_ends(answering: Answering, serve: Serve) -> None:

@@ -34,7 +34,7 @@ _IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
 _ADVICE: Final = {
     "403": "the credentials in the URL lack the right to write that",
     "42205": "set the mode of the target to READWRITE or IMPORT, or copy into a context or registry that is empty",
-    "42207": "the target gave its ids to other schemas: copy into a context or registry that is empty",
+    "42207": "ids and schemas belong together for ever: copy to where they are free",
     "42201": "see whether what it refers to was copied",
 }
 """What to do, by the codes of errors."""
@@ -149,10 +149,10 @@ class ConfluentCopy:
         with self._counting:
             self._report.refuse(SubjectVersion(subject, version), reason)
 
-    def skip(self, subject: str, reason: str) -> None:
+    def skip(self, subject: str, version: int | None, reason: str) -> None:
         """Something is not to be copied."""
         with self._counting:
-            self._report.skip(SubjectVersion(subject), reason)
+            self._report.skip(SubjectVersion(subject, version), reason)
 
     @property
     def _link(self) -> list[JSON]:
@@ -178,18 +178,26 @@ class Follower:
     def __init__(self, copy: ConfluentCopy) -> None:
         self._copy = copy
         self._seen: int | None = None
-        self._next = 0.0
+        self._look = self._compare = 0.0
 
     def everything(self) -> None:
-        """Look once. Raises as ``ConfluentCopy.everything``."""
-        found = self._copy.source.fingerprint()
+        """Look once, if it is time. Raises as ``ConfluentCopy.everything``."""
         began = time.monotonic()
-        if found == self._seen and began < self._next:
+        if began < self._look:
+            return
+        found = self._copy.source.fingerprint()
+        self._look = _due(began)
+        if found == self._seen and began < self._compare:
             return
         self._seen = None
         self._copy.everything()
-        self._seen, ended = found, time.monotonic()
-        self._next = ended + _SHARE * (ended - began)
+        self._seen, self._compare = found, _due(began)
+
+
+def _due(began: float) -> float:
+    """When that may be done again which began then."""
+    ended = time.monotonic()
+    return ended + _SHARE * (ended - began)
 
 
 class Round:
@@ -258,6 +266,8 @@ class Round:
                 self._compare(version, doubtful)
                 self._copy.progress.advance()
         self._mark_deleted()
+        for key in sorted(self._source.hidden):
+            self._hide(key)
         self._spool.ready()
         self._target.map(self._look_closer, doubtful)
         for subject, number in list(self._spool.references):
@@ -291,6 +301,16 @@ class Round:
             self._spool.put(version)
         else:
             self._copy.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
+
+    def _hide(self, key: Key) -> None:
+        """What the source names as deleted and does not show is deleted if it was copied before."""
+        subject, number = key
+        self._here.setdefault(subject, {})[number] = True
+        known = self._there.get(subject, {}).get(number)
+        if known is None:
+            self._copy.skip(subject, number, "it is deleted, and the source does not show what it was")
+        elif self._before.get(subject, {}).get(str(number)) != known.id:
+            self._others.add(key)
 
     def _look_closer(self, key: Key) -> None:
         if not self._target.finds(self._spool.get(key)):
@@ -367,7 +387,7 @@ class Round:
         ]
         gone: list[Key] = []
         # A list that changes while it is read may lack what is there.
-        self._source.map(lambda key: None if self._source.holds(*key) else gone.append(key), missing)
+        self._source.map(lambda key: (self._kept if self._source.holds(*key) else gone).append(key), missing)
         return gone
 
     def _delete_for_good(self, keys: Sequence[Key]) -> None:
@@ -379,7 +399,7 @@ class Round:
         left = self._delete(keys, delete)
         for subject, number in set(keys) - set(left):
             del self._there[subject][number]
-        self._kept = left
+        self._kept += left
         for key in self._stale & set(left):
             self._spool.drop(key)
 
@@ -500,7 +520,11 @@ class Settings:
         """Copy them; of the registry last."""
         self._copy.progress.begin("copying settings", 2 * len(self._scopes))
         self._modes = self._source.setting("mode", "") is not None
-        for copy in (self._config, self._mode):
+        steps = [self._config, self._mode]
+        if self._modes and self._target.setting("mode", "") is None:
+            self._copy.skip("", None, "the target has no modes")
+            steps.pop()
+        for copy in steps:
             self._target.map(copy, self._scopes[:-1])
             copy("")
 
@@ -516,7 +540,7 @@ class Settings:
         before = self._writing.before.get(scope, there)
         wanted = self._source.setting("mode", scope) if self._modes else before
         if wanted == {"mode": "FORWARD"}:
-            self._copy.skip(scope, "the mode FORWARD is about a registry that the source sends to")
+            self._copy.skip(scope, None, "the mode FORWARD is about a registry that the source sends to")
             wanted = before
         self._put("mode", scope, wanted, there, before)
         self._copy.progress.advance()

@@ -34,6 +34,9 @@ _MAX_DEPTH: Final = 64
 _PAGE: Final = 1000
 _SMALLEST_PAGE: Final = 2
 _LISTS: Final = 3
+_NOT_SET: Final = frozenset({"40408", "40409"})
+_DELETED: Final = frozenset({"40404", "40406"})
+_NOBODY: Final = "signalbook-asks-for-a-subject-that-nobody-has"
 _MARKING: Final = 8
 """The release of Confluent's registry since which lists say which versions are deleted."""
 _HIGHEST: Final = 2**31
@@ -121,8 +124,11 @@ class ConfluentRegistry:
         self._transports: list[Transport] = []
         self._adding = threading.Lock()
         self._pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="replicate")
-        self._marks: bool | None = None
+        self._release: str | None = None
+        self._shows_all: dict[SettingKind, bool] = {}
         self.url = without_user(url).rstrip("/")
+        self.hidden: set[tuple[str, int]] = set()
+        """Deleted versions that it names and does not show, after all were listed."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -148,20 +154,19 @@ class ConfluentRegistry:
 
     def versions(self) -> Iterator[SchemaVersion]:
         """All versions of all contexts, soft-deleted ones too; some may come twice if others write meanwhile."""
+        self.hidden.clear()
+        if not self._lists():
+            yield from self._walk()
+            return
         query = {"subjectPrefix": ALL_CONTEXTS, "deleted": "true"}
-        deleted = False if self._marks_deleted() else None
         for _ in range(_LISTS):
             try:
                 for page in self._pages("/schemas", query, _version_key):
-                    yield from (self._version(each, deleted) for each in page)
+                    yield from (self._version(each, self._marked) for each in page)
                 return
             except _ListMoved:
                 continue
-            except Refused as error:
-                if error.status == HTTPStatus.FORBIDDEN:
-                    raise RegistryError(self._failure(error)) from None
-                break
-            except BadResponse:
+            except TooLong:
                 break
         yield from self._walk()
 
@@ -178,15 +183,17 @@ class ConfluentRegistry:
         raise RegistryError(f"{self.url}: its schemas change too fast to be listed: try again")
 
     def fingerprint(self) -> int:
-        """A number that is another one when any version is, was added or deleted; settings do not count."""
-        found = 0
-        unmarked = False
-        for each in self.versions():
-            found += _hash([each.subject, each.version, each.id, each.deleted, each.body])
-            unmarked = each.deleted is None
-        for subject, numbers in self.live().items() if unmarked else ():
-            found += _hash([subject, sorted(numbers)])
-        return found
+        """A number that is another one when any version was added or deleted; settings do not count."""
+        if not self._lists():
+            subjects = iter(self._subjects())
+            return sum(
+                _hash([subject, list(numbers), sorted(live)])
+                for chunk in iter(lambda: list(islice(subjects, CONCURRENCY)), [])
+                for subject, numbers, live in self._pool.map(self._numbers, chunk)
+            )
+        found = sum(_hash([each.subject, each.version, each.id, each.deleted, each.body]) for each in self.versions())
+        live = {} if self._marked is False else self.live()
+        return found + sum(_hash([subject, sorted(numbers)]) for subject, numbers in live.items())
 
     def holds(self, subject: str, version: int) -> bool:
         """Whether it has a version, soft-deleted or not."""
@@ -195,12 +202,15 @@ class ConfluentRegistry:
     def contexts(self) -> list[str]:
         """The contexts it names; none if it knows no contexts."""
         found = self._find("/contexts")
-        return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+        # Some name them as subjects begin that are in them.
+        return [each.strip(":") for each in found if isinstance(each, str)] if isinstance(found, list) else []
 
     def setting(self, kind: SettingKind, scope: str) -> JSONObject | None:
         """What is set for the registry (""), a context (``:.name:``) or a subject; None if nothing is."""
         found = self._find(_setting_path(kind, scope))
         if not isinstance(found, dict):
+            return None
+        if scope and self._inherits(kind) and found == self._find(_setting_path(kind, "")):
             return None
         if kind == "config" and found.keys() - {"compatibilityLevel"} and scope:
             # A level that only holds there is shown as if it was set there.
@@ -222,16 +232,21 @@ class ConfluentRegistry:
     # What is written
 
     def register(self, version: SchemaVersion) -> None:
-        """Add a version with its number and id, which takes the mode IMPORT."""
+        """Add a version with its number and id, in the mode IMPORT. Raises ``RegistryError`` if it gets another id."""
         body = {**version.body, "version": version.version, "id": version.id}
-        self._send("POST", f"/subjects/{_quoted(version.subject)}/versions", json=body)
+        made = self._json(self._send("POST", f"/subjects/{_quoted(version.subject)}/versions", json=body))
+        given = made.get("id") if isinstance(made, dict) else None
+        if given != version.id:
+            raise RegistryError(
+                f"{self.url} gave {version.subject} the id {given} instead of {version.id}: it cannot keep ids"
+            )
 
     def delete(self, subject: str, version: int, *, permanent: bool = False) -> None:
         """Delete a version, softly or, if it is that already, for good. What is gone is gone."""
         try:
             self._send("DELETE", _path(subject, version) + ("?permanent=true" if permanent else ""))
         except Refused as error:
-            if error.status != HTTPStatus.NOT_FOUND:
+            if error.status != HTTPStatus.NOT_FOUND and error.code not in _DELETED:
                 raise
 
     def set(self, kind: SettingKind, scope: str, value: JSONObject | None, *, force: bool = False) -> None:
@@ -254,32 +269,60 @@ class ConfluentRegistry:
         except BadResponse as error:
             raise RegistryError(f"{self.url}: {error}") from None
 
-    def _marks_deleted(self) -> bool:
-        """Whether its lists say which versions are deleted."""
-        if self._marks is None:
+    def _lists(self) -> bool:
+        """Whether it has lists of schemas to rely on: those of Karapace and Apicurio lack what is deleted, or more."""
+        if self._release is None:
             found = self._find("/v1/metadata/version")
-            release = str(found.get("version", "")) if isinstance(found, dict) else ""
-            major = release.partition(".")[0]
-            self._marks = release.startswith("signalbook-") or (major.isdigit() and int(major) >= _MARKING)
-        return self._marks
+            self._release = str(found.get("version", "")) if isinstance(found, dict) else ""
+        return self._release != ""
+
+    @property
+    def _marked(self) -> bool | None:
+        """False if lists say of versions that are deleted that they are; None if they do not."""
+        release = self._release or ""
+        major = release.partition(".")[0]
+        return False if release.startswith("signalbook-") or (major.isdigit() and int(major) >= _MARKING) else None
+
+    def _inherits(self, kind: SettingKind) -> bool:
+        """Whether it shows what holds for a subject as if it was set for it."""
+        if kind not in self._shows_all:
+            try:
+                self._send("GET", _setting_path(kind, _NOBODY))
+                self._shows_all[kind] = True
+            except Refused as error:
+                # Another code is about the subject: it has to be there, and then something holds for it.
+                self._shows_all[kind] = error.code not in _NOT_SET
+        return self._shows_all[kind]
 
     def _walk(self) -> Iterator[SchemaVersion]:
         """The same as ``versions`` where there is no list of schemas: subject by subject."""
+        waiting = iter(self._subjects())
+        while chunk := list(islice(waiting, CONCURRENCY)):
+            known = list(self._pool.map(self._numbers, chunk))
+            keys = iter(
+                [(subject, number, number not in live) for subject, numbers, live in known for number in numbers]
+            )
+            while several := list(islice(keys, 4 * CONCURRENCY)):
+                for key, value in zip(several, self._pool.map(self._shown, several), strict=True):
+                    if value is not None:
+                        yield self._version(value, key[2])
+                    elif key[2]:
+                        self.hidden.add(key[:2])
+
+    def _shown(self, key: tuple[str, int, bool]) -> JSON:
+        return self._find(f"{_path(*key[:2])}?deleted=true")
+
+    def _subjects(self) -> list[str]:
+        """The names of all subjects, soft-deleted ones too."""
         found: set[str] = set()
         for _ in range(_LISTS):
             with suppress(_ListMoved):
-                for page in self._pages("/subjects", {"subjectPrefix": ALL_CONTEXTS, "deleted": "true"}, str):
-                    found |= {each for each in page if isinstance(each, str)}
-                break
-        else:
-            raise RegistryError(f"{self.url}: its subjects change too fast to be listed: try again")
-        waiting = iter(sorted(found))
-        while chunk := list(islice(waiting, CONCURRENCY)):
-            for subject, numbers, live in self._pool.map(self._numbers, chunk):
-                for number in numbers:
-                    value = self._find(f"{_path(subject, number)}?deleted=true")
-                    if value is not None:
-                        yield self._version(value, number not in live)
+                # Those that know no contexts may take the prefix for the beginning of a name.
+                for query in ({"subjectPrefix": ALL_CONTEXTS, "deleted": "true"}, {"deleted": "true"}):
+                    for page in [] if found else self._pages("/subjects", query, str):
+                        found |= {each for each in page if isinstance(each, str)}
+                return sorted(found)
+        raise RegistryError(f"{self.url}: its subjects change too fast to be listed: try again")
 
     def _numbers(self, subject: str) -> tuple[str, Sequence[int], frozenset[int]]:
         """The numbers of a subject's versions, and which of them are not deleted."""

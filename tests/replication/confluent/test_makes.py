@@ -1,0 +1,133 @@
+"""Registries of other makes as sources, by what was seen of them: a real one behind each, shown as they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.replication.confluent.conftest import NOT_FOUND, Change
+from tests.replication.confluent.registries import ask, content, copy, fill, mounts, record, register
+from tests.replication.servers import Server
+
+from signalbook.replication.replicating import StateInMemory
+
+Serve = Callable[..., Server]
+Changing = Callable[[str, Change], str]
+
+
+def plain(value: Any, *names: str) -> Any:
+    """JSON without members of these names, and without the type of Avro schemas."""
+    if isinstance(value, list):
+        return [plain(each, *names) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: plain(each, *names) for name, each in value.items() if name not in names}
+    return kept if kept.get("schemaType") != "AVRO" else {name: kept[name] for name in kept.keys() - {"schemaType"}}
+
+
+def confluent_7(path: str, status: int, value: Any) -> tuple[int, Any]:
+    """Lists do not say what is deleted."""
+    if path == "/v1/metadata/version":
+        return 200, {"version": "7.9.0", "commitId": "0"}
+    return status, plain(value, "deleted", "guid")
+
+
+def confluent_5(path: str, status: int, value: Any) -> tuple[int, Any]:
+    """There are no lists of schemas, and no pages."""
+    if path.startswith(("/schemas?", "/v1/", "/contexts")):
+        return 404, NOT_FOUND
+    return status, plain(value, "deleted", "guid")
+
+
+def karapace(path: str, status: int, value: Any) -> tuple[int, Any]:
+    """As of 2026: ``deleted`` of the list of schemas means the contrary, all subjects have the mode of the registry."""
+    if path.startswith(("/v1/", "/contexts")):
+        return 404, "Not Found"
+    if path.startswith("/schemas?"):
+        return 200, [each for each in plain(value, "guid") if not each.get("deleted")]
+    if path.startswith("/mode/"):
+        return 200, {"mode": "READWRITE"}
+    return status, plain(value, "deleted", "guid")
+
+
+def apicurio(path: str, status: int, value: Any) -> tuple[int, Any]:
+    """As 3.3.3: a list of schemas without versions, subjects with config of the registry, what is gone is hidden."""
+    mount = "/apis/ccompat/v7"
+    if not path.startswith(mount) or path.startswith((f"{mount}/v1/", f"{mount}/mode")):
+        return 404, NOT_FOUND
+    if path.startswith(f"{mount}/schemas?"):
+        return 200, [{"schema": each["schema"]} for each in value]
+    if path == f"{mount}/contexts":
+        return 200, [":.:"]
+    if status == 404 and path.startswith(f"{mount}/config/"):
+        missing = path.endswith("nobody-has")
+        return (404, {**value, "error_code": 40401}) if missing else (200, {"compatibilityLevel": "FULL"})
+    if isinstance(value, dict) and value.get("deleted") and "/versions/" in path:
+        return 404, {"error_code": 40401, "message": "No artifact"}
+    return status, plain(value, "deleted", "guid")
+
+
+@pytest.mark.parametrize("change", [confluent_7, confluent_5, karapace])
+def test_all_that_they_have(serve: Serve, changing: Changing, change: Change) -> None:
+    real, target = mounts([serve(), serve()])
+    fill(real)
+    ask(real, "DELETE", "/config/same")  # an alias, which has no versions of its own where there is no list
+    source = changing(real, change)
+    state = StateInMemory()
+    assert not copy(source, target, state).refused
+    there, here = content(target), content(real)
+    for kind in ("versions", "config", *(("mode",) if change is not karapace else ())):
+        assert there[kind] == here[kind]
+    assert copy(source, target, state).moved == 0
+    ask(real, "DELETE", "/subjects/a-paid")
+    ask(real, "DELETE", "/subjects/a-paid?permanent=true")
+    register(real, "new", record("New", "id"))
+    ask(real, "DELETE", "/subjects/same")
+    assert not copy(source, target, state).refused
+    assert content(target)["versions"] == content(real)["versions"]
+
+
+def test_what_apicurio_shows(serve: Serve, changing: Changing) -> None:
+    """It is found at its mount. What is deleted there without having been copied is named; what was copied, deleted."""
+    server, other = serve(), serve()
+    real, target = mounts([server, other])
+    fill(real)
+    ask(real, "DELETE", "/config/same")
+    source, state = changing(server.url, apicurio), StateInMemory()
+    report = copy(source, target, state)
+    gone = [("a-using", 1), ("gone", 1), ("orders/value", 2)]
+    assert [str(each.xid) for each in report.skipped] == [f"{subject} version {number}" for subject, number in gone]
+    assert not report.refused
+    here = content(real)
+    assert content(target)["versions"] == {key: here["versions"][key] for key in here["versions"].keys() - set(gone)}
+    assert content(target)["config"] == {scope: here["config"][scope] for scope in content(target)["config"]}
+    ask(real, "DELETE", "/subjects/same")
+    assert copy(source, target, state).summary()["deleted"] == {"versions": 1}
+    assert ask(target, "GET", "/subjects/same/versions/1?deleted=true")["deleted"]
+
+
+def test_pages_that_move(serve: Serve, changing: Changing) -> None:
+    """What is deleted for good while a list is read moves what is behind it: it is read again."""
+    real, target = mounts([serve(), serve()])
+    for number in range(1500):
+        register(real, f"s{number // 50:02}", record("R", "f"), metadata={"properties": {"n": str(number)}})
+    register(real, "a", record("A", "id"))
+    ask(real, "DELETE", "/subjects/a")
+    pages: list[int] = []
+
+    def between(path: str, status: int, value: Any) -> tuple[int, Any]:
+        offset = parse_qs(urlsplit(path).query).get("offset")
+        if path.startswith("/schemas?") and offset is not None:
+            pages.append(int(offset[0]))
+            if len(pages) == 1:
+                ask(real, "DELETE", "/subjects/s00/versions/1")
+                ask(real, "DELETE", "/subjects/s00/versions/1?permanent=true")
+        return status, value
+
+    assert not copy(changing(real, between), target).refused
+    assert pages[:3] == [0, 999, 0]
+    there = content(target)["versions"].keys()
+    assert there - content(real)["versions"].keys() == {("s00", 1)}  # it was there when it was listed
+    assert not content(real)["versions"].keys() - there
