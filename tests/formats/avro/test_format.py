@@ -180,6 +180,28 @@ def test_reads_what_an_older_schema_wrote() -> None:
     assert reader.decode(b"\x06") == reader.decode(b'{"a": 3}', "application/json") == {"a": 3, "b": "x"}
 
 
+@pytest.mark.parametrize(
+    ("type", "default", "value"),
+    [
+        ({"type": "long", "logicalType": "timestamp-millis"}, 1500, datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)),
+        ({"type": "int", "logicalType": "date"}, 1, date(1970, 1, 2)),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}, "\u0001\u0000", Decimal("2.56")),
+        ("bytes", "\u00ff", b"\xff"),
+        (["bytes", "null"], "\u00ff", b"\xff"),
+        (["null", "int"], 5, 5),
+        ({"type": "array", "items": {"type": "int", "logicalType": "time-millis"}}, [1000], [clock(0, 0, 1)]),
+        (record(("b", "bytes"), name="S"), {"b": "\u00fe"}, {"b": b"\xfe"}),
+        ({**record(name="S"), "fields": [{"name": "b", "type": "bytes", "default": "\u00fd"}]}, {}, {"b": b"\xfd"}),
+    ],
+)
+def test_a_default_is_what_it_stands_for(type: JSON, default: JSON, value: JSON) -> None:
+    """The library takes defaults as they stand in the document."""
+    newer = record()
+    newer["fields"] = [{"name": "a", "type": "int"}, {"name": "b", "type": type, "default": default}]
+    reader = parse(newer).reading(parse(record(("a", "int"))))
+    assert reader.decode(b"\x06") == {"a": 3, "b": value}
+
+
 @pytest.mark.parametrize(("payload", "content_type"), [(b"\x02a", ""), (b'"a"', "application/json"), (b"", "")])
 def test_what_cannot_be_resolved_is_not_decoded(payload: bytes, content_type: str) -> None:
     """K-40, K-44"""

@@ -47,6 +47,8 @@ WIDE = {
 }
 SECOND = [
     {"name": "added", "type": "string", "default": "none"},
+    {"name": "since", "type": {"type": "long", "logicalType": "timestamp-millis"}, "default": 1_700_000_000_000},
+    {"name": "raw", "type": "bytes", "default": "\u00ff"},
     {"name": "how", "type": {"type": "enum", "name": "How", "symbols": ["BELT", "AIR", "HAND"]}},
     {"name": "weight", "type": "double"},
     {"name": "id", "type": ["null", "string"], "default": None},
@@ -143,7 +145,8 @@ ORDER = {
     "lines": [{"sku": "x", "n": -1}, {"sku": "", "n": 2**31 - 1}], "first": {"sku": "y", "n": 0},
 }  # fmt: skip
 LATER = {
-    "added": "z", "how": "AIR", "weight": 0.1, "id": None, "n": 1.5, "at": 0, "size": {"l": 1}, "either": 5,
+    "added": "z", "since": 5, "raw": b"",
+    "how": "AIR", "weight": 0.1, "id": None, "n": 1.5, "at": 0, "size": {"l": 1}, "either": 5,
     "lines": [{"n": 0.5, "note": "n", "sku": None, "marks": []}], "first": None,
 }  # fmt: skip
 SOUND = {

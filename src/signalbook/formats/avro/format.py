@@ -213,7 +213,7 @@ class AvroSchema:
             if self.writer is None:
                 value = written.read_datum(stream, written.parsed, None)
             else:
-                value = written.read_datum(stream, written.parsed, self.parsed)
+                value = written.read_datum(stream, written.parsed, self._with_defaults)
         except BROKEN as error:
             why = str(error) or type(error).__name__
             raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
@@ -227,6 +227,12 @@ class AvroSchema:
     def parsed(self) -> Any:
         """The schema as the binary decoder wants it."""
         return fastavro.parse_schema(self.names.complete(self.type))
+
+    @cached_property
+    def _with_defaults(self) -> Any:
+        """The same for a reader, whose defaults the decoder takes for values as they stand."""
+        complete = _read_defaults(self.names.complete(self.type), self.names.types)
+        return fastavro.parse_schema(complete, _ignore_default_error=True)
 
     @cached_property
     def read_datum(self) -> Any:
@@ -250,6 +256,24 @@ class AvroSchema:
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """The enum fields of a record."""
         return constants(self.type, self.names.types)
+
+
+def _read_defaults(node: Type, types: Mapping[str, JSONObject]) -> Type:
+    """A complete schema with the values that defaults stand for in their places."""
+    if isinstance(node, list):
+        return [_read_defaults(branch, types) for branch in node]
+    if not isinstance(node, dict):
+        return node
+    found = {**node, **{key: _read_defaults(node[key], types) for key in ("items", "values") if key in node}}
+    if "fields" in node:
+        found["fields"] = [_read_default(part, types) for part in node["fields"]]
+    return found
+
+
+def _read_default(part: JSONObject, types: Mapping[str, JSONObject]) -> JSONObject:
+    # of the field as it was: defaults in its own type are part of its default
+    value = {"default": json_encoding.default(part, types)} if "default" in part else {}
+    return {**part, **value, "type": _read_defaults(part["type"], types)}
 
 
 class AvroFormat:

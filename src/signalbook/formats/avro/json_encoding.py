@@ -148,6 +148,14 @@ def _plain(value: JSON, kind: str, node: Type) -> JSON:
     return LOGICAL_WRITERS[f"{kind}-{logical}"](value, node) if (kind, logical) in _LOGICAL else value
 
 
+def default(field: JSONObject, types: Mapping[str, JSONObject]) -> JSON:
+    """What the default of a record's field stands for, as the binary decoder gives values."""
+    reader = _Reader(types)
+    found = reader.field({}, field, ())
+    # One that is of another alternative of a union than the first is left as it stands.
+    return field["default"] if reader.findings else found
+
+
 class _Reader:
     """Reads one value, collecting findings."""
 

@@ -6,7 +6,7 @@ Protobuf what the writer has under the reader's names. Where columns do not say 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from signalbook.formats import Anything, ListOf, MapOf, Scalar, Schema, Shape, Struct, as_sent
+from signalbook.formats.avro import json_encoding
 from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.messages import CompiledDefinition
@@ -112,7 +113,7 @@ class _Resolution:
         for part, column, field in zip(own["fields"], wanted, shape.fields, strict=True):
             place = places.get(part["name"])
             if place is None:
-                made.append((0, _default(part, field.shape, column.type)))
+                made.append((0, _default(part, self._reader, field.shape, column.type)))
             else:
                 source = other["fields"][place]["type"]
                 convert = self._value(source, part["type"], kind[place].type, column.type, field.shape)
@@ -188,13 +189,13 @@ def _cast(types: Sequence[pa.DataType]) -> Convert:
     return cast
 
 
-def _default(part: Mapping[str, Any], shape: Shape, kind: pa.DataType) -> Convert:
+def _default(part: JSONObject, schema: AvroSchema, shape: Shape, kind: pa.DataType) -> Convert:
     """The default of a field of the reader for as many rows as there are."""
     if "default" not in part:
         raise NoPlan
     try:
-        one = builder(shape, kind, ValueForm.DECODED)([part["default"]], True)
-    except MISFITS:
+        one = builder(shape, kind, ValueForm.DECODED)([json_encoding.default(part, schema.names.types)], True)
+    except (*MISFITS, RecursionError):
         raise NoPlan from None
     return lambda array: one.take(pa.array(np.zeros(len(array), np.int64)))
 
