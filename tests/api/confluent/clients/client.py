@@ -1,4 +1,4 @@
-"""An application in Python: python client.py sync|async|community WHERE, where these clients are installed.
+"""An application in Python: python client.py sync|async|community|guarded WHERE, where these clients are installed.
 
 WHERE is JSON: ``registry``, ``brokers``, what the names of ``topics`` begin with, a folder of ``schemas`` and one of
 ``descriptors``. The application writes an order of each version to Kafka, reads them as both versions, and prints what
@@ -201,6 +201,23 @@ async def by_community() -> dict[str, Any]:
     return {"read": await carried(sent, {key: one(decode) for key, decode in readers.items()}), "answers": answers}
 
 
+async def guarded() -> list[Any]:
+    """How far each of WHERE's ``credentials`` lead: what registering a schema comes to, and then reading it."""
+    found: list[Any] = []
+    for settings in WHERE["credentials"]:
+        client = schema_registry.SchemaRegistryClient({"url": WHERE["registry"], **settings})
+        calls: tuple[Codec, ...] = (
+            lambda of: of.register_schema(*address("AVRO", "avsc")),
+            lambda of: of.get_schema(1),
+        )
+        for call in calls:
+            try:
+                found.append(bool(call(client)))
+            except schema_registry.error.SchemaRegistryError as error:
+                found.append(error.error_code)
+    return found
+
+
 def one(decode: Codec) -> Codec:
     """A reader that looks at nothing but the value."""
     return lambda value, _: decode(value)
@@ -233,5 +250,10 @@ def shown(record: Any) -> Any:
     return record if isinstance(record, dict) else MessageToDict(record, always_print_fields_with_no_presence=True)
 
 
-PROGRAMS = {"sync": lambda: confluent(""), "async": lambda: confluent("Async"), "community": by_community}
+PROGRAMS = {
+    "sync": lambda: confluent(""),
+    "async": lambda: confluent("Async"),
+    "community": by_community,
+    "guarded": guarded,
+}
 json.dump(asyncio.run(PROGRAMS[sys.argv[1]]()), sys.stdout, default=vars)

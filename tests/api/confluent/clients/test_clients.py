@@ -142,6 +142,24 @@ def test_confluent_for_python(server: str, where: dict[str, str], client: str, c
     assert found["answers"] == CONFLUENT
 
 
+def test_credentials_of_confluent_for_python(where: dict[str, Any], tmp_path: Path) -> None:
+    """API tokens, as user and password and as a bearer: who administers, who reads, and who is nobody here."""
+
+    def signalbook(*arguments: str) -> str:
+        return subprocess.run(
+            [BIN / "signalbook", *arguments], cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    signalbook("access", "init", "subject:pat")
+    pat, kim = (json.loads(signalbook("token", "create", name, "--json")) for name in ("pat", "kim"))
+    bearer = {f"bearer.auth.{name}": "none" for name in ("logical.cluster", "identity.pool.id")}
+    bearer |= {"bearer.auth.credentials.source": "STATIC_TOKEN", "bearer.auth.token": kim["token"]}
+    basic = {"basic.auth.user.info": ":".join(pat["token"].split("_", 2)[1:])}
+    with serving(tmp_path) as root:
+        where |= {"registry": f"{root}/compat/confluent", "credentials": [{}, basic, bearer]}
+        assert python("guarded", where) == [401, 401, True, True, 403, True]
+
+
 def test_community_for_python(server: str, where: dict[str, str]) -> None:
     """python-schema-registry-client, both of its kinds, where Apicurio has the API."""
     where["registry"] = f"{server}/apis/ccompat/v7"
