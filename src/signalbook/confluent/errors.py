@@ -47,9 +47,15 @@ version_not_deleted: Final = _error(
 )
 config_not_found: Final = _error(40408, "Subject '{}' does not have subject-level compatibility configured")
 mode_not_found: Final = _error(40409, "Subject '{}' does not have subject-level mode configured")
+association_not_found: Final = _error(40410, "Association for '{}' not found.")
 incompatible: Final = _error(
     40901, 'Schema being registered is incompatible with an earlier schema for subject "{}"; {}'
 )
+association_of_resource_exists: Final = _error(40903, "An association of type '{}' already exists for resource '{}'")
+association_exists: Final = _error(40904, "An association already exists for subject '{}'")
+strong_association_exists: Final = _error(40905, "A strong association already exists for subject '{}'")
+no_active_version: Final = _error(40907, "No active (non-deleted) version exists for subject '{}'")
+association_frozen: Final = _error(40908, "The association of type '{}' is frozen for subject '{}'")
 invalid_schema: Final = _error(42201, "Invalid schema: {}")
 invalid_version: Final = _error(
     42202,
@@ -71,6 +77,8 @@ invalid_subject: Final = _error(42208, "The specified subject '{}' is not a vali
 too_large: Final = _error(42209, "{}")
 invalid_ruleset: Final = _error(42210, "Invalid ruleSet: {}")
 context_not_empty: Final = _error(42211, "The specified context '{}' is not empty.")
+invalid_association: Final = _error(42212, "The association specified an invalid value for property: '{}', detail: {}")
+too_many_requests: Final = _error(42213, "A batch has at most {} requests")
 unprocessable: Final = _error(422, "{}")
 not_found: Final = _error(404, "HTTP 404 Not Found")
 not_allowed: Final = _error(405, "HTTP 405 Method Not Allowed")

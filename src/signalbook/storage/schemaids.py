@@ -29,7 +29,7 @@ from signalbook.values import JSONObject
 
 MOST: Final = 2**31 - 1
 """The highest number: those in records have four bytes, and clients in Java take them as signed."""
-SettingKind: TypeAlias = Literal["config", "mode", "reference"]
+SettingKind: TypeAlias = Literal["config", "mode", "reference", "association"]
 _BEHIND_ALL: Final = "g"
 """Behind any hexadecimal digit."""
 

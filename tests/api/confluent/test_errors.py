@@ -22,6 +22,10 @@ Step = tuple[str, str] | tuple[str, str, Any]
 VERSIONS = "/subjects/s/versions"
 ENUM = '{"type": "enum", "name": "E", "symbols": ["A"]}'
 R = {"name": "R", "subject": "s", "version": 1}
+TOPIC = {"resourceName": "t", "resourceNamespace": "n", "resourceId": "i"}
+MINE, OTHER = ({**TOPIC, "associations": [{"subject": subject}]} for subject in ("s", "t"))
+STRONG = {**TOPIC, "associations": [{"schema": {"schema": ONE}}]}
+ANOTHER = {**TOPIC, "resourceId": "j", "associations": [{"subject": ":.n:t-value"}]}
 IMPORT: list[Step] = [("PUT", "/mode/i", {"mode": "IMPORT"})]
 CODES: dict[int, list[Step]] = {
     404: [("GET", "/nothing")],
@@ -36,7 +40,17 @@ CODES: dict[int, list[Step]] = {
     40407: [("DELETE", f"{VERSIONS}/1?permanent=true")],
     40408: [("GET", "/config/s")],
     40409: [("GET", "/mode/s")],
+    40410: [("DELETE", "/associations/resources/none")],
     40901: [("POST", VERSIONS, {"schema": BREAKING})],
+    40903: [
+        ("POST", "/associations", MINE),
+        ("POST", "/subjects/t/versions", {"schema": ONE}),
+        ("POST", "/associations", OTHER),
+    ],
+    40904: [("POST", "/associations", MINE), ("DELETE", "/subjects/s")],
+    40905: [("POST", "/associations", STRONG), ("POST", "/associations", ANOTHER)],
+    40907: [("POST", "/associations", OTHER)],
+    40908: [("POST", "/associations", STRONG), ("DELETE", "/associations/resources/i")],
     42201: [("POST", VERSIONS, {"schema": "{"})],
     42202: [("GET", f"{VERSIONS}/0")],
     42203: [("PUT", "/config/s", {"compatibility": "WRONG"})],
@@ -47,6 +61,8 @@ CODES: dict[int, list[Step]] = {
     42208: [("POST", "/subjects/__GLOBAL/versions", {"schema": ONE})],
     42209: [("POST", VERSIONS, {"schema": "x" * 4096})],
     42210: [("POST", VERSIONS, {"schema": ONE, "ruleSet": {"domainRules": [{}]}})],
+    42212: [("POST", "/associations", {})],
+    42213: [("POST", "/associations:batchGet", {"requests": [{}] * 1001})],
     42211: [("POST", "/subjects/:.c:s/versions", {"schema": ONE}), ("DELETE", "/contexts/.c")],
 }
 """The requests of which the last is answered with the code, after ``ONE`` was registered for the subject s."""

@@ -113,8 +113,16 @@ class ConfluentRequest:
     def json(self, known: frozenset[str]) -> Mapping[str, Any]:
         """The body, an object with ``known`` members only unless a header says that others are to be passed over.
 
-        Raises ``ConfluentError``: 400 for what is no JSON, 422 for what is no such object.
+        Raises ``ConfluentError``: 422 for others, and as ``members``.
         """
+        found = self.members()
+        unknown = found.keys() - known
+        if unknown and not self._lenient:
+            raise unprocessable(f"Unrecognized field: {min(unknown)}")
+        return found
+
+    def members(self) -> Mapping[str, Any]:
+        """The body, an object. Raises ``ConfluentError``: 400 for what is no JSON, 422 for what is no object."""
         if not self.body:
             raise unprocessable("the request has no body")
         found = self._decoded
@@ -122,9 +130,6 @@ class ConfluentRequest:
             raise ConfluentError(_BAD_REQUEST, str(found))
         if not isinstance(found, dict):
             raise unprocessable("the body has to be a JSON object")
-        unknown = found.keys() - known
-        if unknown and not self._lenient:
-            raise unprocessable(f"Unrecognized field: {min(unknown)}")
         return found
 
     def schema(self, known: frozenset[str], *, normalize: bool) -> SchemaBody:

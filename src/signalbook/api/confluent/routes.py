@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 
 from signalbook.access.base import Action, Forbidden, Unauthenticated
 from signalbook.api.cncf import is_mutable
-from signalbook.api.confluent import levels, reading, writing
+from signalbook.api.confluent import associating, associations, levels, reading, writing
 from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
 from signalbook.api.kernel.errors import NO_STORE, problem_response
 from signalbook.api.kernel.requests import BodyTooLarge, base_url, query_pairs, raw_path, read_body
@@ -94,6 +94,16 @@ ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     ("schemas", "guids", "{}", "ids"): {"GET": _read(reading.ids_of_guid)},
     ("compatibility", "subjects", "{}", "versions"): {"POST": _read(writing.compare)},
     ("compatibility", "subjects", "{}", "versions", "{}"): {"POST": _read(writing.compare)},
+    ("associations",): {"POST": _write(associating.create)},
+    ("associations:batchGet",): {"POST": _read(associations.batch_get)},
+    ("associations:batchMutate",): {"POST": _write(associating.batch_mutate)},
+    ("associations", "subjects", "{}"): {"GET": _read(associations.of_subject)},
+    ("associations", "resources", "{}"): {
+        "GET": _read(associations.of_resource),
+        "PUT": _write(associating.upsert),
+        "DELETE": _write(associating.delete),
+    },
+    ("associations", "resources", "{}", "{}"): {"GET": _read(associations.of_named)},
     ("config",): _CONFIG,
     ("config", "{}"): _CONFIG,
     ("mode",): _MODE,
@@ -246,6 +256,8 @@ class ConfluentAPI(EntityAPI[ConfluentRequest]):
 
     def failed(self, error: Exception, scope: Scope) -> Response:
         """An error as clients know it."""
+        if isinstance(error, associating.Undone):
+            return error.response
         found = _as_confluent(error)
         if found is not None:
             response = _error(found)

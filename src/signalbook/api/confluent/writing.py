@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from signalbook.access.base import Action, Forbidden
+from signalbook.api.confluent.associations import check_unassociated, check_versions_left
 from signalbook.api.confluent.comparing import differences, predecessors
 from signalbook.api.confluent.reading import shown, subject_of, subjects_of
 from signalbook.api.confluent.references import forget, is_referred, note
@@ -346,11 +347,12 @@ def delete_subject(session: Session, request: ConfluentRequest) -> Response:
     if request.flag("permanent"):
         if live:
             raise subject_not_deleted(subject)
-        _drop(session, subjects, soft)
+        drop(session, subjects, soft)
         return answer([each.version for each in soft])
     if not live:
         raise subject_deleted(subject)
-    _delete_softly(session, live)
+    check_unassociated(session.view, subject)
+    delete_softly(session, live)
     return answer([each.version for each in live])
 
 
@@ -371,11 +373,13 @@ def delete_version(session: Session, request: ConfluentRequest) -> Response:
     if permanent:
         if chosen[0].xid is not None:
             raise version_not_deleted(subject, chosen[0].version)
-        _drop(session, subjects, chosen)
+        drop(session, subjects, chosen)
     elif chosen[0].xid is None:
         raise version_deleted(subject, chosen[0].version)
     else:
-        _delete_softly(session, chosen)
+        if len(live) == 1:
+            check_versions_left(session.view, subject)
+        delete_softly(session, chosen)
     return answer(chosen[0].version)
 
 
@@ -384,7 +388,8 @@ def _check_writable(subjects: Subjects, subject: Subject) -> None:
         raise not_permitted(f"Subject {subject} is in read-only mode")
 
 
-def _delete_softly(session: Session, versions: Sequence[SchemaVersion]) -> None:
+def delete_softly(session: Session, versions: Sequence[SchemaVersion]) -> None:
+    """Delete versions softly. Raises 42206 if others refer to one."""
     for each in versions:
         if is_referred(session.view, each):
             raise reference_exists(f"{each.subject} version {each.version}")
@@ -409,7 +414,8 @@ def _delete_softly(session: Session, versions: Sequence[SchemaVersion]) -> None:
             session.execute(Command(method=Method.DELETE, target=each.xid))
 
 
-def _drop(session: Session, subjects: Subjects, versions: Sequence[SchemaVersion]) -> None:
+def drop(session: Session, subjects: Subjects, versions: Sequence[SchemaVersion]) -> None:
+    """Delete versions that are softly deleted for good."""
     for each in versions:
         group = subjects.group(each.subject.context)
         for name in subjects.ids_of(each.subject):

@@ -8,6 +8,7 @@ from typing import Final
 from signalbook.api.confluent.requests import CONTENT_TYPE
 from signalbook.api.confluent.routes import MOUNTS, ROUTES, Operation
 from signalbook.api.openapi.components import TEXT, query, reference, response
+from signalbook.confluent.associations import LIFECYCLES, TOPIC, TYPES
 from signalbook.confluent.settings import CONFIG_FIELDS, LEVELS, MODES
 from signalbook.model import Model
 from signalbook.values import JSONObject
@@ -20,6 +21,7 @@ _NAMES: Final = {
     "contexts": "context",
     "config": "subject",
     "mode": "subject",
+    "resources": "resource",
 }
 _NUMBER: Final[JSONObject] = {"type": "integer"}
 _POSITIVE: Final[JSONObject] = {"type": "integer", "minimum": 1}
@@ -28,7 +30,7 @@ _OBJECT: Final[JSONObject] = {"type": "object"}
 _RULES: Final[JSONObject] = {"type": "object", "properties": {"domainRules": {"type": "array", "items": _OBJECT}}}
 
 
-def _object(required: str = "", **properties: JSONObject) -> JSONObject:
+def _object(required: str = "", /, **properties: JSONObject) -> JSONObject:
     found: JSONObject = {"type": "object", "properties": properties, "additionalProperties": False}
     return {**found, "required": required.split()} if required else found
 
@@ -38,6 +40,8 @@ def _array(item: JSONObject) -> JSONObject:
 
 
 _SCHEMA: Final = "Confluent.Schema"
+_ASSOCIATION: Final = "Confluent.Association"
+_ASSOCIATIONS: Final = "Confluent.Associations"
 _CONFIG: Final = "Confluent.Config"
 _MODE: Final = "Confluent.Mode"
 _ERROR: Final = "Confluent.Error"
@@ -58,6 +62,32 @@ _SETTINGS: Final[JSONObject] = {
 _LEVEL: Final[JSONObject] = {"enum": [*LEVELS]}
 
 
+_RESOURCE: Final[dict[str, JSONObject]] = {
+    **dict.fromkeys(("resourceName", "resourceNamespace", "resourceId"), TEXT),
+    "resourceType": {"enum": [TOPIC]},
+}
+_INFO: Final[dict[str, JSONObject]] = {
+    "subject": TEXT,
+    "associationType": {"enum": [*TYPES]},
+    "lifecycle": {"enum": [*LIFECYCLES]},
+    "frozen": _FLAG,
+    "schema": reference(_SCHEMA),
+}
+_TIMES: Final[dict[str, JSONObject]] = {"guid": TEXT, "createTimestamp": _NUMBER, "updateTimestamp": _NUMBER}
+_RESULT: Final = _object(result=reference(_ASSOCIATIONS), error=reference(_ERROR))
+_RESULTS: Final = _object("results", results=_array(_RESULT))
+_BATCH: Final[JSONObject] = {
+    "type": "object",
+    "properties": {"requests": _array(_OBJECT)},
+    "required": ["requests"],
+}
+_WANTED: Final[JSONObject] = {
+    "type": "object",
+    "properties": {**_RESOURCE, "associations": {**_array(_OBJECT), "minItems": 1, "maxItems": len(TYPES)}},
+    "required": ["resourceName", "resourceNamespace", "associations"],
+}
+
+
 def confluent_schemas() -> JSONObject:
     """The components that the paths refer to."""
     numbers = {"version": _POSITIVE, "id": _POSITIVE, "maxId": _NUMBER}
@@ -66,6 +96,8 @@ def confluent_schemas() -> JSONObject:
         _SCHEMA: _object("schemaType guid", **named, **numbers, **_CONTENT),
         _CONFIG: _object(compatibilityLevel=_LEVEL, compatibility=_LEVEL, **_SETTINGS),
         _MODE: _object("mode", mode={"enum": [*MODES]}),
+        _ASSOCIATION: _object("subject associationType lifecycle frozen", **_INFO, **_RESOURCE, **_TIMES),
+        _ASSOCIATIONS: _object("associations", associations=_array(_object(**_INFO)), **_RESOURCE),
         _ERROR: _object("error_code message", error_code=_NUMBER, message=TEXT),
     }
 
@@ -108,12 +140,11 @@ _COMPARED: Final = _object("is_compatible", is_compatible=_FLAG, messages=_array
 _SET: Final[dict[str, JSONObject]] = {"compatibility": _LEVEL, "compatibilityLevel": _LEVEL, **_SETTINGS}
 _BODIES: Final[dict[str, JSONObject]] = {
     # null takes a setting away
-    "config": {
-        "type": "object",
-        "properties": {name: {"anyOf": [kind, {"type": "null"}]} for name, kind in _SET.items()},
-        "additionalProperties": False,
-    },
+    "config": _object(**{name: {"anyOf": [kind, {"type": "null"}]} for name, kind in _SET.items()}),
     "mode": reference(_MODE),
+    "associations": _WANTED,
+    "associations:batchGet": _BATCH,
+    "associations:batchMutate": _BATCH,
     # what is wrong with a schema is an answer
     "compatibility": _OBJECT,
     "": _object("schema", schema=TEXT, **_CONTENT),
@@ -143,6 +174,7 @@ _QUERIES: Final[dict[tuple[str, str], dict[str, JSONObject]]] = {
 }
 """What may be asked, by method and the last word of the path or what it names."""
 _KEYS: Final = {"key": _array(TEXT), "value": _array(TEXT), **_DELETED}
+_CHOICE: Final = {"resourceType": {"enum": [TOPIC]}, "associationType": _array({"enum": [*TYPES]})}
 _BY_ID: Final = {"subject": TEXT, **_DELETED, **_PAGE}
 
 
@@ -156,12 +188,19 @@ def confluent_paths(model: Model, *, mutable: bool) -> JSONObject:
 
 
 def _path(words: tuple[str, ...]) -> str:
-    named = (f"{{{_NAMES[words[n - 1]]}}}" if word == "{}" else word for n, word in enumerate(words))
-    return "/".join((MOUNTS[0], *named))
+    return "/".join((MOUNTS[0], *(f"{{{name}}}" if word == "{}" else word for word, name in _named(words))))
+
+
+def _named(words: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Each word of a path with the name of what stands there, or the word itself."""
+    found = [_NAMES.get(words[n - 1], "name") if word == "{}" else word for n, word in enumerate(words)]
+    if found[-2:] == ["resource", "name"]:
+        found[-2] = "namespace"
+    return list(zip(words, found, strict=True))
 
 
 def _item(words: tuple[str, ...], methods: dict[str, Operation], *, mutable: bool) -> JSONObject:
-    ids = [_NAMES[words[n - 1]] for n, word in enumerate(words) if word == "{}"]
+    ids = [name for word, name in _named(words) if word == "{}"]
     item: JSONObject = {"parameters": [{"name": name, "in": "path", "required": True, "schema": TEXT} for name in ids]}
     for method, operation in methods.items():
         if mutable or operation.writes is None:
@@ -170,8 +209,8 @@ def _item(words: tuple[str, ...], methods: dict[str, Operation], *, mutable: boo
 
 
 def _operation(words: tuple[str, ...], method: str) -> JSONObject:
-    named = "_".join(_NAMES[words[n - 1]] if word == "{}" else word for n, word in enumerate(words)) or "liveness"
-    gone = words == ("contexts", "{}")
+    named = "_".join(name.replace(":", "_") for _, name in _named(words)) or "liveness"
+    gone = method == "DELETE" and words[0] in ("contexts", "associations")
     answered: JSONObject = {} if gone else {CONTENT_TYPE: {"schema": _answered(words, method)}}
     failed = {CONTENT_TYPE: {"schema": reference(_ERROR)}}
     found: JSONObject = {
@@ -197,6 +236,10 @@ def _answered(words: tuple[str, ...], method: str) -> JSONObject:
             return reference(_MODE)
         case ("compatibility", *_):
             return _COMPARED
+        case ("associations", *_):
+            return _array(reference(_ASSOCIATION)) if method == "GET" else reference(_ASSOCIATIONS)
+        case ("associations:batchGet" | "associations:batchMutate",):
+            return _RESULTS
     return _OTHERWISE.get((method, words), _ANSWERS[words])
 
 
@@ -206,6 +249,14 @@ def _asked(words: tuple[str, ...], method: str) -> Iterator[tuple[str, JSONObjec
             found = {"normalize": _FLAG, "verbose": _FLAG}
         case ("subjects", _, "metadata"):
             found = {**_KEYS, **_FORMAT}
+        case ("associations", *_) if method == "GET":
+            found = {**_CHOICE, "lifecycle": {"enum": [*LIFECYCLES]}, **_PAGE}
+        case ("associations", *_) if method == "DELETE":
+            found = {**_CHOICE, "cascadeLifecycle": _FLAG, "dryRun": _FLAG}
+        case ("associations" | "associations:batchMutate", *_):
+            found = {"context": TEXT, "dryRun": _FLAG}
+        case ("associations:batchGet",):
+            found = {"includeSchemas": _FLAG}
         case ("schemas", "ids", _, "subjects" | "versions"):
             found = _BY_ID
         case ("config" | "mode" as kind, *_):

@@ -1,0 +1,158 @@
+"""Which associations there are: kept beside the registry by resource and by subject, so that each is found by index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+from signalbook.api.confluent.reading import subjects_of
+from signalbook.api.confluent.requests import ConfluentRequest, answer
+from signalbook.api.confluent.subjects import Subjects
+from signalbook.api.kernel.responses import Response
+from signalbook.confluent.associations import Association, Choice, read_choice, read_resource, scope
+from signalbook.confluent.errors import (
+    ConfluentError,
+    association_exists,
+    invalid_association,
+    no_active_version,
+    too_many_requests,
+    unprocessable,
+)
+from signalbook.confluent.naming import Subject
+from signalbook.engine.engine import Session
+from signalbook.engine.read.view import View
+from signalbook.values import JSON, JSONObject
+
+ANY_NAMESPACE: Final = "-"
+MOST_REQUESTS: Final = 1000
+"""Of a batch."""
+_PAGE: Final = 1000
+
+
+def stored(view: View, *words: str) -> Iterator[Association]:
+    """The associations whose scope begins with these words."""
+    beginning = after = scope(*words)
+    while found := view.schemaids.settings("association", after, _PAGE):
+        for name, value in found.items():
+            if not name.startswith(beginning):
+                return
+            yield Association.from_json(value)
+        after = next(reversed(found))
+
+
+def keep(session: Session, association: Association) -> None:
+    """Store an association."""
+    value = association.to_json()
+    session.transaction.schemaids.put_settings("association", dict.fromkeys(association.scopes(), value))
+
+
+def forget(session: Session, association: Association) -> None:
+    """Store it no longer."""
+    session.transaction.schemaids.put_settings("association", dict.fromkeys(association.scopes()))
+
+
+def check_unassociated(view: View, subject: Subject) -> None:
+    """Raise 40904 if a subject that goes has associations."""
+    if any(stored(view, "subject", str(subject))):
+        raise association_exists(subject)
+
+
+def check_versions_left(view: View, subject: Subject) -> None:
+    """Raise 40907 if a subject whose last version goes has associations."""
+    if any(stored(view, "subject", str(subject))):
+        raise no_active_version(subject)
+
+
+def of_subject(view: View, request: ConfluentRequest) -> Response:
+    """Those of a subject."""
+    subject = subjects_of(view, request).parse(request.names[0], context_of(request))
+    return _listed(view, request, stored(view, "subject", str(subject)))
+
+
+def of_resource(view: View, request: ConfluentRequest) -> Response:
+    """Those of a resource by its id."""
+    return _listed(view, request, stored(view, "id", request.names[0]))
+
+
+def of_named(view: View, request: ConfluentRequest) -> Response:
+    """Those of a resource by its name, in a namespace or with "-" in any."""
+    namespace, name = request.names
+    return _listed(view, request, _of_named(view, namespace, name))
+
+
+def _of_named(view: View, namespace: str, name: str) -> Iterator[Association]:
+    return stored(view, "name", name, *(() if namespace == ANY_NAMESPACE else (namespace,)))
+
+
+def _listed(view: View, request: ConfluentRequest, found: Iterator[Association]) -> Response:
+    first, last = request.page()
+    chosen = filter(choice(request), readable(subjects_of(view, request), view, found))
+    return answer([each.to_json() for each in islice(chosen, first, last)])
+
+
+def readable(subjects: Subjects, view: View, found: Iterator[Association]) -> Iterator[Association]:
+    """Those whose subjects may be read."""
+    for each in found:
+        schema = subjects.new_schema(subjects.parse(each.subject, "."))
+        if schema is not None and view.access.readable(schema):
+            yield each
+
+
+def choice(request: ConfluentRequest) -> Choice:
+    """What the query chooses. Raises 42212."""
+    types = [value for name, value in request.pairs if name == "associationType"]
+    return read_choice(request.query.get("resourceType", ""), types, request.query.get("lifecycle", ""))
+
+
+def context_of(request: ConfluentRequest) -> str:
+    """The context that subjects without one are of: the one in the query, else in the path."""
+    name = request.query.get("context", "").strip(":")
+    if not name:
+        return request.context
+    return name if name.startswith(".") else f".{name}"
+
+
+def batch_of(request: ConfluentRequest) -> list[Mapping[str, JSON]]:
+    """The requests of a batch. Raises 42213 for too many."""
+    stated = request.members().get("requests")
+    if not isinstance(stated, list) or not all(isinstance(each, dict) for each in stated):
+        raise unprocessable("requests has to be a list of objects")
+    if len(stated) > MOST_REQUESTS:
+        raise too_many_requests(MOST_REQUESTS)
+    return stated
+
+
+def batch_get(view: View, request: ConfluentRequest) -> Response:
+    """Those of several resources, each with a result or an error of its own."""
+    results: list[JSON] = []
+    for body in batch_of(request):
+        try:
+            results.append({"result": _got(view, request, body)})
+        except ConfluentError as error:
+            results.append({"error": error.to_json()})
+    return answer({"results": results})
+
+
+def _got(view: View, request: ConfluentRequest, body: Mapping[str, JSON]) -> JSONObject:
+    subjects = subjects_of(view, request)
+    types = body.get("associationTypes") or []
+    kind, lifecycle, number = (body.get(name) or "" for name in ("resourceType", "lifecycle", "resourceId"))
+    if not isinstance(types, list) or not all(isinstance(each, str) for each in (*types, kind, lifecycle, number)):
+        raise invalid_association("associationTypes", "has to be a list of strings")
+    wanted = read_choice(str(kind), types, str(lifecycle))
+    if number:
+        found = stored(view, "id", str(number))
+    else:
+        named = read_resource(body, trial=True)
+        found = _of_named(view, named.namespace, named.name)
+    chosen = list(filter(wanted, readable(subjects, view, found)))
+    shown: list[JSON] = [with_schema(subjects, each, request.flag("includeSchemas")) for each in chosen]
+    resource = chosen[0].resource.to_json() if chosen else {}
+    return {**resource, "associations": shown}
+
+
+def with_schema(subjects: Subjects, association: Association, wanted: bool) -> JSONObject:
+    """An association as a result shows it; if it is ``wanted``, with the latest version of its subject."""
+    latest = subjects.latest(subjects.parse(association.subject, ".")) if wanted else None
+    return {**association.info(), **({} if latest is None else {"schema": latest.to_json()})}

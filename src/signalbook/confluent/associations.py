@@ -1,0 +1,236 @@
+"""Associations: which subject the keys or the values of a resource, a topic, have; and requests for them.
+
+A strong one belongs to its topic: it is frozen, made together with its schema, and the only one of its subject. Of weak
+ones a subject may have many.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
+from urllib.parse import quote
+
+from signalbook.confluent.errors import invalid_association
+from signalbook.values import JSON, JSONObject
+
+TOPIC: Final = "topic"
+TYPES: Final = ("key", "value")
+STRONG, WEAK = "STRONG", "WEAK"
+LIFECYCLES: Final = (STRONG, WEAK)
+OPERATIONS: Final = ("CREATE", "UPSERT", "DELETE")
+_NAME: Final = re.compile(r"[\w.-]{1,256}")
+_MOST_ID: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """What has associations: its ``name`` is unique in a ``namespace`` at one time, its ``id`` for ever."""
+
+    name: str
+    namespace: str
+    id: str
+    type: str = TOPIC
+
+    def to_json(self) -> JSONObject:
+        """As clients have it."""
+        named: JSONObject = {"resourceName": self.name, "resourceNamespace": self.namespace}
+        return {**named, **({"resourceId": self.id} if self.id else {}), "resourceType": self.type}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Association:
+    """The ``subject`` of one ``type`` of a resource. Instants are milliseconds since 1970."""
+
+    resource: Resource
+    type: str
+    subject: str
+    lifecycle: str
+    guid: str
+    created: int
+    updated: int
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it stays as it is until its topic goes."""
+        return self.lifecycle == STRONG
+
+    def info(self) -> JSONObject:
+        """It, beside its resource."""
+        stated: JSONObject = {"subject": self.subject, "associationType": self.type}
+        return {**stated, "lifecycle": self.lifecycle, "frozen": self.frozen}
+
+    def to_json(self) -> JSONObject:
+        """As clients have it, and as it is stored."""
+        times: JSONObject = {"createTimestamp": self.created, "updateTimestamp": self.updated}
+        return {**self.info(), "guid": self.guid, **self.resource.to_json(), **times}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """What ``to_json`` made."""
+        return cls(
+            resource=Resource(
+                name=stored["resourceName"],
+                namespace=stored["resourceNamespace"],
+                id=stored["resourceId"],
+                type=stored["resourceType"],
+            ),
+            type=stored["associationType"],
+            subject=stored["subject"],
+            lifecycle=stored["lifecycle"],
+            guid=stored["guid"],
+            created=stored["createTimestamp"],
+            updated=stored["updateTimestamp"],
+        )
+
+    def scopes(self) -> tuple[str, str, str]:
+        """Where it is stored, to be found by the resource's id, by its name, and by the subject."""
+        own = (self.resource.id, self.resource.type, self.type)
+        named = (self.resource.name, self.resource.namespace, *own)
+        return scope("id", *own), scope("name", *named), scope("subject", self.subject, *own)
+
+
+def scope(*words: str) -> str:
+    """Words that are told apart whatever is in them; those of one beginning follow one another."""
+    return "".join(f"{quote(word, safe='')}/" for word in words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One association that a request makes, changes or takes away. What it leaves open is None."""
+
+    operation: str
+    type: str
+    subject: str = ""
+    lifecycle: str | None = None
+    frozen: bool | None = None
+    schema: JSONObject | None = None
+    normalize: bool = False
+    cascade: bool = False
+
+
+def read_resource(body: Mapping[str, JSON], *, trial: bool = False) -> Resource:
+    """The resource of a request; in a trial it needs no id yet. Raises 42212."""
+    for member in ("resourceName", "resourceNamespace"):
+        if not _NAME.fullmatch(_text(body, member)):
+            raise invalid_association(member, "it has letters, digits, '.', '_' and '-', at most 256 of them")
+    kind = _text(body, "resourceType") or TOPIC
+    if kind != TOPIC:
+        raise invalid_association("resourceType", f"must be '{TOPIC}'")
+    own = _text(body, "resourceId")
+    if (not own and not trial) or len(own) > _MOST_ID or "\0" in own:
+        raise invalid_association("resourceId", f"it is a text of 1 to {_MOST_ID} characters")
+    return Resource(name=_text(body, "resourceName"), namespace=_text(body, "resourceNamespace"), id=own)
+
+
+def read_wanted(body: Mapping[str, JSON], resource: Resource, operation: str | None = None) -> list[Wanted]:
+    """What is wanted for a resource, by ``operation`` unless each says its own. Raises 42212."""
+    stated = body.get("associations")
+    if not isinstance(stated, list) or not stated or len(stated) > len(TYPES):
+        raise invalid_association("associations", "it is a list of an association for the key, the value or both")
+    found = [_wanted(each, resource, operation) for each in stated]
+    if len({each.type for each in found}) < len(found):
+        raise invalid_association("associationType", "each may come once")
+    if len({each.frozen for each in found if each.frozen is not None}) > 1:
+        raise invalid_association("frozen", "all associations of a resource have to be frozen, or none")
+    return found
+
+
+def _wanted(body: JSON, resource: Resource, operation: str | None) -> Wanted:
+    stated: Mapping[str, JSON] = body if isinstance(body, dict) else {}
+    chosen = operation or _text(stated, "opType")
+    if chosen not in OPERATIONS:
+        raise invalid_association("opType", f"it is one of {', '.join(OPERATIONS)}")
+    kind = _text(stated, "associationType") or "value"
+    if kind not in TYPES:
+        raise invalid_association("associationType", "must be either 'key' or 'value'")
+    if chosen == "DELETE":
+        return Wanted(operation=chosen, type=kind, cascade=_flag(stated, "cascadeLifecycle") or False)
+    schema = stated.get("schema")
+    if not isinstance(schema, dict | None):
+        raise invalid_association("schema", "has to be an object")
+    found = Wanted(
+        operation=chosen,
+        type=kind,
+        subject=_text(stated, "subject"),
+        lifecycle=_lifecycle(_text(stated, "lifecycle")),
+        frozen=_flag(stated, "frozen"),
+        schema=schema,
+        normalize=_flag(stated, "normalize") or False,
+    )
+    if chosen == "CREATE":
+        found = completed(found)
+    own = f":.{resource.namespace}:{resource.name}-{kind}"
+    if not found.subject and found.operation == "CREATE" and found.lifecycle == WEAK:
+        raise invalid_association("subject", "must be provided for WEAK associations")
+    if found.frozen and found.subject not in ("", own):
+        raise invalid_association("subject", f"frozen associations must use subject '{own}'")
+    return replace(found, subject=found.subject or own)
+
+
+def completed(wanted: Wanted) -> Wanted:
+    """One that is to be made, with what it leaves open: strong with a schema, weak without. Raises 42212."""
+    if wanted.schema is not None and wanted.lifecycle == WEAK:
+        raise invalid_association("lifecycle", "cannot be WEAK when schema is provided")
+    lifecycle = STRONG if wanted.schema is not None else wanted.lifecycle or WEAK
+    if wanted.frozen is not None and wanted.frozen != (lifecycle == STRONG):
+        raise invalid_association("frozen", f"association with lifecycle of {lifecycle} cannot be otherwise")
+    return replace(wanted, lifecycle=lifecycle, frozen=lifecycle == STRONG)
+
+
+def check_change(existing: Association, wanted: Wanted) -> None:
+    """Raise 42212 if an association cannot become what is wanted: subject and lifecycle stay."""
+    if existing.subject != wanted.subject:
+        raise invalid_association("subject", "subject of association cannot be changed")
+    if wanted.frozen not in (None, existing.frozen):
+        raise invalid_association("frozen", "frozen attribute of association cannot be changed")
+    if wanted.lifecycle not in (None, existing.lifecycle):
+        raise invalid_association("lifecycle", "an association that is not frozen cannot be STRONG, a frozen one WEAK")
+
+
+def is_same(existing: Association, wanted: Wanted) -> bool:
+    """Whether an association is as wanted."""
+    same = existing.subject == wanted.subject and wanted.frozen in (None, existing.frozen)
+    return same and wanted.lifecycle in (None, existing.lifecycle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Which associations to show: of these types of resources and associations, all if empty, and this lifecycle."""
+
+    resource: str = ""
+    types: Sequence[str] = ()
+    lifecycle: str | None = None
+
+    def __call__(self, association: Association) -> bool:
+        return (
+            self.resource in ("", association.resource.type)
+            and (not self.types or association.type in self.types)
+            and self.lifecycle in (None, association.lifecycle)
+        )
+
+
+def read_choice(resource: str, types: Sequence[str], lifecycle: str) -> Choice:
+    """What a request chooses. Raises 42212."""
+    return Choice(resource=resource, types=tuple(each for each in types if each), lifecycle=_lifecycle(lifecycle))
+
+
+def _lifecycle(text: str) -> str | None:
+    if text and text not in LIFECYCLES:
+        raise invalid_association("lifecycle", "must be STRONG or WEAK")
+    return text or None
+
+
+def _text(body: Mapping[str, JSON], name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str | None):
+        raise invalid_association(name, "has to be a string")
+    return value or ""
+
+
+def _flag(body: Mapping[str, JSON], name: str) -> bool | None:
+    value = body.get(name)
+    if not isinstance(value, bool | None):
+        raise invalid_association(name, "has to be true or false")
+    return value

@@ -1,0 +1,258 @@
+"""Associations of subjects with topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api
+from tests.api.conftest import PROXIED, Serve, put_policy
+
+from signalbook.storage.store import Store
+
+LKC = {"resourceName": "orders", "resourceNamespace": "lkc-1", "resourceId": "topic-1"}
+OWN = ":.lkc-1:orders-value"
+BY_ID, BY_NAME = "/associations/resources/topic-1", "/associations/resources/lkc-1/orders"
+
+
+def wanted(*associations: dict[str, Any], **resource: str) -> dict[str, Any]:
+    return {**LKC, **resource, "associations": list(associations)}
+
+
+def weak(subject: str = "s", kind: str = "value", **more: Any) -> dict[str, Any]:
+    return {"subject": subject, "associationType": kind, **more}
+
+
+STRONG: dict[str, Any] = {"associationType": "value", "lifecycle": "STRONG", "schema": {"schema": ONE}}
+
+
+@pytest.fixture
+def topics(api: Api) -> Api:
+    """With a subject s that has a version."""
+    api.register("s")
+    return api
+
+
+def test_a_weak_association(topics: Api) -> None:
+    made = topics.ask("POST", "/associations", wanted(weak()))
+    info = {"subject": "s", "associationType": "value", "lifecycle": "WEAK", "frozen": False}
+    assert made == {**LKC, "resourceType": "topic", "associations": [info]}
+    assert topics.ask("POST", "/associations", wanted(weak())) == made, "the same again"
+    (found,) = topics.get(BY_NAME)
+    assert found.items() >= {**LKC, **info}.items()
+    assert found["createTimestamp"] <= found["updateTimestamp"]
+    for path in (BY_ID, "/associations/resources/-/orders", "/associations/subjects/s"):
+        assert [each["guid"] for each in topics.get(path)] == [found["guid"]]
+    assert topics.get("/associations/resources/lkc-2/orders") == topics.get("/associations/resources/lkc-1/order") == []
+    topics.ask("POST", "/associations", wanted(weak(), resourceName="returns", resourceId="topic-2"))
+    assert [each["resourceName"] for each in topics.get("/associations/subjects/s")] == ["orders", "returns"]
+
+
+def test_what_is_listed(topics: Api) -> None:
+    topics.ask("POST", "/associations", wanted(weak(), weak(kind="key")))
+
+    def types(query: str) -> list[str]:
+        return [each["associationType"] for each in topics.get(f"{BY_NAME}?{query}")]
+
+    assert types("") == types("associationType=key&associationType=value") == types("limit=-1") == ["key", "value"]
+    assert types("associationType=key&resourceType=topic") == types("limit=1") == ["key"]
+    assert types("offset=1") == ["value"]
+    assert types("lifecycle=STRONG") == types("resourceType=other") == []
+    assert topics.code("GET", f"{BY_NAME}?lifecycle=STRANGE") == 42212
+
+
+def test_a_strong_association_brings_its_schema(topics: Api) -> None:
+    made = topics.ask("POST", "/associations", wanted(STRONG))["associations"][0]
+    assert (made["subject"], made["lifecycle"], made["frozen"]) == (OWN, "STRONG", True)
+    assert made["schema"]["version"] == 1
+    assert topics.get(f"/subjects/{OWN}/versions") == [1]
+    there = topics.client.send("GET", "/schemagroups/lkc-1/schemas/orders-value/versions/1$details").json()
+    assert there["formatvalidated"] is True
+    assert topics.ask("POST", "/associations", wanted(STRONG))["associations"][0] == made
+    other = {**STRONG, "schema": {"schema": TWO}}
+    assert topics.code("POST", "/associations", wanted(other)) == 40903
+    assert topics.code("PUT", BY_ID, wanted({**other, "frozen": True})) == 40908
+    assert topics.code("PUT", BY_ID, wanted(weak(OWN, lifecycle="WEAK"))) == 42212
+    assert topics.code("POST", "/associations", wanted(weak(OWN), resourceId="topic-2")) == 40905
+
+
+def test_deleting(topics: Api) -> None:
+    topics.ask("POST", "/associations", wanted(weak(kind="key"), weak()))
+    assert topics.code("DELETE", "/subjects/s") == 40904
+    assert topics.code("DELETE", "/subjects/s/versions/1") == 40907
+    assert topics.send("DELETE", f"{BY_ID}?associationType=key").status_code == 204
+    assert [each["associationType"] for each in topics.get(BY_ID)] == ["value"]
+    assert topics.send("DELETE", BY_ID).status_code == 204
+    assert topics.code("DELETE", BY_ID) == 40410
+    assert topics.get("/associations/subjects/s") == topics.get(BY_NAME) == []
+    assert topics.ask("DELETE", "/subjects/s") == [1]
+
+
+def test_a_strong_one_takes_its_subject_along(topics: Api) -> None:
+    topics.ask("POST", "/associations", wanted(STRONG))
+    assert topics.code("DELETE", BY_ID) == 40908
+    assert topics.send("DELETE", f"{BY_ID}?cascadeLifecycle=true&dryRun=true").status_code == 204
+    assert len(topics.get(BY_ID)) == 1
+    assert topics.send("DELETE", f"{BY_ID}?cascadeLifecycle=true").status_code == 204
+    assert topics.get(BY_ID) == []
+    assert topics.code("GET", f"/subjects/{OWN}/versions?deleted=true") == 40401
+    assert topics.get("/subjects") == ["s"]
+
+
+def test_changing(topics: Api) -> None:
+    """What is there of a topic can be added to, and stays what it is."""
+    made = topics.ask("PUT", BY_ID, wanted(weak()))
+    assert topics.ask("PUT", BY_ID, wanted(weak())) == made
+    topics.register("t", TWO)
+    assert topics.ask("PUT", BY_ID, wanted(weak("t", kind="key")))["associations"][0]["subject"] == "t"
+    assert topics.code("PUT", BY_ID, wanted(weak("t"))) == 42212
+    assert topics.code("PUT", BY_ID, wanted(weak(lifecycle="STRONG"))) == 42212
+    assert topics.code("PUT", "/associations/resources/other", wanted(weak())) == 42212
+    assert topics.code("PUT", "/associations/resources/new", {**wanted(STRONG), "resourceId": "new"}) == 42212
+    with_schema = {**weak(), "schema": {"schema": TWO}}
+    topics.ask("PUT", BY_ID, wanted(with_schema))
+    assert topics.get("/subjects/s/versions") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {**LKC},
+        wanted(),
+        wanted({"subject": 5}),
+        wanted(5),  # type: ignore[arg-type]
+        wanted(weak(), resourceType="table"),
+        wanted(weak(), resourceName="a/b"),
+        wanted(weak(), resourceNamespace=""),
+        wanted(weak(), resourceId=""),
+        wanted(weak(), resourceId="\0"),
+        wanted(weak(kind="header")),
+        wanted(weak(), weak()),
+        wanted({"associationType": "value"}),
+        wanted(weak(lifecycle="WEAK", schema={"schema": ONE})),
+        wanted(weak(lifecycle="WEAK", frozen=True)),
+        wanted(weak(lifecycle="STRONG", frozen=False)),
+        wanted(weak(lifecycle="STRONG")),
+        wanted(weak(frozen="yes")),
+        wanted(weak(lifecycle="FIRM")),
+        wanted({**STRONG, "subject": "s"}),
+        wanted({**STRONG, "schema": "x"}),
+    ],
+    ids=str,
+)
+def test_what_is_no_association(topics: Api, body: Any) -> None:
+    assert topics.code("POST", "/associations", body) == 42212
+    assert topics.get("/associations/subjects/s") == topics.get(BY_ID) == []
+    assert topics.get("/subjects") == ["s"]
+
+
+def test_a_subject_without_versions_has_none(topics: Api) -> None:
+    assert topics.code("POST", "/associations", wanted(weak("none"))) == 40907
+    topics.ask("DELETE", "/subjects/s")
+    assert topics.code("POST", "/associations", wanted(weak())) == 40907
+
+
+def test_a_subject_of_others_belongs_to_no_topic(topics: Api) -> None:
+    """What is weakly associated may not become another topic's own."""
+    name = OWN.replace(":", "%3A")
+    topics.register(name)
+    topics.ask("POST", "/associations", wanted(weak(OWN), resourceName="other", resourceId="topic-2"))
+    assert topics.code("POST", "/associations", wanted(STRONG)) == 42212, "it has versions"
+
+
+def test_a_schema_that_is_refused_makes_no_association(topics: Api) -> None:
+    for schema, code in (({"schema": "{"}, 42201), ({}, 42201), ({"schema": ONE, "x": 1}, 422)):
+        assert topics.code("POST", "/associations", wanted({**STRONG, "schema": schema})) == code
+    topics.ask("PUT", BY_ID, wanted(weak()))
+    assert topics.code("PUT", BY_ID, wanted({**weak(), "schema": {"schema": BREAKING}})) == 40901
+    assert topics.get("/subjects/s/versions") == [1]
+    assert topics.get("/subjects") == ["s"]
+
+
+def test_a_trial_leaves_nothing(topics: Api) -> None:
+    body = {**wanted(STRONG), "resourceId": ""}
+    made = topics.ask("POST", "/associations?dryRun=true", body)
+    assert made["associations"][0]["schema"]["version"] == 1
+    assert topics.get(BY_NAME) == []
+    assert topics.get("/subjects") == ["s"]
+    assert topics.client.send("GET", "/schemagroups/lkc-1").status_code == 404
+    batch = {"requests": [wanted({"opType": "CREATE", **weak()})]}
+    assert "result" in topics.ask("POST", "/associations:batchMutate?dryRun=true", batch)["results"][0]
+    assert topics.get(BY_NAME) == []
+
+
+def test_contexts(topics: Api) -> None:
+    topics.register(":.dev:s")
+    topics.ask("POST", "/associations?context=.dev", wanted(weak(), resourceId="a"))
+    topics.ask("POST", "/contexts/.dev/associations", wanted(weak(kind="key"), resourceId="a"))
+    assert len(topics.get("/associations/subjects/:.dev:s")) == 2
+    assert topics.get("/associations/subjects/s") == []
+
+
+def test_batches(topics: Api) -> None:
+    body = {
+        "requests": [
+            wanted({"opType": "CREATE", **weak()}),
+            wanted({"opType": "CREATE", **weak("none")}, resourceId="x"),
+            wanted({"opType": "UPSERT", **weak(kind="key")}),
+            wanted({"opType": "CREATE", **STRONG}, resourceName="own", resourceId="own"),
+            wanted({"opType": "ALTER", **weak()}),
+        ]
+    }
+    results = topics.ask("POST", "/associations:batchMutate", body)["results"]
+    assert [each.get("error", {}).get("error_code") for each in results] == [None, 40907, None, None, 42212]
+    asked = {"requests": [{"resourceId": "topic-1"}, {**LKC, "resourceName": "own", "resourceId": None}, {}]}
+    first, second, third = topics.ask("POST", "/associations:batchGet?includeSchemas=true", asked)["results"]
+    assert [each["associationType"] for each in first["result"]["associations"]] == ["key", "value"]
+    assert second["result"]["associations"][0]["schema"]["schemaType"] == "AVRO"
+    assert third["error"]["error_code"] == 42212
+    gone = {
+        "requests": [
+            wanted({"opType": "DELETE", "associationType": "key"}),
+            wanted({"opType": "DELETE"}, resourceName="own", resourceId="own"),
+            wanted({"opType": "DELETE", "cascadeLifecycle": True}, resourceName="own", resourceId="own"),
+            wanted({"opType": "DELETE"}, resourceId="none"),
+        ]
+    }
+    results = topics.ask("POST", "/associations:batchMutate", gone)["results"]
+    assert [each.get("error", {}).get("error_code") for each in results] == [None, 40908, None, 40410]
+    assert len(topics.get("/associations/resources/-/orders")) == 1
+    assert topics.code("POST", "/associations:batchGet", {"requests": [{}] * 1001}) == 42213
+    assert topics.code("POST", "/associations:batchGet", {"requests": 5}) == 422
+
+
+def test_names_with_everything_in_them(topics: Api) -> None:
+    """None is found by the beginning of another's."""
+    names = ["a", "a/", "a/b", "a%2Fb", "ä", "a.b"]
+    for name in names:
+        topics.ask(
+            "PUT",
+            "/associations/resources/" + "".join(f"%{each:02X}" for each in name.encode()),
+            {**wanted(weak()), "resourceId": name},
+        )
+    assert {each["resourceId"] for each in topics.get("/associations/subjects/s")} == set(names)
+    assert [each["resourceId"] for each in topics.get("/associations/resources/a")] == ["a"]
+    assert [each["resourceId"] for each in topics.get("/associations/resources/a%2Fb")] == ["a/b"]
+
+
+def test_who_may(store: Store, serve: Serve) -> None:
+    """Who may write the subject may say whose it is; who may not read it does not see it."""
+    client = serve(store, model="default", **PROXIED)
+    api = Api(client)
+    for subject in ("open", "secret"):
+        api.register(subject)
+        api.ask("POST", "/associations", wanted(weak(subject), resourceId=subject))
+    rule = {"who": ["subject:ann"], "allow": ["read"], "on": ["/schemagroups/default/schemas/open"]}
+    put_policy(store, rule)
+    ann = {"headers": {"X-User": "ann"}}
+    seen = api.send("GET", BY_NAME, **ann).json()
+    assert [each["subject"] for each in seen] == ["open"]
+    for method, path, body in (
+        ("POST", "/associations", wanted(weak("open"), resourceId="new")),
+        ("POST", "/associations", wanted(weak("secret"), resourceId="new")),
+        ("DELETE", "/associations/resources/open", None),
+    ):
+        assert api.code(method, path, body, **ann) == 403
+    put_policy(store, {**rule, "allow": ["read", "update"]})
+    assert api.send("DELETE", "/associations/resources/open", **ann).status_code == 204
