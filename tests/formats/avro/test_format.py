@@ -210,6 +210,11 @@ def test_what_cannot_be_resolved_is_not_decoded(payload: bytes, content_type: st
     assert caught.value.reason == "decode_error"
 
 
+def test_a_payload_that_ends_early_is_called_the_same_each_time() -> None:
+    with pytest.raises(PayloadError, match="in Avro: cannot read float, the payload ends"):
+        parse("float").decode(b"\0")
+
+
 def test_a_writer_of_another_format_reads_by_itself() -> None:
     other = jsonschema.FORMAT.parse(b'{"type": "integer"}', "JsonSchema/draft-07")
     assert parse("string").reading(other) is other

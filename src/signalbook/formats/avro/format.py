@@ -131,6 +131,8 @@ BROKEN: Final = (
     SchemaResolutionError,
     struct.error,
 )
+# Where the library names what it reads from, by an address that is another each time.
+_STREAM: Final = re.compile(r" from <_io\.BytesIO object at 0x[0-9a-f]+>")
 # The release whose enums may have a default for symbols they do not know.
 _ENUM_DEFAULTS: Final = (1, 9)
 _VERSION: Final = re.compile(r"\d+(\.\d+)*", re.ASCII)
@@ -215,7 +217,7 @@ class AvroSchema:
             else:
                 value = written.read_datum(stream, written.parsed, self._with_defaults)
         except BROKEN as error:
-            why = str(error) or type(error).__name__
+            why = _STREAM.sub(", the payload ends", str(error)) or type(error).__name__
             raise refused("decode_error", "avro", f"not {self.link or 'this schema'} in Avro: {why}") from None
         # A datum says nothing of its end: bytes behind it mean that it was written with another schema.
         if stream.tell() != len(payload):
