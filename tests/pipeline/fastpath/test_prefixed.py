@@ -237,3 +237,119 @@ def test_sound_records_are_not_looked_at_one_by_one(strategy: Strategy, monkeypa
         records = [sent(number, each, header=header) for each in wanted for header in (False, True)]
         batch = rows(*records, topic=TOPICS[number])
         assert processed(found, KAFKA, base.record_batches(batch))[0].landed.total() == 2 * count
+
+
+def enum(*symbols: str, **more: Any) -> dict[str, Any]:
+    return {"type": "enum", "name": "E", "symbols": list(symbols), **more}
+
+
+def part(*fields: dict[str, Any], name: str = "P") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+A, B = {"name": "a", "type": "int"}, {"name": "b", "type": ["null", "string"], "default": None}
+# Types, each with values of it.
+KINDS: list[tuple[Any, list[Any]]] = [
+    ("int", [0, -(2**31), 2**24 + 1]),
+    ("long", [0, 2**63 - 1, 2**53 + 1]),
+    ("float", [0.1, -1e30]),
+    ("double", [0.1, 1e300, 2**53 + 1.0]),
+    ("string", ["", "ü"]),
+    ("bytes", [b"", b"x", b"\xff"]),
+    ("boolean", [True, False]),
+    ("null", [None]),
+    ({"type": "long", "logicalType": "timestamp-millis"}, [0, 1_700_000_000_123]),
+    ({"type": "long", "logicalType": "timestamp-micros"}, [0, 1_700_000_000_000_123]),
+    ({"type": "int", "logicalType": "date"}, [0, 20_000]),
+    (enum("X", "Y"), ["X", "Y"]),
+    (enum("Y", "Z", "X"), ["Z", "X"]),
+    (enum("Y", default="Y"), ["Y"]),
+    ({"type": "fixed", "name": "F", "size": 2}, [b"ab"]),
+    ({"type": "fixed", "name": "F", "size": 1}, [b"a"]),
+    (part(A), [{"a": 1}]),
+    (part(A, B), [{"a": 1, "b": "x"}, {"a": 2, "b": None}]),
+    (part(B, {"name": "a", "type": "double", "default": 1}), [{"a": 0.5, "b": None}]),
+    (part({**A, "name": "c", "aliases": ["a"]}), [{"c": 5}]),
+    (part(A, name="Other"), [{"a": 1}]),
+    (["int", "string"], [1, "x"]),
+    (["string", "null", "int"], [None, 1, "x"]),
+    (["double", "long"], [0.5, 5]),
+    ({"type": "map", "values": "int"}, [{}, {"k": 1}]),
+]
+
+
+@st.composite
+def typed(draw: st.DrawFn, kinds: Sequence[tuple[Any, list[Any]]] = KINDS) -> tuple[Any, list[Any]]:
+    """A type, maybe one that may be null, or of lists."""
+    kind, values = draw(st.sampled_from(kinds))
+    match draw(st.sampled_from(["as it is", "as it is", "optional", "list", "list of optional"])):
+        case "optional" if not isinstance(kind, list) and kind != "null":
+            return draw(st.permutations([kind, "null"])), [*values, None]
+        case "list":
+            return {"type": "array", "items": kind}, [[], values, values[:1]]
+        case "list of optional" if not isinstance(kind, list) and kind != "null":
+            return {"type": "array", "items": ["null", kind]}, [[None, *values], []]
+    return kind, values
+
+
+@st.composite
+def evolutions(draw: st.DrawFn) -> tuple[Any, Any, list[bytes]]:
+    """Two versions of a schema, and payloads of the first."""
+    written, read, values = [], [], []
+    for name in ("one", "two", "three")[: draw(st.integers(1, 3))]:
+        kind, samples = draw(typed())
+        written.append({"name": name, "type": kind})
+        values.append((name, samples))
+        near = draw(st.sampled_from([None, "same", "same", "near", "any"]))
+        if near == "same":
+            read.append(written[-1])
+        elif near is not None:
+            # a number that becomes a time is one by its units, which may be none that Python has
+            alike = [each for each in KINDS if _logical(each[0]) == _logical(kind)]
+            alike = [each for each in alike if near == "any" or _kind(each[0]) == _kind(kind)] or alike
+            read.append({"name": name, "type": draw(typed(alike))[0]})
+    more: list[dict[str, Any]] = [{"type": "long", "default": 5}, {"type": "string", "default": "x"}, {"type": "int"}]
+    read.append({"name": "more", **draw(st.sampled_from(more))})
+    read = draw(st.permutations(read))
+    sent = [{name: draw(st.sampled_from(samples)) for name, samples in values} for _ in range(4)]
+    both = [_once({"type": "record", "name": "R", "fields": fields}) for fields in (written, read)]
+    return both[0], both[1], [avro(both[0], each) for each in sent]
+
+
+def _kind(node: Any) -> Any:
+    return node["type"] if isinstance(node, dict) else node
+
+
+def _logical(node: Any) -> Any:
+    """The logical type in a type."""
+    inner = node["items"] if _kind(node) == "array" else node
+    inner = next((each for each in inner if each != "null"), None) if isinstance(inner, list) else inner
+    return inner.get("logicalType") if isinstance(inner, dict) else None
+
+
+def _once(schema: Any, met: set[str] | None = None) -> Any:
+    """Each named type has a name of its own in each place but the first, since it may be another one there."""
+    met = set() if met is None else met
+    if isinstance(schema, list):
+        return [_once(each, met) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _once(value, met) if key in ("type", "items", "values") else value for key, value in schema.items()}
+    if "fields" in found:
+        found["fields"] = [_once(each, met) for each in found["fields"]]
+    if "name" in found and found["type"] in ("record", "enum", "fixed"):
+        while found["name"] in met:
+            found["name"] += "_"
+        met.add(found["name"])
+    return found
+
+
+@settings(deadline=None, max_examples=150)
+@given(evolutions())
+def test_any_two_versions(found: tuple[Any, Any, list[bytes]]) -> None:
+    written, read, payloads = found
+    known = versions("t-value", "AVRO", {1: written, 2: read})
+    subjects = Subjects({(each.subject, each.version): each for each in known}, {"t-value": 2})
+    messages, schemas = subjects.definitions("topic")
+    snapshot = Snapshot(messages=messages, schemas=schemas, selected=tuple(messages), subjects="topic")
+    same(*both(snapshot.compile(parse_flags(())), "t", *(sent(1, each) for each in payloads)))

@@ -248,6 +248,8 @@ def answering(has_list: bool, authorization: str = "") -> Iterator[str]:
         def found(self, words: list[str]) -> Any:
             latest = "latestOnly" in parse_qs(urlsplit(self.path).query)
             match words:
+                case ["schemas", "types"]:
+                    return ["AVRO"]
                 case ["schemas"]:
                     return LISTED[1:] if latest else LISTED if has_list else None
                 case ["subjects"]:
@@ -268,6 +270,12 @@ def answering(has_list: bool, authorization: str = "") -> Iterator[str]:
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+def test_a_registry_is_found_where_it_has_the_api(registry: Registry) -> None:
+    registry.register("t-value", ONE)
+    for path in ("", "/", "/apis/ccompat/v7", "/compat/confluent/"):
+        assert Snapshot.load(f"confluent+{registry.url}{path}").selected == (f"{GROUP}/t-value",)
 
 
 @pytest.mark.parametrize("has_list", [True, False])

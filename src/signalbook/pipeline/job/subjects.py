@@ -25,6 +25,7 @@ from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages.payloads.content import reference_of_number
 from signalbook.pipeline.errors import PipelineError
+from signalbook.uris import without_user
 from signalbook.values import JSON, JSONError, JSONObject, parse_json
 
 Strategy = Literal["", "topic", "record", "topic-record"]
@@ -34,7 +35,8 @@ PREFIX: Final = "confluent+"
 GROUP: Final = "/messagegroups/subjects"
 """The group of the definitions that subjects are."""
 _SCHEMAS: Final = "/schemagroups/subjects/schemas"
-_MOUNT: Final = "/compat/confluent"
+_MOUNTS: Final = ("", "/apis/ccompat/v7", "/compat/confluent")
+"""Where registries have the API below their URLs; ours has it at the last."""
 _PATIENCE: Final = 120.0
 _MAX_BYTES: Final = 256 * 1024 * 1024
 _PAGE: Final = 1000
@@ -87,13 +89,18 @@ class Subjects:
     def read(cls, registry: str) -> Self:
         """Those of the registry at a URL. Raises ``PipelineError``, and what ``Client`` raises."""
         foreign = registry.startswith(PREFIX)
-        url = registry.removeprefix(PREFIX) if foreign else registry.rstrip("/") + _MOUNT
+        url = registry.removeprefix(PREFIX).rstrip("/")
         # A token of the environment is for our own registry, and no business of any other.
-        transport = Transport(
-            url, timeout=_PATIENCE, max_bytes=_MAX_BYTES, attempts=4, headers=_HEADERS, token="" if foreign else None
-        )
-        with closing(transport):
-            return cls.listed(_Listing(transport))
+        token = "" if foreign else None
+        for mount in _MOUNTS if foreign else _MOUNTS[-1:]:
+            transport = Transport(
+                url + mount, timeout=_PATIENCE, max_bytes=_MAX_BYTES, attempts=4, headers=_HEADERS, token=token
+            )
+            with closing(transport):
+                listing = _Listing(transport)
+                if listing.is_there():
+                    return cls.listed(listing)
+        raise PipelineError(f"{without_user(url)} has no subjects: it does not speak Confluent's API")
 
     @classmethod
     def listed(cls, listing: _Listing) -> Self:
@@ -232,6 +239,10 @@ class _Listing:
         named = _CONTEXT.search(unquote(urlsplit(transport.base_url).path))
         self._context = named[1].removeprefix(":") if named else DEFAULT_CONTEXT
 
+    def is_there(self) -> bool:
+        """Whether there is anything to list."""
+        return isinstance(self._get("/schemas/types", {}), list)
+
     def versions(self, *, deleted: bool) -> Iterator[SubjectVersion]:
         """The latest version of each subject, or with ``deleted`` all versions there are."""
         query = {"deleted": "true"} if deleted else {"latestOnly": "true"}
@@ -249,10 +260,7 @@ class _Listing:
 
     def _walked(self, query: Mapping[str, str]) -> Iterator[JSON]:
         """The same where there is no list of schemas: subject by subject."""
-        subjects = self._all("/subjects", query)
-        if subjects is None:
-            raise PipelineError(f"{self._transport.base_url} has no subjects: it does not speak Confluent's API")
-        for subject in subjects:
+        for subject in self._all("/subjects", query) or ():
             path = f"/subjects/{quote(str(subject), safe='')}/versions"
             for number in self._all(path, query) or ():
                 yield self._get(f"{path}/{number}", query)
