@@ -166,10 +166,11 @@ def _progress(progress: Progress) -> Iterator[None]:
         yield
         return
     bar = Bar(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=screen)
-    task = bar.add_task("")
+    task = bar.add_task("", total=None)
 
     def now() -> Bar:
-        bar.update(task, description=progress.what, completed=progress.done, total=progress.total)
+        bar.update(task, description=progress.what, completed=progress.done)
+        bar.tasks[0].total = progress.total  # which no update makes unknown again
         return bar
 
     with Live(get_renderable=now, console=screen, refresh_per_second=4, transient=True):

@@ -6,7 +6,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -136,6 +136,7 @@ class ConfluentCopy:
         with closing(Spool()) as spool:
             comparison = Round(self, spool, before)
             comparison.run()
+        self.progress.begin("up to date")
         if (copied := comparison.copied()) != before:
             self._state.save({"link": self._link, "versions": copied})
 
@@ -214,18 +215,20 @@ class Round:
         self._others: set[Key] = set()
         self._stale: set[Key] = set()
         self._kept: list[Key] = []
+        self._old: frozenset[str] = frozenset()
         self._writing = ImportMode(copy.target, self._there)
 
     def run(self) -> None:
         """Versions first, then what is deleted of them, and settings when nothing is to be written any more."""
         self._list_target()
+        self._old = frozenset(self._there)
         self._list_source()
         gone = self._find_gone()
         try:
             self._delete_for_good([*gone, *self._stale])
             self._register()
             self._delete_softly()
-            Settings(self._copy, self._writing, self._scopes()).run()
+            Settings(self._copy, self._writing, self._scopes(), self._here.keys() - self._old).run()
         except BaseException:
             self._writing.end()
             raise
@@ -337,7 +340,9 @@ class Round:
         self._writing.begin(subject for subject, _ in waiting)
         left = set(waiting)
         for wave in in_waves(waiting):
-            self._target.map(self._register_one, wave)
+            # The first one shows whether the target keeps ids, before there are many.
+            self._register_one(wave[0])
+            self._target.map(self._register_one, wave[1:])
             left.difference_update(wave)
         for key in sorted(left):
             shown = " -> ".join(f"{subject} version {number}" for subject, number in cycle_of(key, waiting, left))
@@ -506,14 +511,18 @@ class ImportMode:
 
 
 class Settings:
-    """Config and modes of the ``scopes``: first all config, which a registry that is read-only does not take."""
+    """Config and modes of the ``scopes``: first all config, which a registry that is read-only does not take.
 
-    def __init__(self, copy: ConfluentCopy, writing: ImportMode, scopes: Sequence[str]) -> None:
+    Nothing is set at the target for ``new`` ones, which spares asking for it.
+    """
+
+    def __init__(self, copy: ConfluentCopy, writing: ImportMode, scopes: Sequence[str], new: Set[str]) -> None:
         self._copy = copy
         self._source = copy.source
         self._target = copy.target
         self._writing = writing
         self._scopes = scopes
+        self._new = new
         self._modes = True
 
     def run(self) -> None:
@@ -529,14 +538,16 @@ class Settings:
             copy("")
 
     def _config(self, scope: str) -> None:
-        wanted, there = self._source.setting("config", scope), self._target.setting("config", scope)
+        wanted = self._source.setting("config", scope)
+        there = None if scope in self._new else self._target.setting("config", scope)
         if wanted is None and not scope:
             return
         self._put("config", scope, wanted, there, there)
         self._copy.progress.advance()
 
     def _mode(self, scope: str) -> None:
-        there = self._target.setting("mode", scope)
+        opened = _IMPORT if scope in self._writing.before else None
+        there = opened if scope in self._new else self._target.setting("mode", scope)
         before = self._writing.before.get(scope, there)
         wanted = self._source.setting("mode", scope) if self._modes else before
         if wanted == {"mode": "FORWARD"}:
