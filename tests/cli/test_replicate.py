@@ -232,6 +232,28 @@ def test_credentials(
         assert (ran.code, "1 version" in ran.err) == (0, True), ran.err
 
 
+def test_a_target_of_which_only_a_part_may_be_written(
+    cli: Cli, serve: Callable[..., Server], server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may be written is copied, subject by subject; the rest is named with the reason."""
+    rules = [{"who": ["subject:ci"], "role": "writer", "on": ["/schemagroups/dev"]}]
+    (tmp_path / "policy.json").write_text(json.dumps({"rules": rules}))
+    db = f"sqlite:///{tmp_path / 'two.db'}"
+    open_store(db).close()
+    monkeypatch.setenv("CI", cli("token", "create", "ci", "--db", db).out.strip())
+    one = serve("--db", f"sqlite:///{tmp_path / 'one.db'}").url
+    two = serve("--db", db, "--access-file", tmp_path / "policy.json").url
+    for name in ("s", ":.dev:s", ":.dev:t"):
+        httpx.post(f"{one}/compat/confluent/subjects/{name}/versions", json=AVRO, timeout=300).raise_for_status()
+    httpx.put(f"{one}/compat/confluent/config", json={"compatibility": "NONE"}, timeout=300).raise_for_status()
+    ran = cli("replicate", f"confluent+{one}", two.replace("//", "//${CI}@"))
+    assert ran.code == 1
+    lines = ran.err.splitlines()
+    assert lines[0].startswith("created 2 versions"), ran.err
+    assert [line.split(":")[0] for line in lines[1:]] == ["refused s version 1", "refused the registry"]
+    assert all("lack the right to write that" in line for line in lines[1:])
+
+
 def put(url: str, group: str, number: int) -> None:
     schemas = {f"s{n}": {"versions": {"1": SCHEMA}} for n in range(max(0, number - 400), number)}
     answer = httpx.patch(f"{url}/schemagroups", json={group: {"schemas": schemas}}, timeout=300)
