@@ -13,6 +13,16 @@ _MOST: Final = 100_000
 """Types in one schema."""
 
 
+def defined_type(document: bytes) -> str | None:
+    """The full name of the type that a document defines, None for one without a name."""
+    try:
+        found = msgspec.json.decode(document)
+    except msgspec.DecodeError:
+        return None
+    name = found.get("name") if isinstance(found, dict) and found.get("type") in _NAMED else None
+    return _full(name, str(found.get("namespace") or "")) if isinstance(name, str) else None
+
+
 def inlined(schema: Any, resolve: Resolve) -> Any:
     """``schema`` as one document: ``resolve`` is asked for the types that it names and does not define."""
     return _Inlining(resolve).type(schema, "")

@@ -126,9 +126,13 @@ def stored_references(attributes: Mapping[str, JSON]) -> list[Reference]:
 
 
 def linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
-    """The names of what a Version refers to, with the xids of the Versions that are meant."""
+    """The names of what a Version refers to, with the xids of the Versions that are meant.
+
+    Those of Avro types come behind: a document names them, whatever its references do.
+    """
     stated = attributes.get("references")
-    found = []
+    found: list[tuple[str, Xid]] = []
+    types: list[tuple[str, Xid]] = []
     for each in stated[:MAX_REFERENCES] if isinstance(stated, list) else ():
         name, text = (each.get("name"), each.get("xid")) if isinstance(each, dict) else (None, None)
         if isinstance(name, str) and isinstance(text, str):
@@ -138,7 +142,9 @@ def linked_references(attributes: Mapping[str, JSON]) -> list[tuple[str, Xid]]:
                 continue
             if xid.kind is Kind.VERSION and xid.group_type == "schemagroups":
                 found.append((name, xid))
-    return found
+                if isinstance(each.get("type"), str):
+                    types.append((each["type"], xid))
+    return found + types
 
 
 def meant(targets: Mapping[str, Target], uri: str) -> Target | None:

@@ -417,3 +417,33 @@ def test_pages_of_subjects_and_schemas(api: Api) -> None:
     assert sorted(api.get("/subjects?subjectPrefix=%3A*%3Ax")) == [":.one:x", ":.two:x"]
     assert api.get("/subjects?subjectPrefix=A&limit=1") == ["A"]
     assert api.get("/subjects?offset=50") == []
+
+
+def test_avro_types_are_found_whatever_references_are_called(api: Api) -> None:
+    """As Confluent's server has it: a file's name, or any other, will do; the types are those that documents define."""
+    country = {"type": "record", "name": "Country", "namespace": "geo", "fields": [{"name": "name", "type": "string"}]}
+    address = {"type": "record", "name": "geo.Address", "fields": [{"name": "country", "type": "Country"}]}
+    person = {"type": "record", "name": "P", "fields": [{"name": "home", "type": "geo.Address"},
+                                                        {"name": "born", "type": "geo.Country"}]}  # fmt: skip
+
+    def post(subject: str, schema: Any, *names: str) -> Any:
+        references = [{"name": f"{name}.avsc", "subject": name, "version": 1} for name in names]
+        return api.ask(
+            "POST", f"/subjects/{subject}/versions", {"schema": json.dumps(schema), "references": references}
+        )
+
+    post("country", country)
+    post("address", address, "country")
+    registered = post("person", person, "address")
+    assert registered["references"] == [{"name": "address.avsc", "subject": "address", "version": 1}]
+    resolved = json.loads(api.get("/subjects/person/versions/1?format=resolved")["schema"])
+    assert resolved["fields"][0]["type"]["fields"][0]["type"]["name"] == "Country"
+    # The engine found them, too: it is validated for everybody.
+    shown = api.client.get("/schemagroups/default/schemas/person/versions/1$details").json()
+    assert shown["formatvalidated"] is True
+    later = {**person, "fields": [*person["fields"], {"name": "x", "type": ["null", "geo.Country"], "default": None}]}
+    assert post("person", later, "address", "country")["version"] == 2
+    again = {"schema": json.dumps({**person, "fields": [{"name": "home", "type": "geo.Planet"}]})}
+    assert api.code("POST", "/subjects/person/versions", again) == 42201
+    assert api.code("POST", "/subjects/person", again) == 42201
+    assert api.code("POST", "/compatibility/subjects/none/versions/1", {"schema": ONE}) == 40402

@@ -13,7 +13,7 @@ import msgspec
 
 from signalbook.cncf.ids import LAST_VERSION, version_number
 from signalbook.cncf.lookup import latest_number
-from signalbook.confluent.avro import inlined
+from signalbook.confluent.avro import defined_type, inlined
 from signalbook.confluent.errors import (
     context_not_empty,
     invalid_schema,
@@ -235,12 +235,9 @@ class Subjects:
     def version(self, subject: Subject, text: str, *, deleted: bool = False) -> SchemaVersion:
         """A version by its number, ``latest`` or -1. Raises 40401, 40402 and 42202."""
         number = parse_version(text)
-        xid = self.schema(subject)
-        if number is not None and xid is not None:
-            row = self._view.reader.get(xid / "versions" / str(number))
-            found = [] if row is None else self.versions([row])
-            if found:
-                return found[0]
+        found = None if number is None else self.find(subject, number)
+        if found is not None:
+            return found
         versions = self.known(subject, deleted=deleted)
         if number is None:
             return versions[-1]
@@ -248,6 +245,12 @@ class Subjects:
         if not wanted:
             raise version_not_found(number)
         return wanted[0]
+
+    def find(self, subject: Subject, number: int) -> SchemaVersion | None:
+        """A version by its number, if there is one that is not deleted."""
+        xid = self.schema(subject)
+        row = None if xid is None else self._view.reader.get(xid / "versions" / str(number))
+        return None if row is None else next(iter(self.versions([row])), None)
 
     def with_id(self, context: str, id: int, limit: int = _PAGE) -> list[SchemaVersion]:
         """The versions of a context with an id, live ones first."""
@@ -336,19 +339,24 @@ class Subjects:
         Raises 42201 for one that is not there.
         """
         found: dict[str, bytes] = {}
+        types: dict[str, bytes] = {}
         waiting = {each.name: (each, context) for each in references}
         while waiting:
             if len(found) + len(waiting) > MAX_REFERENCES:
                 raise invalid_schema(f"it refers to more than {MAX_REFERENCES} schemas, with those that these refer to")
             targets = dict(zip(waiting, self.referred(waiting.values()), strict=True))
             found |= {name: target.text.encode("utf-8") for name, target in targets.items()}
+            for target in targets.values():
+                defined = defined_type(target.document) if target.type == "AVRO" else None
+                if defined is not None:
+                    types.setdefault(defined, target.document)
             waiting = {
                 each.name: (each, target.subject.context)
                 for target in targets.values()
                 for each in stored_references(target.attributes)
                 if each.name not in found
             }
-        return partial(meant, found)
+        return partial(meant, {**types, **found})
 
     def last_number(self, subject: Subject) -> int:
         """The highest number of a version, 0 without any: of those softly deleted and those not seen here, too."""

@@ -14,6 +14,7 @@ from signalbook.api.confluent.references import forget, is_referred, note
 from signalbook.api.confluent.requests import ConfluentRequest, answer
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects, parse_version
 from signalbook.api.kernel.responses import Response
+from signalbook.confluent.avro import defined_type
 from signalbook.confluent.errors import (
     ConfluentError,
     id_does_not_match,
@@ -114,7 +115,10 @@ def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     found: list[JSON] = []
     targets = dict(zip(body.references, subjects.referred((each, context) for each in body.references), strict=True))
     for each, target in targets.items():
-        found.append({**each.to_json(), "version": target.version, "xid": str(target.xid)})
+        # An Avro schema names types, whatever its references are called.
+        defined = defined_type(target.document) if target.type == "AVRO" else None
+        named: JSONObject = {} if defined in (None, each.name) else {"type": defined}
+        found.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **named})
     return {"references": found} if found else {}
 
 
@@ -301,8 +305,10 @@ def look_up(view: View, request: ConfluentRequest) -> Response:
     deleted = request.flag("deleted")
     if deleted or subjects.latest(subject) is None:
         subjects.known(subject, deleted=deleted)
-    known = candidate(subjects, request, subject, deleted=deleted).known
+    new = candidate(subjects, request, subject, deleted=deleted)
+    known = new.known
     if known is None:
+        check_schema(new, request)
         raise schema_not_found()
     return answer(shown(known, subjects, request))
 
@@ -330,8 +336,12 @@ def compare(view: View, request: ConfluentRequest) -> Response:
 
 def _compared_with(subjects: Subjects, subject: Subject, text: str) -> Sequence[SchemaVersion]:
     """The version to compare with; none where there is none yet and the latest is asked for."""
-    if parse_version(text) is not None:
-        return (subjects.version(subject, text),)
+    number = parse_version(text)
+    if number is not None:
+        found = subjects.find(subject, number)
+        if found is None:
+            raise version_not_found(number)
+        return (found,)
     latest = subjects.latest(subject)
     return () if latest is None else (latest,)
 

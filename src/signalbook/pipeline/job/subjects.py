@@ -18,6 +18,7 @@ import msgspec
 
 from signalbook.client.responses import BadResponse, Refused
 from signalbook.client.transport import Transport
+from signalbook.confluent.avro import defined_type
 from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject, schema_ids
 from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody
 from signalbook.formats import SchemaError
@@ -202,6 +203,9 @@ class Subjects:
                 target = self.versions.get((subject, wanted))
                 if each.name not in found and target is not None:
                     found[each.name] = target
+                    defined = defined_type(target.text.encode()) if target.type == "AVRO" else None
+                    if defined is not None:
+                        found.setdefault(defined, target)
                     waiting.append(target)
         return found
 
