@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 from signalbook.cncf.schemaregistry import dialect
+from signalbook.confluent.avro import parsed
 from signalbook.confluent.errors import ConfluentError, invalid_ruleset, invalid_schema, invalid_version, unprocessable
 from signalbook.confluent.protobuf import descriptor_text
 from signalbook.largejson import parse_untrusted_json
@@ -56,6 +57,9 @@ def content_beginning(guid: str) -> str | None:
         return None
 
 
+Layout: TypeAlias = Literal["own", "one", "normal"]
+"""How a schema is laid out to be stored: as it was, but without white space between members; in the one way in which
+Avro's library writes it, whoever sent it; or normalized, so that the order of members makes no difference at all."""
 MAX_REFERENCES: Final = 10_000
 """Of one schema, with those that it refers to in turn."""
 _FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
@@ -158,7 +162,7 @@ def meant(targets: Mapping[str, Target], uri: str) -> Target | None:
     return next((target for name, target in targets.items() if uri.endswith(f"/{name}")), None)
 
 
-def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBody:
+def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
     """The schema in a request. Raises ``ConfluentError``: 42201, 42202, 42210."""
     kind = body.get("schemaType") or "AVRO"
     if not isinstance(kind, str) or kind not in _FORMATS:
@@ -166,7 +170,7 @@ def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBo
     text = body.get("schema")
     if not isinstance(text, str) or not text.strip():
         raise invalid_schema("the request has no schema")
-    canonical, stated = _canonical(text, kind, normalize=normalize)
+    canonical, stated = _canonical(text, kind, layout)
     return SchemaBody(
         text=canonical,
         type=kind,
@@ -179,10 +183,10 @@ def read_schema(body: Mapping[str, Any], *, normalize: bool = False) -> SchemaBo
     )
 
 
-def _canonical(text: str, kind: str, *, normalize: bool) -> tuple[str, str | None]:
+def _canonical(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:
     """The text to store, and the format that it states: clients lay the same JSON out in different ways.
 
-    That makes no other schema. ``normalize`` asks for the order of its members to make no difference either.
+    That makes no other schema.
     """
     if kind == "PROTOBUF":
         return (descriptor_text(text) or text).strip() + "\n", None
@@ -194,8 +198,9 @@ def _canonical(text: str, kind: str, *, normalize: bool) -> tuple[str, str | Non
         if kind == "AVRO" and _NAME.fullmatch(text.strip()):
             return f'"{text.strip()}"', None
         raise invalid_schema(str(error)) from None
+    value = parsed(value) if kind == "AVRO" and layout != "own" else value
     stated = dialect(value.get("$schema")) if kind == "JSON" and isinstance(value, dict) else None
-    return (canonical_json if normalize else dump_json)(value).decode("utf-8"), stated
+    return (canonical_json if layout == "normal" else dump_json)(value).decode("utf-8"), stated
 
 
 def _references(value: JSON) -> tuple[Reference, ...]:

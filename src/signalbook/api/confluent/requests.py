@@ -13,7 +13,7 @@ from signalbook.api.kernel.requests import json_body
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import ConfluentError, invalid_subject, unprocessable
 from signalbook.confluent.naming import DEFAULT_CONTEXT
-from signalbook.confluent.schemas import SchemaBody, read_schema
+from signalbook.confluent.schemas import Layout, SchemaBody, read_schema
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
 from signalbook.values import JSON, dump_json
@@ -72,7 +72,7 @@ class ConfluentRequest:
     access: Access
     sound: set[str] = field(default_factory=set)
     """The formats in which its schema was found sound by itself: a large one is not checked again for the write."""
-    _schemas: dict[bool, SchemaBody] = field(default_factory=dict)
+    _schemas: dict[Layout, SchemaBody] = field(default_factory=dict)
 
     @property
     def context(self) -> str:
@@ -132,11 +132,11 @@ class ConfluentRequest:
             raise unprocessable("the body has to be a JSON object")
         return found
 
-    def schema(self, known: frozenset[str], *, normalize: bool) -> SchemaBody:
+    def schema(self, known: frozenset[str], layout: Layout) -> SchemaBody:
         """The schema in the body, read once however often it is asked for. Raises ``ConfluentError``."""
-        if normalize not in self._schemas:
-            self._schemas[normalize] = read_schema(self.json(known), normalize=normalize)
-        return self._schemas[normalize]
+        if layout not in self._schemas:
+            self._schemas[layout] = read_schema(self.json(known), layout)
+        return self._schemas[layout]
 
     @property
     def _lenient(self) -> bool:

@@ -84,7 +84,7 @@ def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *
     # What is imported is what it was where it comes from.
     imported = subjects.mode(subject) == "IMPORT"
     normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
-    body = request.schema(_SCHEMA, normalize=normalize)
+    body = request.schema(_SCHEMA, "normal" if normalize else "own" if imported else "one")
     body = body if imported else _with_defaults(body, config, latest)
     stated = body.format(latest.format if latest is not None and latest.type == body.type else None)
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
@@ -117,7 +117,9 @@ def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     for each, target in targets.items():
         # An Avro schema names types, whatever its references are called.
         defined = defined_type(target.document) if target.type == "AVRO" else None
-        named: JSONObject = {} if defined in (None, each.name) else {"type": defined}
+        named: JSONObject = {}
+        if defined not in (None, each.name) and defined.rpartition(".")[2] in body.text:
+            named = {"type": defined}
         found.append({**each.to_json(), "version": target.version, "xid": str(target.xid), **named})
     return {"references": found} if found else {}
 

@@ -1,0 +1,146 @@
+"""Avro schemas are stored as Avro's library for Java writes them, which is run beside."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from signalbook.confluent.avro import defined_type, parsed
+
+JARS = Path(sys.prefix) / "brokers" / "iceberg"
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+
+
+class Made:
+    """Schemas at random, each with its members in any order, and names as long as any writer makes them."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+        self._numbers = count()
+        self._defined: list[str] = []
+
+    def schema(self, depth: int, space: str) -> Any:
+        chosen = self._random.randrange(8 if depth else 2)
+        if chosen == 0:
+            return self._random.choice(PRIMITIVES)
+        if chosen == 1:
+            return self._primitive() if self._random.random() < 0.6 or not self._defined else self._named_before(space)
+        if chosen == 2:
+            return self._any_order({"type": "array", "items": self.schema(depth - 1, space), "x": {"b": 1, "a": 2}})
+        if chosen == 3:
+            return self._any_order({"type": "map", "values": self.schema(depth - 1, space)})
+        if chosen == 4:
+            return ["null", {"type": "array", "items": self.schema(depth - 1, space)}]
+        return self._named(depth, space)
+
+    def _primitive(self) -> dict[str, Any]:
+        kind = self._random.choice(PRIMITIVES)
+        more: list[dict[str, Any]] = [
+            {},
+            {"name": "x"},
+            {"logicalType": "none", "precision": 4},
+            {"size": 4, "note": "ü"},
+        ]
+        return self._any_order({"type": kind, **self._random.choice(more)})
+
+    def _named_before(self, space: str) -> str:
+        full = self._random.choice(self._defined)
+        own, _, name = full.rpartition(".")
+        return name if own == space and self._random.random() < 0.5 else full
+
+    def _named(self, depth: int, space: str) -> dict[str, Any]:
+        name = f"N{next(self._numbers)}"
+        own = self._random.choice(("", "a.b", "c", space))
+        said = self._random.randrange(3) if own else 1
+        found: dict[str, Any] = {"name": f"{own}.{name}" if said == 0 else name}
+        if said == 1 or own != space:
+            found["namespace"] = own
+        if self._random.random() < 0.5:
+            found["doc"] = 'what it "is"'
+        if self._random.random() < 0.3:
+            found["aliases"] = [f"{own}.Old{name}" if own else f"Old{name}", "z.Older"]
+        full = f"{own}.{name}" if own else name
+        kind = self._random.choice(("record", "enum", "fixed", "error"))
+        found |= {"type": kind, "extra": [1, {"q": None}]}
+        if kind == "enum":
+            found |= {"symbols": ["A", "B"], **({"default": "A"} if self._random.random() < 0.5 else {})}
+        elif kind == "fixed":
+            found |= {"size": 12}
+        self._defined.append(full)
+        if kind in ("record", "error"):
+            found["fields"] = [self._field(number, depth, own) for number in range(self._random.randrange(4))]
+        return self._any_order(found)
+
+    def _field(self, number: int, depth: int, space: str) -> dict[str, Any]:
+        found: dict[str, Any] = {"name": f"f{number}", "type": self.schema(depth - 1, space)}
+        more: tuple[tuple[str, Any], ...] = (
+            ("doc", "a field"),
+            ("default", None),
+            ("order", self._random.choice(("ascending", "descending", "ignore"))),
+            ("aliases", ["g"]),
+            ("tag", {"z": 1, "y": 2}),
+        )
+        found |= {name: value for name, value in more if self._random.random() < 0.3}
+        return self._any_order(found)
+
+    def _any_order(self, schema: dict[str, Any]) -> dict[str, Any]:
+        names = list(schema)
+        self._random.shuffle(names)
+        return {name: schema[name] for name in names}
+
+
+def schemas() -> Iterator[Any]:
+    yield from PRIMITIVES
+    for seed in range(500):
+        yield Made(seed).schema(3, "")
+
+
+@pytest.fixture(scope="module")
+def written() -> list[tuple[Any, str]]:
+    """Schemas, and what Java writes of them."""
+    given = list(schemas())
+    command = ["java", "-cp", str(JARS / "*"), str(Path(__file__).parent / "Parse.java")]
+    lines = "\n".join(json.dumps(each) for each in given)
+    ran = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    return list(zip(given, ran.stdout.splitlines(), strict=True))
+
+
+def test_a_schema_has_the_text_that_java_gives_it(written: list[tuple[Any, str]]) -> None:
+    for given, text in written:
+        assert json.dumps(parsed(given), separators=(",", ":")) == json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def test_what_was_written_stays(written: list[tuple[Any, str]]) -> None:
+    for given, _ in written:
+        assert parsed(parsed(given)) == parsed(given)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [None, 5, {}, {"type": 5}, {"type": "record"}, {"type": "record", "name": 5}, {"type": "array"}, [[5]],
+     {"type": "record", "name": "R", "fields": [5, {"name": "a"}, {"type": "int"}]},
+     {"type": "enum", "name": "E", "aliases": 5}, {"type": ["int", {"type": []}], "x": 1}],
+)  # fmt: skip
+def test_what_is_no_schema_is_left_for_who_judges_it(broken: Any) -> None:
+    assert parsed(parsed(broken)) == parsed(broken)
+
+
+def test_the_type_that_a_document_defines() -> None:
+    for schema, name in (
+        ({"type": "record", "name": "a.B"}, "a.B"),
+        ({"type": "enum", "name": "B", "namespace": "a"}, "a.B"),
+        ({"type": "fixed", "name": "B"}, "B"),
+        ({"type": "array", "name": "B"}, None),
+        (["B"], None),
+    ):
+        assert defined_type(json.dumps(schema).encode()) == name
+    assert defined_type(b"{") is None
