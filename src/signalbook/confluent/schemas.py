@@ -12,6 +12,7 @@ from signalbook.cncf.schemaregistry import dialect
 from signalbook.confluent.avro import parsed
 from signalbook.confluent.errors import ConfluentError, invalid_ruleset, invalid_schema, invalid_version, unprocessable
 from signalbook.confluent.protobuf import descriptor_text
+from signalbook.confluent.tags import read_tags, with_tags
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json
 from signalbook.xid import Kind, Xid, XidError
@@ -60,6 +61,7 @@ def content_beginning(guid: str) -> str | None:
 Layout: TypeAlias = Literal["own", "one", "normal"]
 """How a schema is laid out to be stored: as it was, but without white space between members; in the one way in which
 Avro's library writes it, whoever sent it; or normalized, so that the order of members makes no difference at all."""
+TAG_MEMBERS: Final = ("schemaTagsToAdd", "schemaTagsToRemove")
 MAX_REFERENCES: Final = 10_000
 """Of one schema, with those that it refers to in turn."""
 _FORMATS: Final = {"AVRO": "Avro/1.11", "JSON": "JsonSchema/draft-07", "PROTOBUF": "Protobuf/2"}
@@ -170,6 +172,11 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
     text = body.get("schema")
     if not isinstance(text, str) or not text.strip():
         raise invalid_schema("the request has no schema")
+    add, remove = (read_tags(body, name) for name in TAG_MEMBERS)
+    if (add or remove) and kind != "AVRO":
+        raise invalid_schema(f"tags are put into schemas in Avro, not {kind}")
+    if add or remove:
+        text = with_tags(text, add, remove)
     canonical, stated = _canonical(text, kind, layout)
     return SchemaBody(
         text=canonical,

@@ -447,3 +447,43 @@ def test_avro_types_are_found_whatever_references_are_called(api: Api) -> None:
     assert api.code("POST", "/subjects/person/versions", again) == 42201
     assert api.code("POST", "/subjects/person", again) == 42201
     assert api.code("POST", "/compatibility/subjects/none/versions/1", {"schema": ONE}) == 40402
+
+
+def test_tags_make_another_version(api: Api) -> None:
+    """Tags that are put into an Avro schema, with metadata and rules of the version unless others are given."""
+    metadata = {"properties": {"owner": "ada", "confluent:version": "1"}}
+    api.register("s", metadata=metadata)
+    entity = {"entityPath": "R.a", "entityType": "sr_field"}
+    made = api.ask(
+        "POST", "/subjects/s/versions/latest/tags", {"tagsToAdd": [{"schemaEntity": entity, "tags": ["PII"]}]}
+    )
+    assert (made["version"], made["metadata"]) == (2, {"properties": {"owner": "ada"}})
+    field = json.loads(api.get("/subjects/s/versions/2")["schema"])["fields"][0]
+    assert field == {"name": "a", "type": "int", "confluent:tags": ["PII"]}
+    added = [{"schemaEntity": {"entityPath": ".R", "entityType": "sr_record"}, "tags": ["A"]}]
+    whole = api.register("s", TWO, schemaTagsToAdd=added, schemaTagsToRemove=[])
+    assert json.loads(api.get(f"/schemas/ids/{whole['id']}")["schema"])["confluent:tags"] == ["A"]
+    removed = [{"schemaEntity": entity, "tags": ["PII"]}]
+    body = {"tagsToRemove": removed, "metadata": {"properties": {}}, "newVersion": 4}
+    assert api.ask("POST", "/subjects/s/versions/2/tags", body)["version"] == 4
+    assert json.loads(api.get("/subjects/s/versions/4")["schema"]) == json.loads(ONE)
+    there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/2$details").json()
+    assert there["formatvalidated"] is True
+
+
+def test_tags_that_cannot_be_put(api: Api) -> None:
+    api.register("s")
+    path = "/subjects/s/versions/1/tags"
+    lost = [{"schemaEntity": {"entityPath": "R.none", "entityType": "sr_field"}, "tags": ["A"]}]
+    assert api.code("POST", path, {"tagsToAdd": lost}) == 42201
+    assert api.code("POST", path, {"tagsToAdd": 5}) == 422
+    assert api.code("POST", path, {"unknown": 5}) == 422
+    assert api.code("POST", path, {"tagsToAdd": [], "newVersion": 7}) == 42201
+    assert api.code("POST", "/subjects/s/versions/9/tags", {}) == 40402
+    assert api.code("POST", "/subjects/none/versions/1/tags", {}) == 40401
+    body = {"schema": "{}", "schemaType": "JSON", "schemaTagsToAdd": lost}
+    assert api.code("POST", "/subjects/j/versions", body) == 42201
+    assert api.ask("POST", path, {"tagsToAdd": []})["version"] == 1, "nothing new"
+    assert api.get("/subjects/s/versions") == [1]
+    api.register(":.dev:s")
+    assert api.ask("POST", "/contexts/.dev/subjects/s/versions/1/tags", {})["version"] == 1

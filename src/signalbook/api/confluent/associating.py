@@ -44,9 +44,10 @@ from signalbook.confluent.errors import (
     no_active_version,
     strong_association_exists,
 )
+from signalbook.confluent.naming import parse_subject
 from signalbook.engine.engine import Session
 from signalbook.errors import SignalbookError
-from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.values import JSON, JSONObject
 
 _DRY_RUN: Final = "dryRun"
 
@@ -208,8 +209,8 @@ def _is_at(association: Association, resource: Resource, wanted: Wanted) -> bool
 def _registering(request: ConfluentRequest, wanted: Wanted) -> ConfluentRequest:
     """The request to register the schema that comes with an association."""
     query = {"normalize": "true"} if wanted.normalize else {}
-    body = dump_json(wanted.schema)
-    return replace(request, names=(wanted.subject,), query=query, body=body, sound=set(), _schemas={})
+    subject = parse_subject(wanted.subject, default_group=request.settings.confluent_group)
+    return request.about(subject, wanted.schema or {}, **query)
 
 
 def _check_deletable(session: Session, request: ConfluentRequest, association: Association, *, cascade: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -12,11 +12,11 @@ from signalbook.access.decisions import Access
 from signalbook.api.kernel.requests import json_body
 from signalbook.api.kernel.responses import Response
 from signalbook.confluent.errors import ConfluentError, invalid_subject, unprocessable
-from signalbook.confluent.naming import DEFAULT_CONTEXT
+from signalbook.confluent.naming import DEFAULT_CONTEXT, Subject
 from signalbook.confluent.schemas import Layout, SchemaBody, read_schema
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.values import JSON, dump_json
+from signalbook.values import JSON, JSONObject, dump_json
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _CONTEXTS: Final = "contexts"
@@ -137,6 +137,12 @@ class ConfluentRequest:
         if layout not in self._schemas:
             self._schemas[layout] = read_schema(self.json(known), layout)
         return self._schemas[layout]
+
+    def about(self, subject: Subject, body: JSONObject, **query: str) -> ConfluentRequest:
+        """One about a subject that belongs to this one."""
+        path = replace(self.path, context=subject.context)
+        sent = dump_json(body)
+        return replace(self, path=path, names=(str(subject),), query=query, body=sent, sound=set(), _schemas={})
 
     @property
     def _lenient(self) -> bool:

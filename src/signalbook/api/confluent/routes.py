@@ -83,6 +83,7 @@ ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     },
     ("subjects", "{}", "versions", "{}", "schema"): {"GET": _read(reading.show_version_text)},
     ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _read(reading.referenced_by)},
+    ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(writing.tag)},
     ("subjects", "{}", "metadata"): {"GET": _read(reading.latest_with_metadata)},
     ("schemas",): {"GET": _read(reading.list_schemas)},
     ("schemas", "types"): {"GET": _read(reading.types)},

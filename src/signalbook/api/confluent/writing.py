@@ -33,7 +33,7 @@ from signalbook.confluent.errors import (
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
 from signalbook.confluent.protobuf import normalized
-from signalbook.confluent.schemas import SchemaBody, content_key, properties
+from signalbook.confluent.schemas import TAG_MEMBERS, SchemaBody, content_key, properties, stored_references
 from signalbook.confluent.settings import READ_ONLY
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
@@ -50,6 +50,8 @@ _SCHEMA: Final = frozenset(
     {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
     | {"schemaTagsToAdd", "schemaTagsToRemove", "propagateSchemaTags"}
 )
+_TAGS: Final = ("tagsToAdd", "tagsToRemove")
+_TAGGING: Final = frozenset({"newVersion", "metadata", "ruleSet", *_TAGS})
 QUICK: Final = 1 << 13
 """Bytes of the largest body that is worth no thread, and whose schema is looked at in the turn to write."""
 _VERSION: Final = "confluent:version"
@@ -235,6 +237,21 @@ def register(session: Session, request: ConfluentRequest) -> Response:
         _check_compatible(subjects, new)
     stored = _store(session, subjects, new, _next_version(subjects, new, mode))
     return answer(_registered(stored, subjects, request))
+
+
+def tag(session: Session, request: ConfluentRequest) -> Response:
+    """Add a version that is another one with tags added to it, and others removed."""
+    subjects = subjects_of(session.view, request)
+    version = subjects.version(subject_of(subjects, request), request.names[1])
+    check_registering(session.view, subjects, version.subject)
+    asked = request.json(_TAGGING)
+    body: JSONObject = {name: asked.get(wanted) for name, wanted in zip(TAG_MEMBERS, _TAGS, strict=True)}
+    kept = {"metadata": _unversioned(version.attributes.get("metadata")), "ruleSet": version.attributes.get("ruleset")}
+    body |= {name: value if asked.get(name) is None else asked[name] for name, value in kept.items()}
+    references: list[JSON] = [each.to_json() for each in stored_references(version.attributes)]
+    body |= {"schema": version.text, "schemaType": version.type, "references": references}
+    body["version"] = asked.get("newVersion")
+    return register(session, request.about(version.subject, body))
 
 
 def _check_mode(new: Candidate, mode: str) -> None:

@@ -133,10 +133,13 @@ _ANSWERS: Final[dict[tuple[str, ...], JSONObject]] = {
 """What is answered, by path; what is posted or deleted may be answered otherwise."""
 _OTHERWISE: Final[dict[tuple[str, tuple[str, ...]], JSONObject]] = {
     ("POST", (*_S, "versions")): reference(_SCHEMA),
+    ("POST", (*_V, "tags")): reference(_SCHEMA),
     ("DELETE", _S): _array(_POSITIVE),
     ("DELETE", _V): _POSITIVE,
 }
 _COMPARED: Final = _object("is_compatible", is_compatible=_FLAG, messages=_array(TEXT))
+_ENTITY: Final = _object("entityPath entityType", entityPath=TEXT, entityType={"enum": ["sr_record", "sr_field"]})
+_TAGS: Final = _array(_object("schemaEntity", schemaEntity=_ENTITY, tags=_array(TEXT)))
 _SET: Final[dict[str, JSONObject]] = {"compatibility": _LEVEL, "compatibilityLevel": _LEVEL, **_SETTINGS}
 _BODIES: Final[dict[str, JSONObject]] = {
     # null takes a setting away
@@ -147,7 +150,8 @@ _BODIES: Final[dict[str, JSONObject]] = {
     "associations:batchMutate": _BATCH,
     # what is wrong with a schema is an answer
     "compatibility": _OBJECT,
-    "": _object("schema", schema=TEXT, **_CONTENT),
+    "tags": _object(tagsToAdd=_TAGS, tagsToRemove=_TAGS, newVersion=_NUMBER, metadata=_OBJECT, ruleSet=_RULES),
+    "": _object("schema", schema=TEXT, schemaTagsToAdd=_TAGS, schemaTagsToRemove=_TAGS, **_CONTENT),
 }
 _PAGE: Final = {"offset": _NUMBER, "limit": _NUMBER}
 _DELETED: Final = {"deleted": _FLAG}
@@ -223,7 +227,7 @@ def _operation(words: tuple[str, ...], method: str) -> JSONObject:
         },
     }
     if words and method in ("POST", "PUT"):
-        body = _BODIES.get(words[0], _BODIES[""])
+        body = _BODIES.get("tags" if words[-1] == "tags" else words[0], _BODIES[""])
         found["requestBody"] = {"required": True, "content": {CONTENT_TYPE: {"schema": body}}}
     return found
 
@@ -240,7 +244,7 @@ def _answered(words: tuple[str, ...], method: str) -> JSONObject:
             return _array(reference(_ASSOCIATION)) if method == "GET" else reference(_ASSOCIATIONS)
         case ("associations:batchGet" | "associations:batchMutate",):
             return _RESULTS
-    return _OTHERWISE.get((method, words), _ANSWERS[words])
+    return _OTHERWISE[method, words] if (method, words) in _OTHERWISE else _ANSWERS[words]
 
 
 def _asked(words: tuple[str, ...], method: str) -> Iterator[tuple[str, JSONObject]]:
