@@ -185,7 +185,22 @@ def filled(lasting: Store, serve: Serve) -> Api:
 
 
 STEPS = st.sampled_from(
-    ["subjects", "versions", "schemas", "ids", "config", "mode", "contexts", "s", "1", "latest", "-1"]
+    [
+        "subjects",
+        "versions",
+        "schemas",
+        "ids",
+        "config",
+        "mode",
+        "contexts",
+        "s",
+        "1",
+        "latest",
+        "-1",
+        "associations",
+        "resources",
+        "tags",
+    ]
 )
 PATHS = st.lists(STEPS | st.binary(max_size=4).map(lambda text: quote(text, safe="")), max_size=6)
 VALUES = st.recursive(
