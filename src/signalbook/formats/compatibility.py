@@ -136,9 +136,12 @@ def is_transitive(rule: str) -> bool:
     return rule.casefold().endswith("_transitive")
 
 
-def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
+def violations(
+    rule: str, new: SchemaText, old: SchemaText, *, hazards: bool = True
+) -> list[tuple[Direction, Difference]]:
     """Why ``new`` may not follow ``old`` under ``rule``, with the direction that each difference breaks.
 
+    Without ``hazards`` only what readers cannot read counts, not what later versions may come to by it.
     Schemas of different formats are never compatible; how far versions of one format are is the format's to say.
     Raises ``SchemaError`` for a document that cannot be used, ``LookupError`` for a format without a comparison.
     """
@@ -156,8 +159,8 @@ def violations(rule: str, new: SchemaText, old: SchemaText) -> list[tuple[Direct
         for difference in (compare.differences(new, old) if direction == "backward" else compare.differences(old, new))
     ]
     known = {(difference.path, difference.rule) for _, difference in found}
-    hazards = compare.hazards(new, old) if isinstance(compare, Succeeding) else []
-    return found + [(directions(rule)[0], hazard) for hazard in hazards if (hazard.path, hazard.rule) not in known]
+    more = compare.hazards(new, old) if hazards and isinstance(compare, Succeeding) else []
+    return found + [(directions(rule)[0], hazard) for hazard in more if (hazard.path, hazard.rule) not in known]
 
 
 def finding(direction: Direction, difference: Difference, *, document: str, against: str) -> Finding:

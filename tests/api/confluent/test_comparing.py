@@ -64,3 +64,34 @@ def test_all_versions_of_a_request_are_compared(api: Api) -> None:
     assert api.client.send(
         "PUT", f"{SCHEMA}/versions/draft$details", json={"format": "Avro/1.11", "schema": json.loads(BREAKING)}
     ).is_success
+
+
+OPEN = {"type": "object", "properties": {"a": {"type": "integer"}}}
+MORE = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}}}
+NEEDED = {**MORE, "required": ["b"]}
+FIELDS = 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n  string b = 2;\n}\n'
+FEWER = 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n}\n'
+OTHER = 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n  bytes b = 3;\n  int64 c = 2;\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "level", "strict", "lenient"),
+    [
+        # Who reads b as a string may meet anything under that name: who wrote by OPEN could write what he liked.
+        ("JSON", OPEN, MORE, "BACKWARD", False, True),
+        ("JSON", MORE, OPEN, "FORWARD", False, True),
+        ("JSON", OPEN, NEEDED, "BACKWARD", False, False),
+        ("JSON", {"type": "array", "items": OPEN}, {"type": "array", "items": MORE}, "FULL", False, True),
+        ("JSON", {"allOf": [OPEN]}, {"allOf": [MORE]}, "BACKWARD", False, False),
+        ("JSON", {**OPEN, "patternProperties": {}}, MORE, "BACKWARD", False, False),
+        ("PROTOBUF", FIELDS, FEWER, "BACKWARD", False, True),
+        ("PROTOBUF", FIELDS, OTHER, "BACKWARD", False, False),
+    ],
+)
+def test_a_lenient_policy(api: Api, kind: str, old: Any, new: Any, level: str, strict: bool, lenient: bool) -> None:
+    old, new = ({"schema": each if kind == "PROTOBUF" else json.dumps(each), "schemaType": kind} for each in (old, new))
+    api.ask("POST", "/subjects/s/versions", old)
+    for policy, verdict in (("STRICT", strict), ("LENIENT", lenient)):
+        api.ask("PUT", "/config/s", {"compatibility": level, "compatibilityPolicy": policy})
+        found = api.ask("POST", "/compatibility/subjects/s/versions/latest?verbose=true", new)
+        assert found["is_compatible"] is verdict, found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from signalbook.api.confluent.subjects import SchemaVersion, Subjects
 from signalbook.confluent.naming import GROUPS, Subject
@@ -12,11 +13,17 @@ from signalbook.engine.engine import Session
 from signalbook.engine.write.apply import ChangeAction, Entity
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.compatibility import SchemaText, is_transitive, violations
-from signalbook.values import JSON, Finding, JSONObject
+from signalbook.formats.base import family
+from signalbook.formats.compatibility import Difference, Direction, SchemaText, directions, is_transitive, violations
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSON, Finding, JSONObject, dump_json
 from signalbook.xid import Xid
 
-_LEVEL = "compatibilityLevel"
+_LEVEL: Final = "compatibilityLevel"
+_COMBINING: Final = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "$recursiveRef"})
+_PARTS: Final = frozenset({"items", "additionalItems", "contains"})
+_MAPS: Final = frozenset({"properties", "definitions", "$defs"})
+_OTHERS: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
 
 
 def differences(
@@ -27,14 +34,54 @@ def differences(
     compared = _comparable(metadata, config, versions)
     if asked is None or not compared:
         return []
+    compare = _lenient if config.get("compatibilityPolicy") == "LENIENT" else violations
     found: list[str] = []
     for old in reversed(compared if is_transitive(asked) else compared[-1:]):
         try:
-            pairs = violations(asked, new, text_of(old, subjects))
+            pairs = compare(asked, new, text_of(old, subjects))
         except (SchemaError, LookupError) as error:
             return [f"version {old.version} cannot be compared: {error}"]
         found += [f"{difference} ({direction}, version {old.version})" for direction, difference in pairs]
     return found
+
+
+def _lenient(asked: str, new: SchemaText, old: SchemaText) -> list[tuple[Direction, Difference]]:
+    """As ``violations``, but for what may come of what no writer writes.
+
+    Writers by a JSON Schema are taken to write none but the properties that it names, though it may allow any. Whether
+    what a Protobuf message lost is reserved is not asked.
+    """
+    if family(new.format) != "jsonschema" or family(old.format) != "jsonschema":
+        return violations(asked, new, old, hazards=False)
+    return [
+        found
+        for direction in directions(asked)
+        for found in (
+            violations(direction, new, _closed(old))
+            if direction == "backward"
+            else violations(direction, _closed(new), old)
+        )
+    ]
+
+
+def _closed(text: SchemaText) -> SchemaText:
+    document = dump_json(_without_others(parse_untrusted_json(text.document)))
+    return SchemaText(document=document, format=text.format, resolve=text.resolve)
+
+
+def _without_others(schema: JSON) -> JSON:
+    """A JSON Schema whose objects have no properties but those it names; where it is combined of several, as it is."""
+    if not isinstance(schema, dict) or not _COMBINING.isdisjoint(schema):
+        return schema
+    closed = dict(schema)
+    for part in _PARTS.intersection(schema):
+        closed[part] = _without_others(schema[part])
+    for part in _MAPS.intersection(schema):
+        if isinstance(schema[part], dict):
+            closed[part] = {name: _without_others(each) for name, each in schema[part].items()}
+    if "properties" in schema and _OTHERS.isdisjoint(schema):
+        closed["additionalProperties"] = False
+    return closed
 
 
 def text_of(version: SchemaVersion, subjects: Subjects) -> SchemaText:
