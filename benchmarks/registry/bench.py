@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from benchmarks.registry import content, postgres, reading, serving, tails
+from benchmarks.registry import confluent, content, postgres, reading, serving, tails
 from benchmarks.registry.content import GROUP
 from benchmarks.registry.serving import WRITERS, Load, summary, wrk
 
 RESULTS = Path(__file__).parents[1] / "results"
 HISTORY = 7_500
 DATABASES = ("sqlite", "postgresql")
-PARTS = ("hot", "imports", "filters", "tails", "sizes", "histories")
+PARTS = ("hot", "confluent", "imports", "filters", "tails", "sizes", "histories")
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     # What is not measured this time stays as it was.
     results: dict[str, Any] = json.loads(options.output.read_text()) if options.only and options.output.exists() else {}
     results |= {"machine": machine(), "full": options.full}
-    if "hot" in options.parts:
+    if {"hot", "confluent"} & set(options.parts):
         with serving.bare() as server:
             results["bare handler"] = summary([wrk(server, "/", options.seconds) for _ in range(options.rounds)])
     for name, new in (("sqlite", sqlite_databases), ("postgresql", postgres.databases)):
@@ -95,6 +95,9 @@ def measure(databases: Iterator[str], options: argparse.Namespace, results: dict
         first = next(databases)
         found["floor: commits of one row/s"] = round(commits(first))
         found |= hot(first, options, results["bare handler"]["requests/s"])
+    if "confluent" in options.parts:
+        found |= confluent.measure(next(databases), options, results["bare handler"]["requests/s"])
+        found |= confluent.pages(next(databases), confluent.SUBJECTS if options.full else confluent.SUBJECTS // 10)
     if "imports" in options.parts:
         found |= imports(next(databases))
     if "filters" in options.parts:

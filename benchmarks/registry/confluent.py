@@ -26,6 +26,7 @@ from signalbook.values import JSONObject
 from signalbook.xid import Xid
 
 MOUNT: Final = "/compat/confluent"
+SUBJECTS: Final = 100_000
 _KNOWN: Final = 1000
 _BATCH: Final = 1000
 _PAGE: Final = 100
@@ -131,7 +132,7 @@ def main() -> None:
     parser.add_argument("db", nargs="?", help="an empty database; by default a file of its own")
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--subjects", type=int, default=100_000)
+    parser.add_argument("--subjects", type=int, default=SUBJECTS)
     options = parser.parse_args()
     with serving.bare() as server:
         floor = statistics.median(wrk(server, "/", options.seconds).rate for _ in range(options.rounds))
