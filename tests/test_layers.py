@@ -60,7 +60,7 @@ DEPENDENCIES: dict[str, set[str]] = {
     | L0
     | L1
     | {"access", "fetching", "storage", "engine", "events"},
-    "client": {"__init__"} | L0,
+    "client": {"__init__", "confluent"} | L0,
     "conformance": {"__init__"} | L0 | {"client"},
     "pipeline": {"__init__"} | L0 | L1 | {"client", "fetching"},
     "folder_registry": L0 | L1 | {"access", "storage", "engine"},

@@ -30,11 +30,12 @@ import pyarrow as pa
 from benchmarks.pipeline.traffic import GROUP, STATUSES, catalogue, event
 from google.protobuf import json_format
 
+from signalbook.client.confluent import SchemaVersion
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.job.subjects import Subjects, SubjectVersion
+from signalbook.pipeline.job.subjects import Subjects
 from signalbook.pipeline.landing.processing import Processing
 from signalbook.pipeline.landing.rows import Bookkeeping
 from signalbook.pipeline.landing.staging import StagedFiles
@@ -120,9 +121,9 @@ def by_subjects(kind: str) -> Contract:
         for version, schema in enumerate((before, latest), 1):
             text = schema if isinstance(schema, str) else json.dumps(schema)
             known.append(
-                SubjectVersion(
-                    subject=f"topic{number}-value", version=version, id=2 * number + version, type=TYPE_NAMES[kind],
-                    text=text,
+                SchemaVersion(
+                    subject=f"topic{number}-value", version=version, id=2 * number + version,
+                    body={"schemaType": TYPE_NAMES[kind], "schema": text},
                 )
             )  # fmt: skip
     found = Subjects({(each.subject, each.version): each for each in known}, {each.subject: 2 for each in known})

@@ -17,6 +17,7 @@ from typer import Argument, Option
 from signalbook import settings
 from signalbook.cli.console import console, say
 from signalbook.cli.registry import database_settings, open_engine
+from signalbook.confluent.naming import URL_PREFIX
 from signalbook.errors import SignalbookError
 from signalbook.replication.link import RegistryDialect, Scope
 from signalbook.values import dump_json
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from signalbook.replication.report import CopyReport
 
 _SHOWN: Final = 20
-_CONFLUENT: Final = "confluent+"
 _POLL: Final = 2.0
 """Seconds between two looks at a registry that has no change feed."""
 
@@ -88,7 +88,7 @@ def run(
 
     if follow and every is not None:
         raise typer.BadParameter("give one of --follow and --every, not both")
-    if any(where.startswith(_CONFLUENT) for where in (source, target)):
+    if any(where.startswith(URL_PREFIX) for where in (source, target)):
         others = (rename, authority, model, from_dialect, to_dialect, scope != "/")
         if any(others):
             raise typer.BadParameter("of a registry with Confluent's API everything is copied, by the same names")
@@ -124,20 +124,20 @@ def _run_confluent(
     source: str, target: str, *, follow: bool, every: float | None, state: Path | None, as_json: bool
 ) -> int:
     """Between two registries by Confluent's API."""
+    from signalbook.client.confluent import connect, same
     from signalbook.replication.confluent.copying import ConfluentCopy, Follower
-    from signalbook.replication.confluent.registry import connect, same
     from signalbook.replication.opening import HEADER, LinkError
     from signalbook.replication.replicating import StateFile, StateInMemory, repeat
     from signalbook.replication.report import CopyReport, SubjectKind
     from signalbook.uris import without_user
 
     for where in (source, target):
-        if not _is_remote(where.removeprefix(_CONFLUENT)):
+        if not _is_remote(where.removeprefix(URL_PREFIX)):
             raise typer.BadParameter(f"{where}: Confluent's API is spoken to servers: give its URL, http(s)://...")
-    shown = without_user(source.removeprefix(_CONFLUENT))
+    shown = without_user(source.removeprefix(URL_PREFIX))
     report = CopyReport(kinds=SubjectKind)
     with (
-        closing(connect(source, timeout=_timeout(), headers={})) as ours,
+        closing(connect(source, timeout=_timeout())) as ours,
         closing(connect(target, timeout=_timeout(), headers={HEADER: shown})) as theirs,
     ):
         if same(ours, theirs):

@@ -16,6 +16,8 @@ from signalbook.xid import ID, Xid
 
 DEFAULT_CONTEXT: Final = "."
 ALL_CONTEXTS: Final = ":*:"
+URL_PREFIX: Final = "confluent+"
+"""What the URL of a registry begins with that is to be spoken to by Confluent's API."""
 SUBJECT: Final = "subject"
 """The attribute of a Version with the name of its subject, where its schema's id is another."""
 GROUPS: Final = "schemagroups"

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from tests.pipeline.fastpath.test_routing import Outcome, processed, same
 from tests.pipeline.kafkarows import PROTO_VALUES, rows
 
+from signalbook.client.confluent import SchemaVersion
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
-from signalbook.pipeline.job.subjects import Strategy, Subjects, SubjectVersion
+from signalbook.pipeline.job.subjects import Strategy, Subjects
 from signalbook.pipeline.sources import base
 from signalbook.pipeline.sources.kafka import SOURCE as KAFKA
 
@@ -99,11 +100,11 @@ JSON_2 = {
 GUIDS = {number: str(UUID(int=number)) for number in range(1, 20)}
 
 
-def versions(subject: str, type: str, schemas: dict[int, Any]) -> list[SubjectVersion]:
+def versions(subject: str, type: str, schemas: dict[int, Any]) -> list[SchemaVersion]:
     return [
-        SubjectVersion(
-            subject=subject, version=place, id=number, guid=GUIDS[number], type=type,
-            text=schema if isinstance(schema, str) else json.dumps(schema),
+        SchemaVersion(
+            subject=subject, version=place, id=number, guid=GUIDS[number],
+            body={"schemaType": type, "schema": schema if isinstance(schema, str) else json.dumps(schema)},
         )
         for place, (number, schema) in enumerate(schemas.items(), 1)
     ]  # fmt: skip

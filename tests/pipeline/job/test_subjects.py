@@ -204,7 +204,7 @@ def test_a_registry_without_such_subjects(registry: Registry, definitions: Path)
         registry.snapshot()
     with pytest.raises(PipelineError, match="give the URL of a registry"):
         Snapshot.load(str(definitions), subjects="topic")
-    with pytest.raises(PipelineError, match="does not speak Confluent's API") as caught:
+    with pytest.raises(PipelineError, match="is no registry with Confluent's API") as caught:
         Snapshot.load(f"confluent+{registry.url.replace('://', '://me:secret@')}/nowhere")
     assert "secret" not in str(caught.value)
 
@@ -250,6 +250,8 @@ def answering(has_list: bool, authorization: str = "") -> Iterator[str]:
             match words:
                 case ["schemas", "types"]:
                     return ["AVRO"]
+                case ["v1", "metadata", "version"]:
+                    return {"version": "7.9.0"} if has_list else None
                 case ["schemas"]:
                     return LISTED[1:] if latest else LISTED if has_list else None
                 case ["subjects"]:
@@ -297,4 +299,4 @@ def test_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     with answering(True, "Bearer other") as address, pytest.raises(PipelineError) as caught:
         Snapshot.load(f"confluent+http://me:secret@{address}")
     assert "secret" not in str(caught.value)
-    assert "cannot read the subjects of" in str(caught.value)
+    assert "cannot read the subjects: http" in str(caught.value)

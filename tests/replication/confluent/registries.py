@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from tests.replication.servers import HTTP, Server
 
+from signalbook.client.confluent import connect
 from signalbook.replication.confluent.copying import ConfluentCopy
-from signalbook.replication.confluent.registry import connect
 from signalbook.replication.replicating import StateStore
 from signalbook.replication.report import CopyReport, SubjectKind
 
@@ -92,8 +92,8 @@ def copy(source: str, target: str, state: StateStore | None = None) -> CopyRepor
     """Copy everything once."""
     report = CopyReport(kinds=SubjectKind)
     with (
-        closing(connect(f"confluent+{source}", timeout=300, headers={})) as ours,
-        closing(connect(target, timeout=300, headers={})) as theirs,
+        closing(connect(f"confluent+{source}", timeout=300)) as ours,
+        closing(connect(target, timeout=300)) as theirs,
     ):
         ConfluentCopy(ours, theirs, report, state).everything()
     return report

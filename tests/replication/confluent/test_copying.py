@@ -15,7 +15,7 @@ from tests.replication.confluent.conftest import Answering
 from tests.replication.confluent.registries import MOUNT, ask, content, copy, fill, mounts, record, register
 from tests.replication.servers import Server, wait_until
 
-from signalbook.replication.confluent.registry import RegistryError
+from signalbook.client.confluent import UnusableRegistry
 from signalbook.replication.replicating import StateError, StateFile
 
 Serve = Callable[..., Server]
@@ -156,7 +156,7 @@ def test_a_source_that_lost_everything(serve: Serve, pair: list[str], tmp_path: 
     saved = json.loads((tmp_path / "state").read_text())
     (empty,) = mounts([serve()])
     (tmp_path / "state").write_text(json.dumps({**saved, "link": [empty, target]}))
-    with pytest.raises(RegistryError, match="none of the 10 versions that were copied from it"):
+    with pytest.raises(UnusableRegistry, match="none of the 10 versions that were copied from it"):
         copy(empty, target, state)
     assert content(target) == before
     (tmp_path / "state").write_text(json.dumps({**saved, "versions": {"a": 1}}))
@@ -230,11 +230,11 @@ def test_following_through_an_outage(pair: list[str], serve: Serve) -> None:
 def test_a_target_that_does_not_keep_ids(answering: Answering, pair: list[str]) -> None:
     """One that has no modes, and one that gives ids of its own: nothing more is written to it."""
     answers: dict[str, Any] = {"/schemas/types": [], "/subjects": [], "/config": {}}
-    with pytest.raises(RegistryError, match="has no mode IMPORT, so that ids cannot be kept there"):
+    with pytest.raises(UnusableRegistry, match="has no mode IMPORT, so that ids cannot be kept there"):
         copy(pair[0], answering(answers))
     # It says that it does.
     anything = {"mode": "IMPORT", "id": 4711}
-    with pytest.raises(RegistryError, match=r"the id 4711 instead of [0-9]+: it cannot keep ids"):
+    with pytest.raises(UnusableRegistry, match=r"the id 4711 instead of [0-9]+: it cannot keep ids"):
         copy(pair[0], answering({**answers, "/mode": {"mode": "READWRITE"}, "*": anything}))
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signalbook.client.confluent import SchemaVersion
 from signalbook.replication.confluent.ordering import Key, cycle_of, in_waves, referred
 
 A, B, C = ("a", 1), ("b", 1), ("c", 1)
@@ -31,8 +33,9 @@ def test_waves(references: dict[Key, tuple[Key, ...]], waves: list[list[Key]]) -
 
 def test_a_name_without_a_context_is_of_that_of_who_refers() -> None:
     body = {"references": [{"name": "x", "subject": name, "version": 1} for name in ("b", ":.y:b", ":.:b")]}
-    assert referred("a", body) == (("b", 1), (":.y:b", 1), ("b", 1))
-    assert referred(":.x:a", body) == ((":.x:b", 1), (":.y:b", 1), ("b", 1))
+    here = SchemaVersion(subject="a", version=1, id=1, body=body)
+    assert referred(here) == (("b", 1), (":.y:b", 1), ("b", 1))
+    assert referred(replace(here, subject=":.x:a")) == ((":.x:b", 1), (":.y:b", 1), ("b", 1))
 
 
 keys = st.tuples(st.sampled_from("abcdef"), st.integers(1, 3))

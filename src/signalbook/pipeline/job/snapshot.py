@@ -16,6 +16,7 @@ import msgspec
 
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
+from signalbook.confluent.naming import URL_PREFIX
 from signalbook.documents import Upload, aim, read_folder, read_source
 from signalbook.formats.base import family
 from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
@@ -541,7 +542,7 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
 
 def is_foreign(registry: str) -> bool:
     """Whether it is the URL of a registry that speaks Confluent's API and no other."""
-    return registry.startswith(subjects.PREFIX)
+    return registry.startswith(URL_PREFIX)
 
 
 def _hidden(registry: str) -> tuple[str, ...]:

@@ -9,110 +9,69 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
-from http import HTTPStatus
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, Self
-from urllib.parse import quote, unquote, urlsplit
 
-import msgspec
-
-from signalbook.client.responses import BadResponse, Refused
-from signalbook.client.transport import Transport
+from signalbook.client.confluent import ConfluentRegistry, SchemaVersion, UnusableRegistry, connect
 from signalbook.confluent.avro import defined_type
-from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject, schema_ids
+from signalbook.confluent.naming import URL_PREFIX, parse_subject, schema_ids
 from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody
 from signalbook.formats import SchemaError
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages.payloads.content import reference_of_number
 from signalbook.pipeline.errors import PipelineError
-from signalbook.uris import without_user
-from signalbook.values import JSON, JSONError, JSONObject, parse_json
+from signalbook.values import JSONError, JSONObject, parse_json
 
 Strategy = Literal["", "topic", "record", "topic-record"]
 """How subjects are named: after topics, types of records, or both; empty for none."""
-PREFIX: Final = "confluent+"
-"""What the URL of a registry begins with that speaks Confluent's API and no other."""
 GROUP: Final = "/messagegroups/subjects"
 """The group of the definitions that subjects are."""
 _SCHEMAS: Final = "/schemagroups/subjects/schemas"
-_MOUNTS: Final = ("", "/apis/ccompat/v7", "/compat/confluent")
-"""Where registries have the API below their URLs; ours has it at the last."""
 _PATIENCE: Final = 120.0
-_MAX_BYTES: Final = 256 * 1024 * 1024
-_PAGE: Final = 1000
 _MAX_DEPTH: Final = 128
 _VALUE: Final = "-value"
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_CONTEXT: Final = re.compile(r"/contexts/(:?\.[^/:]*):?/?$")
 _TYPES: Final = frozenset(SCHEMA_TYPES.values())
-_ABSENT: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
-# Unknown parameters are passed over, as by all clients.
-_HEADERS: Final = {"Confluent-Accept-Unknown-Properties": "true"}
-
-
-class Reference(msgspec.Struct, frozen=True):
-    """What a schema refers to by ``name``."""
-
-    name: str
-    subject: str
-    version: int
-
-
-class SubjectVersion(msgspec.Struct, frozen=True, kw_only=True, rename={"type": "schemaType", "text": "schema"}):
-    """A version of a subject, as registries list them."""
-
-    subject: str
-    version: int
-    id: int
-    text: str
-    type: str = "AVRO"
-    guid: str = ""
-    references: tuple[Reference, ...] | None = None
-
-    @property
-    def format(self) -> str:
-        """The format of the schema."""
-        try:
-            return SchemaBody(text=self.text, type=self.type).format()
-        except JSONError:  # which is said where the definition is compiled
-            return "JsonSchema"
 
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
     """All versions of the subjects of a context, those deleted softly too, and the number of the latest of each."""
 
-    versions: Mapping[tuple[str, int], SubjectVersion]
+    versions: Mapping[tuple[str, int], SchemaVersion]
     latest: Mapping[str, int]
 
     @classmethod
     def read(cls, registry: str) -> Self:
-        """Those of the registry at a URL. Raises ``PipelineError``, and what ``Client`` raises."""
-        foreign = registry.startswith(PREFIX)
-        url = registry.removeprefix(PREFIX).rstrip("/")
+        """Those of the registry at a URL: of the context that it names, or else the default one.
+
+        Raises ``PipelineError``, and what ``Client`` raises.
+        """
         # A token of the environment is for our own registry, and no business of any other.
-        token = "" if foreign else None
-        for mount in _MOUNTS if foreign else _MOUNTS[-1:]:
-            transport = Transport(
-                url + mount, timeout=_PATIENCE, max_bytes=_MAX_BYTES, attempts=4, headers=_HEADERS, token=token
-            )
-            with closing(transport):
-                listing = _Listing(transport)
-                if listing.is_there():
-                    return cls.listed(listing)
-        raise PipelineError(f"{without_user(url)} has no subjects: it does not speak Confluent's API")
+        token = "" if registry.startswith(URL_PREFIX) else None
+        try:
+            with closing(connect(registry, timeout=_PATIENCE, token=token)) as found:
+                return cls.listed(found)
+        except UnusableRegistry as error:
+            raise PipelineError(f"cannot read the subjects: {error}") from error
 
     @classmethod
-    def listed(cls, listing: _Listing) -> Self:
+    def listed(cls, registry: ConfluentRegistry) -> Self:
         """Those that a registry lists."""
+        found = list(registry.versions())
+        live = registry.live() if any(each.deleted is None for each in found) else {}
+        versions: dict[tuple[str, int], SchemaVersion] = {}
         latest: dict[str, int] = {}
-        live = list(listing.versions(deleted=False))
-        for each in live:
-            latest[each.subject] = max(each.version, latest.get(each.subject, 0))
-        # Afterwards: what is registered meanwhile may be known by its id, and is a latest version the next time.
-        found = {(each.subject, each.version): each for each in (*live, *listing.versions(deleted=True))}
-        return cls(found, latest)
+        for each in found:
+            subject = parse_subject(each.subject, registry.context)
+            if subject.context != registry.context or each.type not in _TYPES:
+                continue
+            versions[subject.name, each.version] = replace(each, subject=subject.name)
+            deleted = each.version not in live.get(each.subject, ()) if each.deleted is None else each.deleted
+            if not deleted:
+                latest[subject.name] = max(each.version, latest.get(subject.name, 0))
+        return cls(versions, latest)
 
     def definitions(self, strategy: Strategy) -> tuple[dict[str, JSONObject], dict[str, JSONObject]]:
         """Message definitions by xid, and the schemas that they name, as ``Snapshot`` has both."""
@@ -129,7 +88,7 @@ class Subjects:
                     }
         return messages, dict(self._schemas(names))
 
-    def _kinds(self, strategy: Strategy, latest: SubjectVersion) -> list[_Kind]:
+    def _kinds(self, strategy: Strategy, latest: SchemaVersion) -> list[_Kind]:
         """The kinds of records of a subject; none if its name is no such one."""
         subject = latest.subject
         if strategy == "topic":
@@ -147,7 +106,7 @@ class Subjects:
             found = [_Kind(subject.removesuffix(f"-{name}"))] if name and ends else []
         return found if strategy == "topic-record" else [each._replace(topic=None) for each in found]
 
-    def _types(self, latest: SubjectVersion) -> list[tuple[str, str]]:
+    def _types(self, latest: SchemaVersion) -> list[tuple[str, str]]:
         """Link and suffix of each message type: that which the first version began with has the subject's name."""
         if latest.type != "PROTOBUF":
             return [("", "")]
@@ -158,11 +117,11 @@ class Subjects:
         others = [(f":{each}", f".{each.rpartition('.')[2]}") for each in there if each != own]
         return [(f":{own}" if own else "", ""), *others]
 
-    def _message_types(self, version: SubjectVersion) -> tuple[str, ...]:
+    def _message_types(self, version: SchemaVersion) -> tuple[str, ...]:
         """The message types of a version; none of one that does not compile, which is said where it is used."""
         files = {name: each.text.encode() for name, each in self._referred(version).items()}
         try:
-            text = SchemaText(document=version.text.encode(), format=version.format, resolve=files.get)
+            text = SchemaText(document=version.text.encode(), format=format_of(version), resolve=files.get)
             return PROTOBUF.message_types(text)
         except SchemaError:
             return ()
@@ -186,18 +145,18 @@ class Subjects:
                 name: f"{_SCHEMAS}/{names[found.subject]}/versions/{found.version}"
                 for name, found in self._referred(each).items()
             }
-            schema: JSONObject = {**versionid, "format": each.format, "schema": each.text}
+            schema: JSONObject = {**versionid, "format": format_of(each), "schema": each.text}
             yield f"{resource}/versions/{version}", {**schema, "references": referred} if referred else schema
             for named in (each.id, each.guid):
                 if named:
                     yield reference_of_number(resource, named), versionid
 
-    def _referred(self, version: SubjectVersion) -> dict[str, SubjectVersion]:
+    def _referred(self, version: SchemaVersion) -> dict[str, SchemaVersion]:
         """What a version refers to, and what that refers to in turn, by name."""
-        found: dict[str, SubjectVersion] = {}
+        found: dict[str, SchemaVersion] = {}
         waiting = [version]
         while waiting:
-            for each in waiting.pop().references or ():
+            for each in waiting.pop().references:
                 subject = parse_subject(each.subject).name
                 wanted = self.latest.get(subject, 0) if each.version == -1 else each.version
                 target = self.versions.get((subject, wanted))
@@ -221,7 +180,15 @@ class _Kind(NamedTuple):
     suffix: str = ""
 
 
-def record_name(version: SubjectVersion) -> str:
+def format_of(version: SchemaVersion) -> str:
+    """The format of a schema."""
+    try:
+        return SchemaBody(text=version.text, type=version.type).format()
+    except JSONError:  # which is said where the definition is compiled
+        return "JsonSchema"
+
+
+def record_name(version: SchemaVersion) -> str:
     """The name that serializers give records of Avro and JSON Schema: full name or title; empty for none."""
     try:
         schema = parse_json(version.text.encode(), max_depth=_MAX_DEPTH)
@@ -233,66 +200,3 @@ def record_name(version: SubjectVersion) -> str:
         return str(schema.get("title") or "")
     name, space = str(schema.get("name") or ""), str(schema.get("namespace") or "")
     return f"{space}.{name}" if space and name and "." not in name else name
-
-
-class _Listing:
-    """What a registry lists of one context: the one its URL names, or else the default one."""
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        named = _CONTEXT.search(unquote(urlsplit(transport.base_url).path))
-        self._context = named[1].removeprefix(":") if named else DEFAULT_CONTEXT
-
-    def is_there(self) -> bool:
-        """Whether there is anything to list."""
-        return isinstance(self._get("/schemas/types", {}), list)
-
-    def versions(self, *, deleted: bool) -> Iterator[SubjectVersion]:
-        """The latest version of each subject, or with ``deleted`` all versions there are."""
-        query = {"deleted": "true"} if deleted else {"latestOnly": "true"}
-        for value in self._all("/schemas", query) or self._walked(query):
-            found = self._version(value)
-            subject = parse_subject(found.subject, self._context)
-            if subject.context == self._context and found.type in _TYPES:
-                yield msgspec.structs.replace(found, subject=subject.name)
-
-    def _version(self, value: JSON) -> SubjectVersion:
-        try:
-            return msgspec.convert(value, SubjectVersion)
-        except msgspec.ValidationError as error:
-            raise BadResponse(f"{self._transport.base_url}: this is no version of a subject: {error}") from None
-
-    def _walked(self, query: Mapping[str, str]) -> Iterator[JSON]:
-        """The same where there is no list of schemas: subject by subject."""
-        for subject in self._all("/subjects", query) or ():
-            path = f"/subjects/{quote(str(subject), safe='')}/versions"
-            for number in self._all(path, query) or ():
-                yield self._get(f"{path}/{number}", query)
-
-    def _all(self, path: str, query: Mapping[str, str]) -> list[JSON] | None:
-        """The members of a list, page after page; None if there is no such list."""
-        found: list[JSON] = []
-        while True:
-            page = self._get(path, {**query, "offset": str(len(found)), "limit": str(_PAGE)})
-            if page is None:
-                return None
-            if not isinstance(page, list):
-                raise BadResponse(f"{self._transport.base_url}{path}: a list is expected")
-            # A registry without pages answers the same again.
-            if not page or (found and page[0] == found[0]):
-                return found
-            found += page
-            if len(page) != _PAGE:
-                return found
-
-    def _get(self, path: str, query: Mapping[str, str]) -> JSON:
-        """What is at a path; None if there is nothing."""
-        try:
-            response = self._transport.send("GET", path, query=query)
-            return parse_json(response.content, max_depth=_MAX_DEPTH)
-        except Refused as error:
-            if error.status in _ABSENT:
-                return None
-            raise PipelineError(f"cannot read the subjects of {self._transport.base_url}: {error}") from error
-        except JSONError as error:
-            raise BadResponse(f"{self._transport.base_url}{path}: this is no JSON: {error}") from None

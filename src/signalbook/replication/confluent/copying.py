@@ -14,17 +14,11 @@ from typing import Final
 
 import msgspec
 
+from signalbook.client.confluent import ABSENT, ConfluentRegistry, SchemaVersion, SettingKind, UnusableRegistry
 from signalbook.client.responses import Refused
 from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
 from signalbook.errors import SignalbookError
 from signalbook.replication.confluent.ordering import LATEST, Key, cycle_of, in_waves, referred
-from signalbook.replication.confluent.registry import (
-    ABSENT,
-    ConfluentRegistry,
-    RegistryError,
-    SchemaVersion,
-    SettingKind,
-)
 from signalbook.replication.replicating import StateError, StateInMemory, StateStore
 from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind, SubjectVersion
 from signalbook.values import JSON, JSONObject, dump_json
@@ -91,7 +85,7 @@ class Spool:
         key, data = (version.subject, version.version), dump_json([version.id, version.body])
         self._file.write(data)
         self._places[key] = (self._end, len(data))
-        self.references[key] = referred(version.subject, version.body)
+        self.references[key] = referred(version)
         self._end += len(data)
 
     def drop(self, key: Key) -> None:
@@ -102,7 +96,7 @@ class Spool:
         """A version; to be called when all are there."""
         offset, length = self._places[key]
         schemaid, body = msgspec.json.decode(os.pread(self._file.fileno(), length, offset))
-        return SchemaVersion(subject=key[0], version=key[1], id=schemaid, body=body, deleted=None)
+        return SchemaVersion(subject=key[0], version=key[1], id=schemaid, body=body)
 
     def ready(self) -> None:
         """All are there."""
@@ -130,7 +124,7 @@ class ConfluentCopy:
         self._counting = threading.Lock()
 
     def everything(self) -> None:
-        """Make the target hold what the source holds. Raises ``RegistryError``, ``ClientError`` and ``StateError``."""
+        """Make the target hold what the source holds. Raises ``ClientError`` and ``StateError``."""
         self._report.begin()
         before = self._copied()
         with closing(Spool()) as spool:
@@ -379,7 +373,7 @@ class Round:
         """What was copied, is still at the target, and is not at the source any more."""
         if self._before and not self._here:
             count = sum(map(len, self._before.values()))
-            raise RegistryError(
+            raise UnusableRegistry(
                 f"{self._source.url} has none of the {count} versions that were copied from it: is it still the same "
                 "registry? Nothing was deleted; to begin anew, remove the state"
             )
@@ -503,7 +497,7 @@ class ImportMode:
             self._target.set("mode", scope, mode, force=bool(parse_subject(scope).name))
         except Refused as error:
             if error.status in ABSENT:
-                raise RegistryError(
+                raise UnusableRegistry(
                     f"{self._target.url} has no mode IMPORT, so that ids cannot be kept there ({error})"
                 ) from None
             raise

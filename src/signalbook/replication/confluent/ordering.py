@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from signalbook.client.confluent import SchemaVersion
 from signalbook.confluent.naming import parse_subject
-from signalbook.values import JSONObject
 
 Key = tuple[str, int]
 """A subject and the number of a version."""
@@ -16,14 +16,10 @@ LATEST: Final = -1
 """The number of whatever version is the latest."""
 
 
-def referred(subject: str, body: JSONObject) -> tuple[Key, ...]:
+def referred(version: SchemaVersion) -> tuple[Key, ...]:
     """The versions that a schema refers to: names without a context are of its own."""
-    context = parse_subject(subject).context
-    return tuple(
-        (str(parse_subject(str(each.get("subject")), context)), each["version"])
-        for each in body.get("references", ())
-        if isinstance(each, dict) and isinstance(each.get("version"), int)
-    )
+    context = parse_subject(version.subject).context
+    return tuple((str(parse_subject(each.subject, context)), each.version) for each in version.references)
 
 
 def in_waves(references: Mapping[Key, Sequence[Key]]) -> Iterator[list[Key]]:

@@ -1,4 +1,7 @@
-"""A registry that speaks Confluent's API, Signalbook's own included: what it has, page by page, and writing to it."""
+"""A registry that speaks Confluent's API, Signalbook's own included: what it has, page by page, and writing to it.
+
+Replication reads and writes by it, the pipeline reads subjects.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,28 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from itertools import islice
 from typing import Any, Final, Literal, Self, TypeGuard, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
-from signalbook.client.responses import BadResponse, NotAuthenticated, Refused, TooLong, Unreachable
+from signalbook.client.responses import BadResponse, ClientError, NotAuthenticated, Refused, TooLong, Unreachable
 from signalbook.client.transport import Transport
-from signalbook.confluent.naming import ALL_CONTEXTS
-from signalbook.errors import SignalbookError
+from signalbook.confluent.naming import ALL_CONTEXTS, DEFAULT_CONTEXT, URL_PREFIX
+from signalbook.confluent.schemas import Reference
 from signalbook.uris import without_user
 from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json, parse_json
 
-PREFIX: Final = "confluent+"
-"""What the URL of a registry begins with that is to be spoken to by Confluent's API."""
 CONCURRENCY: Final = 8
 MAX_BYTES: Final = 64 * 1024 * 1024
 _OWN_MOUNT: Final = "/compat/confluent"
 _MOUNTS: Final = (_OWN_MOUNT, "/apis/ccompat/v7", "/apis/ccompat/v8")
 _MOUNT: Final = re.compile(f"({'|'.join(_MOUNTS)})$")
-_MAX_DEPTH: Final = 64
+_CONTEXT: Final = re.compile(r"/contexts/:?(\.[^/:]*):?/?$")
+_MAX_DEPTH: Final = 128
 _PAGE: Final = 1000
 _SMALLEST_PAGE: Final = 2
 _LISTS: Final = 3
@@ -53,11 +56,12 @@ _ANSWERS: Final = ABSENT | {
 _LET_IN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 _CONTENT: Final = ("schema", "schemaType", "references", "metadata", "ruleSet")
+_OF_REFERENCES: Final = {"name": str, "subject": str, "version": int}
 SettingKind = Literal["config", "mode"]
 T = TypeVar("T")
 
 
-class RegistryError(SignalbookError):
+class UnusableRegistry(ClientError):
     """A registry that does not let itself be read or written; the message names it."""
 
 
@@ -67,13 +71,17 @@ class _ListMoved(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaVersion:
-    """A version of a subject; ``body`` is its schema as it is registered. ``deleted`` is None where that is unknown."""
+    """A version of a subject; ``body`` is its schema as it is registered. ``deleted`` is None where that is unknown.
+
+    ``guid`` is empty where registries have none.
+    """
 
     subject: str
     version: int
     id: int
     body: JSONObject
-    deleted: bool | None
+    deleted: bool | None = None
+    guid: str = ""
 
     @classmethod
     def from_json(cls, value: JSON, deleted: bool | None) -> Self:
@@ -86,47 +94,75 @@ class SchemaVersion:
             raise BadResponse(f"{subject}: a version without its number or id is listed")
         marked = True if found.get("deleted") is True else deleted
         body: JSONObject = {name: found[name] for name in _CONTENT if found.get(name)}
-        if not isinstance(body.get("references", []), list):
-            raise BadResponse(f"{subject} version {version}: its references are no list")
-        return cls(subject=subject, version=version, id=schemaid, body=body, deleted=marked)
+        stated: JSON = body.get("references", [])
+        if not isinstance(stated, list) or not all(map(_is_reference, stated)):
+            raise BadResponse(f"{subject} version {version}: its references are no list of names, subjects and numbers")
+        guid = str(found.get("guid") or "")
+        return cls(subject=subject, version=version, id=schemaid, body=body, deleted=marked, guid=guid)
+
+    @property
+    def text(self) -> str:
+        """The schema."""
+        return str(self.body["schema"])
+
+    @property
+    def type(self) -> str:
+        """Its type."""
+        return str(self.body.get("schemaType", "AVRO"))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What it refers to."""
+        return tuple(
+            Reference(name=each["name"], subject=each["subject"], version=each["version"])
+            for each in self.body.get("references", ())
+        )
 
     @property
     def content(self) -> bytes:
         """A digest of the schema with all that makes it another one, by which two registries are compared."""
-        kind = self.body.get("schemaType", "AVRO")
-        text: JSON = self.body["schema"]
-        if kind == "PROTOBUF":
-            text = str(text).strip()
-        else:
+        text: JSON = self.text.strip()
+        if self.type != "PROTOBUF":
             # Registries lay the same JSON out in different ways.
             with suppress(JSONError):
-                text = parse_json(str(text), max_depth=_MAX_DEPTH)
+                text = parse_json(self.text, max_depth=_MAX_DEPTH)
         rest = [self.body.get(name) for name in ("references", "metadata", "ruleSet")]
-        return bytes.fromhex(digest(canonical_json([kind, text, *rest])))[:16]
+        return bytes.fromhex(digest(canonical_json([self.type, text, *rest])))[:16]
 
 
 def _is_number(value: JSON) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _HIGHEST
 
 
-class ConfluentRegistry:
-    """The registry at ``url``. Raises ``RegistryError``, and ``Refused`` for what it does not take.
+def _is_reference(value: JSON) -> bool:
+    found = value if isinstance(value, dict) else {}
+    return all(isinstance(found.get(name), kind) for name, kind in _OF_REFERENCES.items())
 
-    Requests may come from several threads; ``map`` sends up to eight at once.
+
+class ConfluentRegistry:
+    """The registry at ``url``. Raises ``UnusableRegistry``, and ``Refused`` for what it does not take.
+
+    A URL that ends with ``/contexts/.NAME`` is of that context alone, any other one of all. ``token`` is as that of a
+    ``Client``. Requests may come from several threads; ``map`` sends up to eight at once.
     """
 
-    def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str]) -> None:
-        self._given = url
-        self._timeout = timeout
+    def __init__(self, url: str, *, timeout: float, headers: Mapping[str, str], token: str | None = "") -> None:
         # What is not known in a request is passed over, as by all clients.
-        self._headers = {"Confluent-Accept-Unknown-Properties": "true", **headers}
+        headers = {"Confluent-Accept-Unknown-Properties": "true", **headers}
+        self._connect = partial(
+            Transport, url, timeout=timeout, max_bytes=MAX_BYTES, attempts=_ATTEMPTS, headers=headers, token=token
+        )
         self._own = threading.local()
         self._transports: list[Transport] = []
         self._adding = threading.Lock()
-        self._pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="replicate")
+        self._pool = ThreadPoolExecutor(CONCURRENCY, thread_name_prefix="confluent")
         self._release: str | None = None
         self._shows_all: dict[SettingKind, bool] = {}
         self.url = without_user(url).rstrip("/")
+        named = _CONTEXT.search(unquote(urlsplit(self.url).path))
+        self.context = named[1] if named else DEFAULT_CONTEXT
+        """The context that names without one are of."""
+        self._everywhere = {} if named else {"subjectPrefix": ALL_CONTEXTS}
         self.hidden: set[tuple[str, int]] = set()
         """Deleted versions that it names and does not show, after all were listed."""
 
@@ -153,12 +189,12 @@ class ConfluentRegistry:
             return False
 
     def versions(self) -> Iterator[SchemaVersion]:
-        """All versions of all contexts, soft-deleted ones too; some may come twice if others write meanwhile."""
+        """All versions there are, soft-deleted ones too; some may come twice if others write meanwhile."""
         self.hidden.clear()
         if not self._lists():
             yield from self._walk()
             return
-        query = {"subjectPrefix": ALL_CONTEXTS, "deleted": "true"}
+        query = {**self._everywhere, "deleted": "true"}
         for _ in range(_LISTS):
             try:
                 for page in self._pages("/schemas", query, _version_key):
@@ -175,12 +211,12 @@ class ConfluentRegistry:
         found: dict[str, set[int]] = {}
         for _ in range(_LISTS):
             with suppress(_ListMoved):
-                for page in self._pages("/schemas", {"subjectPrefix": ALL_CONTEXTS}, _version_key):
+                for page in self._pages("/schemas", self._everywhere, _version_key):
                     for each in page:
                         version = self._version(each, False)
                         found.setdefault(version.subject, set()).add(version.version)
                 return found
-        raise RegistryError(f"{self.url}: its schemas change too fast to be listed: try again")
+        raise UnusableRegistry(f"{self.url}: its schemas change too fast to be listed: try again")
 
     def fingerprint(self) -> int:
         """A number that is another one when any version was added or deleted; settings do not count."""
@@ -232,12 +268,12 @@ class ConfluentRegistry:
     # What is written
 
     def register(self, version: SchemaVersion) -> None:
-        """Add a version with its number and id, in the mode IMPORT. Raises ``RegistryError`` if it gets another id."""
+        """Add a version with its number and id, in the mode IMPORT. Raises ``UnusableRegistry`` for another id."""
         body = {**version.body, "version": version.version, "id": version.id}
         made = self._json(self._send("POST", f"/subjects/{_quoted(version.subject)}/versions", json=body))
         given = made.get("id") if isinstance(made, dict) else None
         if given != version.id:
-            raise RegistryError(
+            raise UnusableRegistry(
                 f"{self.url} gave {version.subject} the id {given} instead of {version.id}: it cannot keep ids"
             )
 
@@ -267,7 +303,7 @@ class ConfluentRegistry:
         try:
             return SchemaVersion.from_json(value, deleted)
         except BadResponse as error:
-            raise RegistryError(f"{self.url}: {error}") from None
+            raise UnusableRegistry(f"{self.url}: {error}") from None
 
     def _lists(self) -> bool:
         """Whether it has lists of schemas to rely on: those of Karapace and Apicurio lack what is deleted, or more."""
@@ -318,11 +354,11 @@ class ConfluentRegistry:
         for _ in range(_LISTS):
             with suppress(_ListMoved):
                 # Those that know no contexts may take the prefix for the beginning of a name.
-                for query in ({"subjectPrefix": ALL_CONTEXTS, "deleted": "true"}, {"deleted": "true"}):
+                for query in ({**self._everywhere, "deleted": "true"}, {"deleted": "true"}):
                     for page in [] if found else self._pages("/subjects", query, str):
                         found |= {each for each in page if isinstance(each, str)}
                 return sorted(found)
-        raise RegistryError(f"{self.url}: its subjects change too fast to be listed: try again")
+        raise UnusableRegistry(f"{self.url}: its subjects change too fast to be listed: try again")
 
     def _numbers(self, subject: str) -> tuple[str, Sequence[int], frozenset[int]]:
         """The numbers of a subject's versions, and which of them are not deleted."""
@@ -372,13 +408,13 @@ class ConfluentRegistry:
         except Refused as error:
             if error.status in ABSENT:
                 return None
-            raise RegistryError(self._failure(error)) from None
+            raise UnusableRegistry(self._failure(error)) from None
 
     def _json(self, response: httpx.Response) -> JSON:
         try:
             return parse_json(response.content, max_depth=_MAX_DEPTH)
         except JSONError as error:
-            raise RegistryError(f"{response.url}: this is no JSON: {error}") from None
+            raise UnusableRegistry(f"{response.url}: this is no JSON: {error}") from None
 
     def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
         """One request, sent again while the registry is busy: all there are may be done twice."""
@@ -390,7 +426,7 @@ class ConfluentRegistry:
                 if error.status in _ANSWERS:
                     raise
                 if error.status not in _BUSY or attempt == _ATTEMPTS:
-                    raise RegistryError(self._failure(error)) from None
+                    raise UnusableRegistry(self._failure(error)) from None
             except Unreachable:
                 if method != "POST" or attempt == _ATTEMPTS:
                     raise
@@ -416,25 +452,25 @@ class ConfluentRegistry:
         """The connection of this thread."""
         found: Transport | None = getattr(self._own, "transport", None)
         if found is None:
-            found = Transport(
-                self._given, timeout=self._timeout, max_bytes=MAX_BYTES, attempts=4, headers=self._headers, token=""
-            )
+            found = self._connect()
             self._own.transport = found
             with self._adding:
                 self._transports.append(found)
         return found
 
 
-def connect(url: str, *, timeout: float, headers: Mapping[str, str]) -> ConfluentRegistry:
+def connect(
+    url: str, *, timeout: float, headers: Mapping[str, str] | None = None, token: str | None = ""
+) -> ConfluentRegistry:
     """The registry at ``url``, which may begin with ``confluent+``, or below it where others have this API.
 
-    Raises ``RegistryError`` if it is none, ``ClientError`` if it cannot be reached.
+    Raises ``UnusableRegistry`` if it is none, ``ClientError`` if it cannot be reached.
     """
-    bare = url.removeprefix(PREFIX).rstrip("/")
+    bare = url.removeprefix(URL_PREFIX).rstrip("/")
     # A Signalbook has another API at its root.
-    mounts = ("", *_MOUNTS) if url.startswith(PREFIX) else (_OWN_MOUNT, "", *_MOUNTS[1:])
+    mounts = ("", *_MOUNTS) if url.startswith(URL_PREFIX) else (_OWN_MOUNT, "", *_MOUNTS[1:])
     for mount in mounts:
-        found = ConfluentRegistry(bare + mount, timeout=timeout, headers=headers)
+        found = ConfluentRegistry(bare + mount, timeout=timeout, headers=headers or {}, token=token)
         try:
             if found.speaks():
                 return found
@@ -442,7 +478,7 @@ def connect(url: str, *, timeout: float, headers: Mapping[str, str]) -> Confluen
             found.close()
             raise
         found.close()
-    raise RegistryError(
+    raise UnusableRegistry(
         f"{without_user(bare)} is no registry with Confluent's API: there is no /schemas/types, "
         f"nor below {' or '.join(_MOUNTS)}"
     )
