@@ -30,7 +30,7 @@ import pyarrow as pa
 from benchmarks.pipeline.traffic import GROUP, STATUSES, catalogue, event
 from google.protobuf import json_format
 
-from signalbook.client.confluent import SchemaVersion
+from signalbook.client.schemaversions import SchemaVersion
 from signalbook.formats.protobuf.format import FORMAT as PROTOBUF
 from signalbook.messages import Contract, Policy
 from signalbook.pipeline import columns

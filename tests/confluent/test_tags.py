@@ -1,4 +1,4 @@
-"""Tags in Avro schemas."""
+"""Tags in Avro and JSON Schemas (requirements: tags of POST versions and of findTags, confluent.md)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from signalbook.confluent.errors import ConfluentError
-from signalbook.confluent.tags import TAGS, Tagged, read_tags, with_tags
+from signalbook.confluent.tags import FIELD, RECORD, TAGS, Tagged, read_tags, tags_in, with_tags
 
 INNER = {"type": "record", "name": "Card", "fields": [{"name": "number", "type": "string", TAGS: ["PII", "X"]}]}
 OUTER = {
@@ -18,16 +18,30 @@ OUTER = {
     "fields": [{"name": "id", "type": "long"}, {"name": "cards", "type": ["null", {"type": "array", "items": INNER}]}],
 }
 TEXT = json.dumps(OUTER)
+ITEM = {"type": "object", "properties": {"a.b": {"type": "string", TAGS: ["DOT"]}}}
+JSON_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "string"},
+        "free": True,
+        "items": {"type": "array", "items": ITEM},
+        "one": {"oneOf": [{"type": "null"}, {"type": ["null", "object"], "properties": {"x": {}}}]},
+        "not": {"not": {"properties": {"y": {}}}},
+    },
+    "if": {"properties": {"z": {}}},
+    "definitions": {"D": {"type": "object", "properties": {"w": {}}}},
+    "$defs": {"E": {"type": "object", TAGS: ["EE"]}},
+}
 
 
 def entity(path: str, *tags: str) -> list[dict[str, Any]]:
-    kind = "sr_field" if path.rpartition(".")[2].islower() else "sr_record"
+    kind = FIELD if path.rpartition(".")[2].islower() else RECORD
     return [{"schemaEntity": {"entityPath": path, "entityType": kind}, "tags": list(tags)}]
 
 
 def tagged(add: str = "", remove: str = "", *tags: str) -> Any:
     body = {"add": entity(add, *tags) if add else None, "remove": entity(remove, *tags) if remove else []}
-    return json.loads(with_tags(TEXT, read_tags(body, "add"), read_tags(body, "remove")))
+    return json.loads(with_tags(TEXT, "AVRO", read_tags(body, "add"), read_tags(body, "remove")))
 
 
 @pytest.mark.parametrize("path", ["shop.Order.id", ".shop.Order.id", "Order.id"])
@@ -54,22 +68,62 @@ def test_what_is_there() -> None:
 
 
 @pytest.mark.parametrize("path", ["Order.none", "None", "other.Order", "other.Order.id", "", "id"])
-def test_what_is_not_there(path: str) -> None:
+@pytest.mark.parametrize("type", ["AVRO", "JSON", "PROTOBUF"])
+def test_what_is_not_there(path: str, type: str) -> None:
+    text = {"AVRO": TEXT, "JSON": json.dumps(JSON_SCHEMA), "PROTOBUF": "message Order { int32 id = 1; }"}[type]
+    unless = with_tags(text, type, [Tagged(path=path, kind=FIELD, tags=("A",))], [], strict=False)
+    assert tags_in(unless, type) == tags_in(text, type)
     with pytest.raises(ConfluentError, match="No matching path") as raised:
-        with_tags(TEXT, [Tagged(record=path.rpartition(".")[0], field=path.rpartition(".")[2], tags=("A",))], [])
+        with_tags(text, type, [Tagged(path=path, kind=FIELD, tags=("A",))], [])
     assert raised.value.code == 42201
 
 
 @pytest.mark.parametrize("text", ['"string"', "[]", '{"type": 5}', '{"type": "record", "name": "Order", "fields": 5}'])
-def test_schemas_without_such_a_field(text: str) -> None:
+@pytest.mark.parametrize("type", ["AVRO", "JSON", "PROTOBUF"])
+def test_schemas_without_such_a_field(text: str, type: str) -> None:
+    assert tags_in(text, type) == []
     with pytest.raises(ConfluentError):
-        with_tags(text, [Tagged(record="Order", field="id", tags=("A",))], [])
+        with_tags(text, type, [Tagged(path="Order.id", kind=FIELD, tags=("A",))], [])
+
+
+PATHS = {
+    "object": RECORD,
+    "object.id": FIELD,
+    "object.items": FIELD,
+    "object.items.array.object": RECORD,
+    "object.items.array.object.a.b": FIELD,
+    "object.one.oneof.1.object": RECORD,
+    "object.one.oneof.1.object.x": FIELD,
+    "object.not.not.object.y": FIELD,
+    "conditional.if.object.z": FIELD,
+    "object.definitions.D.object.w": FIELD,
+    "object.$defs.E.object": RECORD,
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_in_a_json_schema(path: str) -> None:
+    """What is put at a path is found there, and nothing else is changed."""
+    wanted = Tagged(path=path, kind=PATHS[path], tags=("A",))
+    text = json.dumps(JSON_SCHEMA)
+    before = {each.path: each.tags for each in tags_in(text, "JSON")}
+    assert before == {"object.items.array.object.a.b": ("DOT",), "object.$defs.E.object": ("EE",)}
+    changed = with_tags(text, "JSON", [wanted], [])
+    assert {each.path: each.tags for each in tags_in(changed, "JSON")} == {**before, path: (*before.get(path, ()), "A")}
+    assert json.loads(with_tags(changed, "JSON", [], [wanted])) == JSON_SCHEMA
+
+
+def test_the_record_that_a_field_is_has_the_tags_of_the_field() -> None:
+    text = json.dumps({"type": "object", "properties": {"a": {"type": "object"}}})
+    changed = with_tags(text, "JSON", [Tagged(path="object.a.object", kind=RECORD, tags=("A",))], [])
+    assert tags_in(changed, "JSON") == [Tagged(path="object.a", kind=FIELD, tags=("A",))]
 
 
 @pytest.mark.parametrize(
     "value",
     [5, [5], [{}], [{"schemaEntity": {"entityPath": "A", "entityType": "x"}}], [{"schemaEntity": 5, "tags": []}]]
-    + [[{"schemaEntity": {"entityPath": "A", "entityType": "sr_record"}, "tags": tags}] for tags in (5, [5], [""])],
+    + [[{"schemaEntity": {"entityPath": "A", "entityType": "sr_record"}, "tags": tags}] for tags in (5, [5], [""])]
+    + [[{"schemaEntity": {"entityPath": "A", "entityType": []}}]],
     ids=str,
 )
 def test_what_are_no_tags(value: Any) -> None:

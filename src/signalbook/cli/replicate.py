@@ -25,7 +25,7 @@ from signalbook.xid import Kind, Xid
 
 if TYPE_CHECKING:
     from signalbook.client.registry import ReadableRegistry
-    from signalbook.replication.confluent.copying import Progress
+    from signalbook.replication.confluent.progress import Progress
     from signalbook.replication.local import LocalRegistry
     from signalbook.replication.opening import CopyTarget
     from signalbook.replication.replicating import Replication

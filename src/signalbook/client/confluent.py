@@ -11,21 +11,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from itertools import islice
-from typing import Any, Final, Literal, Self, TypeGuard, TypeVar
+from typing import Any, Final, Literal, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
 import httpx
 
 from signalbook.client.responses import BadResponse, ClientError, NotAuthenticated, Refused, TooLong, Unreachable
+from signalbook.client.schemaversions import SchemaVersion, is_number
 from signalbook.client.transport import Transport
+from signalbook.confluent.associations import TOPIC, Association
 from signalbook.confluent.naming import ALL_CONTEXTS, DEFAULT_CONTEXT, URL_PREFIX
-from signalbook.confluent.schemas import Reference
 from signalbook.uris import without_user
-from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json, parse_json
+from signalbook.values import JSON, JSONError, JSONObject, digest, dump_json, parse_json
 
 CONCURRENCY: Final = 8
 MAX_BYTES: Final = 64 * 1024 * 1024
@@ -42,7 +42,6 @@ _DELETED: Final = frozenset({"40404", "40406"})
 _NOBODY: Final = "signalbook-asks-for-a-subject-that-nobody-has"
 _MARKING: Final = 8
 """The release of Confluent's registry since which lists say which versions are deleted."""
-_HIGHEST: Final = 2**31
 _ATTEMPTS: Final = 5
 _PAUSE: Final = 0.5
 ABSENT: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED})
@@ -55,8 +54,6 @@ _ANSWERS: Final = ABSENT | {
 """Statuses that are about what a request names; others are about the registry itself, and end the work."""
 _LET_IN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
-_CONTENT: Final = ("schema", "schemaType", "references", "metadata", "ruleSet")
-_OF_REFERENCES: Final = {"name": str, "subject": str, "version": int}
 SettingKind = Literal["config", "mode"]
 T = TypeVar("T")
 
@@ -67,76 +64,6 @@ class UnusableRegistry(ClientError):
 
 class _ListMoved(Exception):
     """Something came or went before the place that a list was read to: what is behind it has moved."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaVersion:
-    """A version of a subject; ``body`` is its schema as it is registered. ``deleted`` is None where that is unknown.
-
-    ``guid`` is empty where registries have none.
-    """
-
-    subject: str
-    version: int
-    id: int
-    body: JSONObject
-    deleted: bool | None = None
-    guid: str = ""
-
-    @classmethod
-    def from_json(cls, value: JSON, deleted: bool | None) -> Self:
-        """Read what a registry answers. Raises ``BadResponse``."""
-        found: dict[str, Any] = value if isinstance(value, dict) else {}
-        subject, version, schemaid = found.get("subject"), found.get("version"), found.get("id")
-        if not isinstance(subject, str) or not subject or not isinstance(found.get("schema"), str):
-            raise BadResponse("a version without a subject or a schema is listed")
-        if not _is_number(version) or not _is_number(schemaid):
-            raise BadResponse(f"{subject}: a version without its number or id is listed")
-        marked = True if found.get("deleted") is True else deleted
-        body: JSONObject = {name: found[name] for name in _CONTENT if found.get(name)}
-        stated: JSON = body.get("references", [])
-        if not isinstance(stated, list) or not all(map(_is_reference, stated)):
-            raise BadResponse(f"{subject} version {version}: its references are no list of names, subjects and numbers")
-        guid = str(found.get("guid") or "")
-        return cls(subject=subject, version=version, id=schemaid, body=body, deleted=marked, guid=guid)
-
-    @property
-    def text(self) -> str:
-        """The schema."""
-        return str(self.body["schema"])
-
-    @property
-    def type(self) -> str:
-        """Its type."""
-        return str(self.body.get("schemaType", "AVRO"))
-
-    @property
-    def references(self) -> tuple[Reference, ...]:
-        """What it refers to."""
-        return tuple(
-            Reference(name=each["name"], subject=each["subject"], version=each["version"])
-            for each in self.body.get("references", ())
-        )
-
-    @property
-    def content(self) -> bytes:
-        """A digest of the schema with all that makes it another one, by which two registries are compared."""
-        text: JSON = self.text.strip()
-        if self.type != "PROTOBUF":
-            # Registries lay the same JSON out in different ways.
-            with suppress(JSONError):
-                text = parse_json(self.text, max_depth=_MAX_DEPTH)
-        rest = [self.body.get(name) for name in ("references", "metadata", "ruleSet")]
-        return bytes.fromhex(digest(canonical_json([self.type, text, *rest])))[:16]
-
-
-def _is_number(value: JSON) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _HIGHEST
-
-
-def _is_reference(value: JSON) -> bool:
-    found = value if isinstance(value, dict) else {}
-    return all(isinstance(found.get(name), kind) for name, kind in _OF_REFERENCES.items())
 
 
 class ConfluentRegistry:
@@ -255,6 +182,17 @@ class ConfluentRegistry:
                 found = {name: value for name, value in found.items() if name != "compatibilityLevel"}
         return {name: value for name, value in found.items() if value is not None}
 
+    def associations(self) -> list[Association] | None:
+        """The associations of subjects with topics; None if it knows none. Raises ``UnusableRegistry``."""
+        if not isinstance(self._find(f"/associations/subjects/{_NOBODY}"), list):
+            return None
+        query = {**self._everywhere, "resourceType": TOPIC, "latestOnly": "true"}
+        for _ in range(_LISTS):
+            with suppress(_ListMoved):
+                pages = self._pages("/schemas", query, _version_key)
+                return [each for page in pages for version in page for each in self._associated(version)]
+        raise UnusableRegistry(f"{self.url}: its associations change too fast to be listed: try again")
+
     def finds(self, version: SchemaVersion) -> bool:
         """Whether it takes the schema for that of its own version with the same number and id."""
         try:
@@ -297,7 +235,26 @@ class ConfluentRegistry:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
 
+    def associate(self, association: Association) -> None:
+        """Make an association; one that is frozen in the mode IMPORT, without a schema."""
+        body: JSONObject = {**association.resource.to_json(), "associations": [association.info()]}
+        self._send("POST", "/associations", json=body)
+
+    def dissociate(self, association: Association) -> None:
+        """Take an association away, with its subject if it is frozen."""
+        query = {"resourceType": association.resource.type, "associationType": association.type}
+        cascade = {"cascadeLifecycle": "true"} if association.frozen else {}
+        self._send("DELETE", f"/associations/resources/{_quoted(association.resource.id)}", query={**query, **cascade})
+
     # How it is asked
+
+    def _associated(self, version: JSON) -> Iterator[Association]:
+        stated = version.get("associations") if isinstance(version, dict) else None
+        for each in stated or () if isinstance(stated, list | None) else ():
+            try:
+                yield Association.from_json(each)
+            except (KeyError, TypeError):
+                raise UnusableRegistry(f"{self.url}: an association without topic or subject is listed") from None
 
     def _version(self, value: JSON, deleted: bool | None) -> SchemaVersion:
         try:
@@ -365,7 +322,7 @@ class ConfluentRegistry:
         path = f"/subjects/{_quoted(subject)}/versions"
         # In this order: what is registered in between is not taken for deleted.
         both = [self._find(f"{path}?deleted=true"), self._find(path)]
-        numbers = [[each for each in found if _is_number(each)] if isinstance(found, list) else [] for found in both]
+        numbers = [[each for each in found if is_number(each)] if isinstance(found, list) else [] for found in both]
         return subject, sorted(numbers[0] or numbers[1]), frozenset(numbers[1])
 
     def _pages(self, path: str, query: Mapping[str, str], key: Callable[[JSON], object]) -> Iterator[list[JSON]]:

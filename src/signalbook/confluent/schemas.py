@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from signalbook.cncf.schemaregistry import dialect
 from signalbook.confluent.avro import parsed
 from signalbook.confluent.errors import ConfluentError, invalid_ruleset, invalid_schema, invalid_version, unprocessable
 from signalbook.confluent.protobuf import descriptor_text
-from signalbook.confluent.tags import read_tags, with_tags
+from signalbook.confluent.tags import Tagged, read_tags, with_tags
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, dump_json
 from signalbook.xid import Kind, Xid, XidError
@@ -96,6 +96,8 @@ class SchemaBody:
     ruleset: JSONObject | None = None
     version: int | None = None
     id: int | None = None
+    propagate: bool = False
+    """Whether it is to have the tags of the version before, where it has what they were on."""
 
     @property
     def document(self) -> bytes:
@@ -172,11 +174,11 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
     text = body.get("schema")
     if not isinstance(text, str) or not text.strip():
         raise invalid_schema("the request has no schema")
+    if kind == "PROTOBUF":
+        text = descriptor_text(text) or text
     add, remove = (read_tags(body, name) for name in TAG_MEMBERS)
-    if (add or remove) and kind != "AVRO":
-        raise invalid_schema(f"tags are put into schemas in Avro, not {kind}")
     if add or remove:
-        text = with_tags(text, add, remove)
+        text = with_tags(text, kind, add, remove)
     canonical, stated = _canonical(text, kind, layout)
     return SchemaBody(
         text=canonical,
@@ -187,7 +189,14 @@ def read_schema(body: Mapping[str, Any], layout: Layout = "one") -> SchemaBody:
         ruleset=_ruleset(body),
         version=_number(body, "version"),
         id=_number(body, "id"),
+        propagate=_flag(body, "propagateSchemaTags"),
     )
+
+
+def propagated(body: SchemaBody, tags: Sequence[Tagged], layout: Layout) -> SchemaBody:
+    """``body`` with these tags of the version before, too."""
+    text = with_tags(body.text, body.type, tags, (), strict=False)
+    return replace(body, text=_canonical(text, body.type, layout)[0])
 
 
 def _canonical(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:
@@ -196,7 +205,7 @@ def _canonical(text: str, kind: str, layout: Layout) -> tuple[str, str | None]:
     That makes no other schema.
     """
     if kind == "PROTOBUF":
-        return (descriptor_text(text) or text).strip() + "\n", None
+        return text.strip() + "\n", None
     try:
         value = parse_untrusted_json(text.encode("utf-8"))
     except UnicodeEncodeError:
@@ -238,6 +247,13 @@ def properties(metadata: JSON) -> JSONObject:
     return found if isinstance(found, dict) else {}
 
 
+def rule_types(ruleset: JSON) -> set[str]:
+    """The types of the rules in the rule set of a Version, whichever API has brought it."""
+    lists = ruleset.values() if isinstance(ruleset, dict) else ()
+    rules = [rule for each in lists if isinstance(each, list) for rule in each if isinstance(rule, dict)]
+    return {kind for rule in rules if isinstance(kind := rule.get("type"), str)}
+
+
 def _ruleset(body: Mapping[str, Any]) -> JSONObject | None:
     """Rules are for clients to run: they are kept as they are, if they are rules."""
     value = body.get("ruleSet")
@@ -252,6 +268,13 @@ def _ruleset(body: Mapping[str, Any]) -> JSONObject | None:
         if not isinstance(rule, dict) or not isinstance(rule.get("name"), str) or not rule["name"]:
             raise invalid_ruleset("each rule is an object with a name")
     return value
+
+
+def _flag(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name)
+    if not isinstance(value, bool | None):
+        raise unprocessable(f"{name} has to be true or false")
+    return value is True
 
 
 def _number(body: Mapping[str, Any], name: str) -> int | None:

@@ -1,106 +1,207 @@
-"""Tags in Avro schemas: words on records and fields, in their attribute ``confluent:tags``."""
+"""Tags in schemas: words on records and fields, which rules of clients name.
+
+Avro and JSON Schema have them in the attribute ``confluent:tags``, Protobuf in options. A record or field is named by
+its path: in Avro ``shop.Order`` and ``shop.Order.id``, in Protobuf ``Order.Line.sku``, both with the namespace or
+package or without; in JSON Schema as ``object.lines.array.object.sku``, step by step from the root.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from signalbook.confluent import prototags
 from signalbook.confluent.errors import invalid_schema, unprocessable
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, JSONError, JSONObject, dump_json
 
 TAGS: Final = "confluent:tags"
-_RECORD, _FIELD = "sr_record", "sr_field"
+RECORD, FIELD = "sr_record", "sr_field"
+_COMBINED: Final = {"allOf": "allof", "anyOf": "anyof", "oneOf": "oneof"}
+_CONDITIONS: Final = ("if", "then", "else")
+_DEFINITIONS: Final = ("definitions", "$defs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tagged:
-    """Tags of a record, by its name with or without its namespace, or with ``field`` of that field of it."""
+    """The tags of the record or field at a path."""
 
-    record: str
-    field: str | None
+    path: str
+    kind: str
     tags: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return self.record if self.field is None else f"{self.record}.{self.field}"
+    def to_json(self) -> JSONObject:
+        """As clients have it."""
+        return {"schemaEntity": {"entityPath": self.path, "entityType": self.kind}, "tags": list(self.tags)}
 
 
-def read_tags(body: Mapping[str, Any], name: str) -> list[Tagged]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A record or field of a JSON document, and what it may be named by."""
+
+    kind: str
+    paths: tuple[str, ...]
+    node: JSONObject
+    listed: bool = True
+
+
+def read_tags(body: Mapping[str, Any], name: str) -> tuple[Tagged, ...]:
     """The tags in a member of a request. Raises 422."""
     stated = body.get(name)
     if not isinstance(stated, list | None):
         raise unprocessable(f"{name} has to be a list")
-    return [_tagged(each, name) for each in stated or ()]
+    return tuple(_tagged(each, name) for each in stated or ())
 
 
 def _tagged(value: JSON, name: str) -> Tagged:
     stated = value if isinstance(value, dict) else {}
     entity, tags = stated.get("schemaEntity"), stated.get("tags") or []
     path, kind = (entity.get("entityPath"), entity.get("entityType")) if isinstance(entity, dict) else (None, None)
-    if not isinstance(path, str) or kind not in (_RECORD, _FIELD) or not _are_words(tags):
-        raise unprocessable(f"{name} are entities, each with its entityPath, {_RECORD} or {_FIELD}, and tags")
-    named = path.removeprefix(".")
-    record, _, field = named.rpartition(".") if kind == _FIELD else (named, "", None)
-    return Tagged(record=record, field=field, tags=tuple(tags))
+    if not isinstance(path, str) or not isinstance(kind, str) or kind not in (RECORD, FIELD) or not _are_words(tags):
+        raise unprocessable(f"{name} are entities, each with its entityPath, {RECORD} or {FIELD}, and tags")
+    return Tagged(path=path.removeprefix("."), kind=kind, tags=tuple(tags))
 
 
 def _are_words(tags: JSON) -> bool:
     return isinstance(tags, list) and all(isinstance(each, str) and each for each in tags)
 
 
-def with_tags(text: str, add: Sequence[Tagged], remove: Sequence[Tagged]) -> str:
-    """An Avro schema with tags added, and others removed. Raises 42201 where it has no such record or field."""
-    try:
-        schema = parse_untrusted_json(text.encode("utf-8"))
-    except (JSONError, UnicodeEncodeError) as error:
-        raise invalid_schema(str(error)) from None
-    records = list(_records(schema, ""))
-    for each in remove:
-        _put(each, records, lambda there, tags: [tag for tag in there if tag not in tags])
-    for each in add:
-        _put(each, records, lambda there, tags: [*dict.fromkeys((*there, *tags))])
+def tags_in(text: str, type: str) -> list[Tagged]:
+    """The tags that a schema of a ``schemaType`` has, those of outer records first."""
+    if type == "PROTOBUF":
+        found = [(each.path, RECORD if each.is_record else FIELD, each.tags) for each in prototags.entities(text)]
+    else:
+        places = [each for each in _places(_parsed(text), type) if each.listed]
+        found = [(each.paths[0], each.kind, tuple(_stated(each.node))) for each in places]
+    return [Tagged(path=path, kind=kind, tags=tags) for path, kind, tags in found if tags]
+
+
+def with_tags(text: str, type: str, add: Sequence[Tagged], remove: Sequence[Tagged], *, strict: bool = True) -> str:
+    """A schema of a ``schemaType`` with tags removed, and then others added.
+
+    Raises 42201 where it has no such record or field, unless it is not to be ``strict``.
+    """
+    changes: list[tuple[Tagged, Callable[[Sequence[str], Sequence[str]], list[str]]]] = [
+        *((each, _without) for each in remove),
+        *((each, _united) for each in add),
+    ]
+    if type == "PROTOBUF":
+        return _with_options(text, changes, strict=strict)
+    schema = _parsed(text)
+    by_path: dict[tuple[str, str], JSONObject] = {}
+    for place in _places(schema, type):
+        for path in place.paths:
+            by_path.setdefault((place.kind, path), place.node)
+    for wanted, change in changes:
+        node = by_path.get((wanted.kind, wanted.path))
+        if node is not None:
+            _put(node, change(_stated(node), wanted.tags))
+        elif strict:
+            raise _nowhere(wanted)
     return dump_json(schema).decode("utf-8")
 
 
-def _put(wanted: Tagged, records: Sequence[tuple[str, JSONObject]], change: Any) -> None:
-    place = _place(wanted, records)
-    there = place.get(TAGS)
-    tags = change([each for each in there if isinstance(each, str)] if isinstance(there, list) else [], wanted.tags)
+def _with_options(text: str, changes: Sequence[tuple[Tagged, Any]], *, strict: bool) -> str:
+    entities = prototags.entities(text)
+    by_path: dict[tuple[str, str], prototags.Entity] = {}
+    for entity in entities:
+        for path in entity.paths:
+            by_path.setdefault((RECORD if entity.is_record else FIELD, path), entity)
+    tags = {each: each.tags for each in entities}
+    for wanted, change in changes:
+        found = by_path.get((wanted.kind, wanted.path))
+        if found is not None:
+            tags[found] = tuple(change(tags[found], wanted.tags))
+        elif strict:
+            raise _nowhere(wanted)
+    return prototags.with_tags(text, {each: now for each, now in tags.items() if now != each.tags})
+
+
+def _nowhere(wanted: Tagged) -> Exception:
+    return invalid_schema(f"No matching path '{wanted.path}' found in the schema")
+
+
+def _without(there: Sequence[str], tags: Sequence[str]) -> list[str]:
+    return [tag for tag in there if tag not in tags]
+
+
+def _united(there: Sequence[str], tags: Sequence[str]) -> list[str]:
+    return [*dict.fromkeys((*there, *tags))]
+
+
+def _parsed(text: str) -> JSON:
+    try:
+        return parse_untrusted_json(text.encode("utf-8"))
+    except (JSONError, UnicodeEncodeError) as error:
+        raise invalid_schema(str(error)) from None
+
+
+def _stated(node: Mapping[str, JSON]) -> list[str]:
+    tags = node.get(TAGS)
+    return [each for each in tags if isinstance(each, str)] if isinstance(tags, list) else []
+
+
+def _put(node: JSONObject, tags: list[str]) -> None:
     if tags:
-        place[TAGS] = tags
+        node[TAGS] = list(tags)
     else:
-        place.pop(TAGS, None)
+        node.pop(TAGS, None)
 
 
-def _place(wanted: Tagged, records: Sequence[tuple[str, JSONObject]]) -> JSONObject:
-    for name, record in records:
-        if wanted.record not in (name, name.rpartition(".")[2]):
-            continue
-        if wanted.field is None:
-            return record
-        fields = record.get("fields")
-        for field in fields if isinstance(fields, list) else ():
-            if isinstance(field, dict) and field.get("name") == wanted.field:
-                return field
-    raise invalid_schema(f"No matching path '{wanted}' found in the schema")
+def _places(schema: JSON, type: str) -> Iterator[_Place]:
+    """The records and fields in a schema, outer ones first; its depth was checked on its way in."""
+    return _in_avro(schema, "") if type == "AVRO" else _in_json(schema, "", in_field=False)
 
 
-def _records(schema: JSON, space: str) -> Iterator[tuple[str, JSONObject]]:
-    """The records in a schema, outer ones first, by their full names; its depth was checked on its way in."""
+def _in_avro(schema: JSON, space: str) -> Iterator[_Place]:
     if isinstance(schema, list):
         for each in schema:
-            yield from _records(each, space)
+            yield from _in_avro(each, space)
     if not isinstance(schema, dict):
         return
     name = schema.get("name")
-    if schema.get("type") in ("record", "error") and isinstance(name, str):
-        stated = schema.get("namespace", space)
-        full = name if "." in name or not stated else f"{stated}.{name}"
-        yield full, schema
-        fields = schema.get("fields")
-        for field in fields if isinstance(fields, list) else ():
-            yield from _records(field.get("type") if isinstance(field, dict) else None, full.rpartition(".")[0])
+    if schema.get("type") not in ("record", "error") or not isinstance(name, str):
+        for inner in ("type", "items", "values"):
+            yield from _in_avro(schema.get(inner), space)
         return
-    for inner in ("type", "items", "values"):
-        yield from _records(schema.get(inner), space)
+    stated = schema.get("namespace", space)
+    full = name if "." in name or not stated else f"{stated}.{name}"
+    names = (full, full.rpartition(".")[2])
+    yield _Place(RECORD, names, schema)
+    fields = schema.get("fields")
+    for field in fields if isinstance(fields, list) else ():
+        if isinstance(field, dict):
+            yield _Place(FIELD, tuple(f"{each}.{field.get('name')}" for each in names), field)
+            yield from _in_avro(field.get("type"), full.rpartition(".")[0])
+
+
+def _in_json(schema: JSON, scope: str, *, in_field: bool) -> Iterator[_Place]:
+    """``scope`` is the path to a schema; the record that a field is has its tags as those of the field."""
+    if not isinstance(schema, dict):
+        return
+    if _is_object(schema):
+        yield _Place(RECORD, (f"{scope}object",), schema, listed=not in_field)
+        members = schema.get("properties")
+        for name, member in members.items() if isinstance(members, dict) else ():
+            if isinstance(member, dict):
+                yield _Place(FIELD, (f"{scope}object.{name}",), member)
+                yield from _in_json(member, f"{scope}object.{name}.", in_field=True)
+        for part in _DEFINITIONS:
+            defined = schema.get(part)
+            for name, each in defined.items() if isinstance(defined, dict) else ():
+                yield from _in_json(each, f"{scope}object.{part}.{name}.", in_field=False)
+    for part, word in _COMBINED.items():
+        several = schema.get(part)
+        for number, each in enumerate(several if isinstance(several, list) else ()):
+            yield from _in_json(each, f"{scope}{word}.{number}.", in_field=False)
+    for part in _CONDITIONS:
+        yield from _in_json(schema.get(part), f"{scope}conditional.{part}.", in_field=False)
+    yield from _in_json(schema.get("not"), f"{scope}not.", in_field=False)
+    yield from _in_json(schema.get("items"), f"{scope}array.", in_field=False)
+
+
+def _is_object(schema: Mapping[str, JSON]) -> bool:
+    kind = schema.get("type")
+    said = "object" in kind if isinstance(kind, list) else kind == "object"
+    return said or not schema.keys().isdisjoint(("properties", *_DEFINITIONS))

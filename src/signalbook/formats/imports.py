@@ -24,6 +24,7 @@ ROOT_LABEL: Final = "protobuf.root"
 """The label of a schema group that says which folder its schemas are in, for those that import them."""
 
 _SUFFIX: Final = ".proto"
+_INCLUDE: Final = Path(__file__).parent / "protobuf" / "include"
 _COMMON: Final = "googleapis-common-protos"
 # What goes by another name in the package, since Python has a module of the one it should have.
 _RENAMED: Final = {"google/longrunning/operations.proto": "google/longrunning/operations_proto.proto"}
@@ -113,8 +114,8 @@ def is_well_known(path: str) -> bool:
 
 
 def is_built_in(path: str) -> bool:
-    """Whether this file comes with the program: the well-known types and Google's common protos."""
-    return path in _RENAMED or path in _common() or is_well_known(path)
+    """Whether this file comes with the program: well-known types, Google's common protos, those of Kafka's clients."""
+    return path in _RENAMED or path in _common() or is_well_known(path) or path in _own()
 
 
 def renamed(path: str) -> bytes | None:
@@ -124,7 +125,7 @@ def renamed(path: str) -> bytes | None:
 
 def include_folders() -> tuple[Path, ...]:
     """Where the files are that are built in."""
-    return _compiler(), _package()
+    return _compiler(), _package(), _INCLUDE
 
 
 @cache
@@ -136,6 +137,11 @@ def _compiler() -> Path:
 def _well_known() -> frozenset[str]:
     root = _compiler()
     return frozenset(file.relative_to(root).as_posix() for file in (root / "google/protobuf").rglob(f"*{_SUFFIX}"))
+
+
+@cache
+def _own() -> frozenset[str]:
+    return frozenset(file.relative_to(_INCLUDE).as_posix() for file in _INCLUDE.rglob(f"*{_SUFFIX}"))
 
 
 @cache

@@ -42,6 +42,7 @@ class SubjectKind(StrEnum):
     VERSION = "version"
     CONFIG = "config"
     MODE = "mode"
+    ASSOCIATION = "association"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from datetime import time as clock
 from decimal import Decimal
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from signalbook.formats import PayloadError, SchemaError, jsonschema
 from signalbook.formats.avro import FORMAT, AvroSchema
+from signalbook.formats.avro.document import MAX_OTHERS
 from signalbook.values import JSON, dump_json
 
 
@@ -296,3 +298,17 @@ def test_what_is_absent_is_null_or_the_default(content_type: str) -> None:
     schema = parse({**record(("a", ["null", "int"])), "fields": [
         {"name": "a", "type": ["null", "int"]}, {"name": "b", "type": "int", "default": 7}]})  # fmt: skip
     assert schema.decode(schema.encode({}, content_type), content_type) == {"a": None, "b": 7}
+
+
+def test_others_are_limited_in_number_not_in_practice() -> None:
+    """A schema may use ten thousand others, and no more."""
+    count = MAX_OTHERS
+    others = {f"R{n}": json.dumps({"type": "fixed", "name": f"R{n}", "size": 1}).encode() for n in range(count + 1)}
+
+    def using(several: int) -> bytes:
+        fields = [{"name": f"f{n}", "type": f"R{n}"} for n in range(several)]
+        return json.dumps({"type": "record", "name": "All", "fields": fields}).encode()
+
+    FORMAT.parse(using(count), "Avro/1.11", resolve=others.get)
+    with pytest.raises(SchemaError, match="more than 10000 other schemas"):
+        FORMAT.parse(using(count + 1), "Avro/1.11", resolve=others.get)

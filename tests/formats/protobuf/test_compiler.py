@@ -67,7 +67,13 @@ def test_no_file_is_a_folder_of_another(below: str) -> None:
 def test_imports_are_limited() -> None:
     with pytest.raises(SchemaError, match="more than"):
         gather(b'import "f0.proto";', lambda path: f'import "f{int(path[1:-6]) + 1}.proto";'.encode())
-    assert MAX_FILES < 1000
+    assert MAX_FILES <= 1000
+
+
+def test_a_document_that_imports_many() -> None:
+    count = MAX_FILES - 1
+    document = "".join(f'import "f{n}.proto";' for n in range(count)).encode()
+    assert len(gather(document, lambda path: f"// {path}".encode())) == MAX_FILES
 
 
 def test_the_same_text_is_compiled_once() -> None:

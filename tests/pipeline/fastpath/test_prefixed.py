@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.pipeline.fastpath.test_routing import Outcome, processed, same
 from tests.pipeline.kafkarows import PROTO_VALUES, rows
 
-from signalbook.client.confluent import SchemaVersion
+from signalbook.client.schemaversions import SchemaVersion
 from signalbook.messages import Contract, parse_flags
 from signalbook.pipeline.job.snapshot import Snapshot
 from signalbook.pipeline.job.subjects import Strategy, Subjects

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.client.confluent import SchemaVersion
+from signalbook.client.schemaversions import SchemaVersion
 from signalbook.replication.confluent.ordering import Key, cycle_of, in_waves, referred
 
 A, B, C = ("a", 1), ("b", 1), ("c", 1)

@@ -156,15 +156,17 @@ def _allowed(
     subject = subjects.parse(wanted.subject, ".")
     check_registering(session.view, subjects, subject)
     has_versions = subjects.latest(subject) is not None
+    # What is imported was made where it comes from.
+    imported = subjects.mode(subject) == "IMPORT"
     if wanted.schema is None and not has_versions:
         raise no_active_version(subject)
     if existing is not None:
         _check_existing(subjects, request, wanted, existing)
     else:
         wanted = _new(wanted)
-        if wanted.frozen and wanted.schema is None:
+        if wanted.frozen and wanted.schema is None and not imported:
             raise invalid_association("schema", "must be provided when creating a frozen association")
-        if wanted.frozen and has_versions:
+        if wanted.frozen and has_versions and not imported:
             raise invalid_association("subject", "it has schemas, so that no frozen association can be made")
     others = (each for each in stored(session.view, "subject", wanted.subject) if not _is_at(each, resource, wanted))
     other = next(others, None)

@@ -99,10 +99,11 @@ def readable(subjects: Subjects, view: View, found: Iterator[Association]) -> It
             yield each
 
 
-def choice(request: ConfluentRequest) -> Choice:
-    """What the query chooses. Raises 42212."""
+def choice(request: ConfluentRequest, lifecycle: str | None = None) -> Choice:
+    """What the query chooses, with this ``lifecycle`` unless it is None. Raises 42212."""
     types = [value for name, value in request.pairs if name == "associationType"]
-    return read_choice(request.query.get("resourceType", ""), types, request.query.get("lifecycle", ""))
+    stated = request.query.get("lifecycle", "") if lifecycle is None else lifecycle
+    return read_choice(request.query.get("resourceType", ""), types, stated)
 
 
 def context_of(request: ConfluentRequest) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from signalbook.access.base import Action
@@ -35,6 +36,7 @@ from signalbook.values import JSONObject
 from signalbook.xid import ROOT, Xid
 
 _LEVEL: Final = "compatibilityLevel"
+_PAGE: Final = 1000
 
 
 def place_of(view: View, request: ConfluentRequest) -> Subject:
@@ -112,13 +114,24 @@ def put_mode(session: Session, request: ConfluentRequest) -> Response:
 
 
 def delete_mode(session: Session, request: ConfluentRequest) -> Response:
-    """Take the mode away; answers what it was."""
+    """Take the mode away, if it is asked for also those of all subjects there; answers what it was."""
     place = place_of(session.view, request)
     check_rights(session.view, request, place)
     before = _taken(session, "mode", place)
+    if request.flag("recursive") and not place.name:
+        ids, beginning = session.transaction.schemaids, scope_of(place)
+        for scope in [each for each in _scopes(session, "mode") if each.startswith(beginning)]:
+            ids.put_setting("mode", scope, None)
     if before is None and place.name:
         raise mode_not_found(place)
     return answer(before or {"mode": DEFAULT_MODE})
+
+
+def _scopes(session: Session, kind: SettingKind) -> Iterator[str]:
+    after = ""
+    while found := session.transaction.schemaids.settings(kind, after, _PAGE):
+        yield from found
+        after = next(reversed(found))
 
 
 def _taken(session: Session, kind: SettingKind, place: Subject) -> JSONObject | None:

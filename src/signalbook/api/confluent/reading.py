@@ -18,15 +18,16 @@ from signalbook.confluent.errors import (
     subject_not_found,
     unprocessable,
 )
-from signalbook.confluent.naming import ALL_CONTEXTS, Subject
-from signalbook.confluent.schemas import content_beginning, properties
+from signalbook.confluent.naming import Subject
+from signalbook.confluent.prototags import without_extensions
+from signalbook.confluent.schemas import content_beginning, properties, stored_references
+from signalbook.confluent.tags import tags_in
 from signalbook.engine.read.view import View
-from signalbook.storage.base import Row
 from signalbook.values import JSON, JSONObject
 
-_MOST_SCHEMAS: Final = 1000
-_AT_ONCE: Final = 100
-"""Subjects whose versions are asked for together."""
+_FORMATS: Final = ("", "resolved", "serialized", "ignore_extensions")
+_QUALIFIED: Final = "qualified"
+_ANY_TAG: Final = "*"
 T = TypeVar("T")
 
 
@@ -65,52 +66,6 @@ def contexts(view: View, request: ConfluentRequest) -> Response:
     return answer(list(page(found, request)))
 
 
-def list_subjects(view: View, request: ConfluentRequest) -> Response:
-    """The subjects whose names begin as a parameter says, of all contexts unless it names one."""
-    subjects = subjects_of(view, request)
-    contexts, beginning = _asked_for(subjects, request)
-    if beginning or _with_deleted(request):
-        return answer([str(each) for each in page(_subjects(subjects, request), request)])
-    first, last = request.page()
-    found: list[JSON] = []
-    for context in contexts:
-        some = [str(each) for each in subjects.names(context, offset=first, limit=last - first)]
-        found += some
-        # What is passed over is counted where nothing is left of it alone.
-        passed = first + len(some) if some or not first else subjects.count(context)
-        first, last = max(first - passed, 0), last - passed
-        if last <= 0:
-            break
-    return answer(found)
-
-
-def _asked_for(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
-    """The contexts that a request asks for, and how the names of their subjects begin."""
-    prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.context == "." else "")
-    start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
-    return subjects.contexts() if prefix.startswith(ALL_CONTEXTS) else (start.context,), start.name
-
-
-def _with_deleted(request: ConfluentRequest) -> bool:
-    return request.flag("deleted") or request.flag("deletedOnly")
-
-
-def _subjects(subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
-    contexts, beginning = _asked_for(subjects, request)
-    for context in contexts:
-        yield from _chosen(subjects, context, beginning, request)
-
-
-def _chosen(subjects: Subjects, context: str, beginning: str, request: ConfluentRequest) -> Iterator[Subject]:
-    if not _with_deleted(request):
-        return subjects.names(context, beginning)
-    live = dict.fromkeys(subjects.names(context, beginning))
-    soft = dict.fromkeys(each for each in subjects.deleted_names(context) if each.name.startswith(beginning))
-    if request.flag("deletedOnly"):
-        return (each for each in soft if each not in live)
-    return iter(live | soft)
-
-
 def list_versions(view: View, request: ConfluentRequest) -> Response:
     """The numbers of a subject's versions."""
     subjects = subjects_of(view, request)
@@ -139,22 +94,47 @@ def _version(view: View, request: ConfluentRequest) -> SchemaVersion:
 
 
 def shown(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
-    """A version, with its schema in the form that the request asks for."""
-    return {**version.to_json(), "schema": text(version, subjects, request)}
+    """A version, with its schema, references and tags in the form that the request asks for."""
+    return {**version.to_json(), **_formatted(version, subjects, request)}
+
+
+def _formatted(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+    """What of a version depends on ``format``, ``referenceFormat`` and ``findTags``. Raises 422 for unknown ones."""
+    found: JSONObject = {"schema": text(version, subjects, request)}
+    if request.query.get("referenceFormat"):
+        found |= _qualified(version, subjects, request)
+    wanted = {value for name, value in request.pairs if name == "findTags"}
+    if wanted:
+        tags = tags_in(version.text, version.type)
+        found["schemaTags"] = [each.to_json() for each in tags if _ANY_TAG in wanted or wanted.intersection(each.tags)]
+    return found
+
+
+def _qualified(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> JSONObject:
+    """References with the contexts of their subjects, which are those of who refers unless they say another one."""
+    asked = request.query["referenceFormat"]
+    if asked != _QUALIFIED:
+        raise unprocessable(f"no such format of references: '{asked[:40]}'; there is {_QUALIFIED}")
+    references = stored_references(version.attributes)
+    names = [str(subjects.parse(each.subject, version.subject.context)) for each in references]
+    named: list[JSON] = [{**each.to_json(), "subject": name} for each, name in zip(references, names, strict=True)]
+    return {"references": named} if named else {}
 
 
 def text(version: SchemaVersion, subjects: Subjects, request: ConfluentRequest) -> str:
     """The schema of a version, by ``format`` of the query. Raises 422 for one that is not known."""
     wanted = request.query.get("format", "")
-    if wanted in ("", "ignore_extensions"):
-        return version.text
-    if wanted == "resolved" and version.type == "AVRO":
-        return subjects.resolved(version)
-    if wanted in ("resolved", "serialized"):
-        return subjects.serialized(version) if version.type == "PROTOBUF" and wanted == "serialized" else version.text
-    raise unprocessable(
-        f"no such format of schemas: '{wanted[:40]}'; there are resolved, serialized, ignore_extensions"
-    )
+    if wanted not in _FORMATS:
+        raise unprocessable(f"no such format of schemas: '{wanted[:40]}'; there are {', '.join(_FORMATS[1:])}")
+    match version.type, wanted:
+        case "AVRO", "resolved":
+            return subjects.resolved(version)
+        case "PROTOBUF", "serialized":
+            return subjects.serialized(version)
+        case "PROTOBUF", "ignore_extensions":
+            return without_extensions(version.text)
+    # The others have no such form, nor extensions.
+    return version.text
 
 
 def referenced_by(view: View, request: ConfluentRequest) -> Response:
@@ -165,7 +145,7 @@ def referenced_by(view: View, request: ConfluentRequest) -> Response:
 def show_schema(view: View, request: ConfluentRequest) -> Response:
     """A schema by its id; it stays what it is."""
     found = _by_id(view, request)
-    body: JSONObject = {**found.content(), "schema": text(found, subjects_of(view, request), request)}
+    body: JSONObject = {**found.content(), **_formatted(found, subjects_of(view, request), request)}
     if "subject" in request.query or request.context != ".":
         body |= {"subject": str(found.subject), "version": found.version}
     if request.flag("fetchMaxId"):
@@ -226,7 +206,7 @@ def show_guid(view: View, request: ConfluentRequest) -> Response:
     for context, number in _places(view, request):
         found = subjects.with_id(context, number, 1)
         if found:
-            return answer({**found[0].content(), "schema": text(found[0], subjects, request)}, immutable=True)
+            return answer({**found[0].content(), **_formatted(found[0], subjects, request)}, immutable=True)
     raise schema_not_found()
 
 
@@ -246,30 +226,6 @@ def _places(view: View, request: ConfluentRequest) -> Iterator[tuple[str, int]]:
     for name, number in view.schemaids.places(beginning) if beginning else ():
         if name in by_group:
             yield by_group[name], number
-
-
-def list_schemas(view: View, request: ConfluentRequest) -> Response:
-    """Versions of subjects whose names begin as a parameter says."""
-    subjects = subjects_of(view, request)
-    if request.flag("deleted"):
-        every = (subjects.all(each) for each in _subjects(subjects, request))
-        found = page(_wanted(every, request), request, _MOST_SCHEMAS)
-    else:
-        # Documents of those alone that are shown.
-        found = subjects.shown(page(_wanted(_live(subjects, request), request), request, _MOST_SCHEMAS))
-    return answer([shown(each, subjects, request) for each in found])
-
-
-def _live(subjects: Subjects, request: ConfluentRequest) -> Iterator[list[Row]]:
-    names = _subjects(subjects, request)
-    while some := list(islice(names, _AT_ONCE)):
-        yield from subjects.live_of(some)
-
-
-def _wanted(versions: Iterable[list[T]], request: ConfluentRequest) -> Iterator[T]:
-    """Those of each subject that a request asks for, out of all."""
-    for each in versions:
-        yield from each[-1:] if request.flag("latestOnly") else each
 
 
 def latest_with_metadata(view: View, request: ConfluentRequest) -> Response:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 
 from signalbook.access.base import Action, Forbidden, Unauthenticated
 from signalbook.api.cncf import is_mutable
-from signalbook.api.confluent import associating, associations, levels, reading, writing
+from signalbook.api.confluent import associating, associations, levels, listing, reading, writing
 from signalbook.api.confluent.requests import CONTENT_TYPE, ConfluentRequest, answer, parse_path
 from signalbook.api.kernel.errors import NO_STORE, problem_response
 from signalbook.api.kernel.requests import BodyTooLarge, base_url, query_pairs, raw_path, read_body
@@ -71,7 +71,7 @@ ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     (): {"GET": _read(reading.liveness), "POST": _read(reading.liveness)},
     ("contexts",): {"GET": _read(reading.contexts)},
     ("contexts", "{}"): {"DELETE": _write(writing.delete_context)},
-    ("subjects",): {"GET": _read(reading.list_subjects)},
+    ("subjects",): {"GET": _read(listing.list_subjects)},
     ("subjects", "{}"): {"POST": _read(writing.look_up), "DELETE": _write(writing.delete_subject)},
     ("subjects", "{}", "versions"): {
         "GET": _read(reading.list_versions),
@@ -85,7 +85,7 @@ ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
     ("subjects", "{}", "versions", "{}", "referencedby"): {"GET": _read(reading.referenced_by)},
     ("subjects", "{}", "versions", "{}", "tags"): {"POST": _write(writing.tag)},
     ("subjects", "{}", "metadata"): {"GET": _read(reading.latest_with_metadata)},
-    ("schemas",): {"GET": _read(reading.list_schemas)},
+    ("schemas",): {"GET": _read(listing.list_schemas)},
     ("schemas", "types"): {"GET": _read(reading.types)},
     ("schemas", "ids", "{}"): {"GET": _read(reading.show_schema)},
     ("schemas", "ids", "{}", "schema"): {"GET": _read(reading.show_schema_text)},

@@ -33,8 +33,17 @@ from signalbook.confluent.errors import (
 )
 from signalbook.confluent.naming import DEFAULT_CONTEXT, SUBJECT, Subject
 from signalbook.confluent.protobuf import normalized
-from signalbook.confluent.schemas import TAG_MEMBERS, SchemaBody, content_key, properties, stored_references
+from signalbook.confluent.schemas import (
+    TAG_MEMBERS,
+    Layout,
+    SchemaBody,
+    content_key,
+    propagated,
+    properties,
+    stored_references,
+)
 from signalbook.confluent.settings import READ_ONLY
+from signalbook.confluent.tags import tags_in
 from signalbook.engine.engine import Session
 from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
@@ -86,7 +95,10 @@ def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *
     # What is imported is what it was where it comes from.
     imported = subjects.mode(subject) == "IMPORT"
     normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
-    body = request.schema(_SCHEMA, "normal" if normalize else "own" if imported else "one")
+    layout: Layout = "normal" if normalize else "own" if imported else "one"
+    body = request.schema(_SCHEMA, layout)
+    if body.propagate and latest is not None and latest.type == body.type and not imported:
+        body = propagated(body, tags_in(latest.text, latest.type), layout)
     body = body if imported else _with_defaults(body, config, latest)
     stated = body.format(latest.format if latest is not None and latest.type == body.type else None)
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
@@ -233,7 +245,7 @@ def register(session: Session, request: ConfluentRequest) -> Response:
     if known is not None and new.body.version in (None, known.version) and new.body.id in (None, known.id):
         return answer(_registered(known, subjects, request))
     check_schema(new, request)
-    if mode != "IMPORT":
+    if mode != "IMPORT" and not request.flag("force"):
         _check_compatible(subjects, new)
     stored = _store(session, subjects, new, _next_version(subjects, new, mode))
     return answer(_registered(stored, subjects, request))

@@ -53,6 +53,8 @@ _CONTENT: Final[JSONObject] = {
     "metadata": _OBJECT,
     "ruleSet": _RULES,
 }
+_ENTITY: Final = _object("entityPath entityType", entityPath=TEXT, entityType={"enum": ["sr_record", "sr_field"]})
+_TAGS: Final = _array(_object("schemaEntity", schemaEntity=_ENTITY, tags=_array(TEXT)))
 _SETTINGS: Final[JSONObject] = {
     **dict.fromkeys(sorted(name for name in CONFIG_FIELDS if name.endswith(("Metadata", "RuleSet"))), _OBJECT),
     **dict.fromkeys(("normalize", "validateFields", "validateNewSchemas", "validateRules"), _FLAG),
@@ -92,8 +94,9 @@ def confluent_schemas() -> JSONObject:
     """The components that the paths refer to."""
     numbers = {"version": _POSITIVE, "id": _POSITIVE, "maxId": _NUMBER}
     named = {"subject": TEXT, "guid": {"type": "string", "format": "uuid"}, "schema": TEXT, "deleted": _FLAG}
+    beside = {"schemaTags": _TAGS, "associations": _array(reference(_ASSOCIATION))}
     return {
-        _SCHEMA: _object("schemaType guid", **named, **numbers, **_CONTENT),
+        _SCHEMA: _object("schemaType guid", **named, **numbers, **_CONTENT, **beside),
         _CONFIG: _object(compatibilityLevel=_LEVEL, compatibility=_LEVEL, **_SETTINGS),
         _MODE: _object("mode", mode={"enum": [*MODES]}),
         _ASSOCIATION: _object("subject associationType lifecycle frozen", **_INFO, **_RESOURCE, **_TIMES),
@@ -138,8 +141,6 @@ _OTHERWISE: Final[dict[tuple[str, tuple[str, ...]], JSONObject]] = {
     ("DELETE", _V): _POSITIVE,
 }
 _COMPARED: Final = _object("is_compatible", is_compatible=_FLAG, messages=_array(TEXT))
-_ENTITY: Final = _object("entityPath entityType", entityPath=TEXT, entityType={"enum": ["sr_record", "sr_field"]})
-_TAGS: Final = _array(_object("schemaEntity", schemaEntity=_ENTITY, tags=_array(TEXT)))
 _SET: Final[dict[str, JSONObject]] = {"compatibility": _LEVEL, "compatibilityLevel": _LEVEL, **_SETTINGS}
 _BODIES: Final[dict[str, JSONObject]] = {
     # null takes a setting away
@@ -151,34 +152,56 @@ _BODIES: Final[dict[str, JSONObject]] = {
     # what is wrong with a schema is an answer
     "compatibility": _OBJECT,
     "tags": _object(tagsToAdd=_TAGS, tagsToRemove=_TAGS, newVersion=_NUMBER, metadata=_OBJECT, ruleSet=_RULES),
-    "": _object("schema", schema=TEXT, schemaTagsToAdd=_TAGS, schemaTagsToRemove=_TAGS, **_CONTENT),
+    "": _object(
+        "schema",
+        schema=TEXT,
+        schemaTagsToAdd=_TAGS,
+        schemaTagsToRemove=_TAGS,
+        propagateSchemaTags={"type": "boolean"},
+        **_CONTENT,
+    ),
 }
 _PAGE: Final = {"offset": _NUMBER, "limit": _NUMBER}
 _DELETED: Final = {"deleted": _FLAG}
 _FORMAT: Final[dict[str, JSONObject]] = {
     "format": {"type": "string", "enum": ["", "resolved", "serialized", "ignore_extensions"]}
 }
+_CHOICE: Final = {"resourceType": {"enum": [TOPIC]}, "associationType": _array({"enum": [*TYPES]})}
+_SHOWN: Final[dict[str, JSONObject]] = {
+    "referenceFormat": {"type": "string", "enum": ["", "qualified"]},
+    "findTags": _array(TEXT),
+    **_FORMAT,
+}
 _QUERIES: Final[dict[tuple[str, str], dict[str, JSONObject]]] = {
     ("GET", "contexts"): {"contextPrefix": TEXT, **_PAGE},
     ("GET", "subjects"): {"subjectPrefix": TEXT, "deletedOnly": _FLAG, **_DELETED, **_PAGE},
-    ("GET", "schemas"): {"subjectPrefix": TEXT, "latestOnly": _FLAG, **_DELETED, **_PAGE, **_FORMAT},
+    ("GET", "schemas"): {
+        "subjectPrefix": TEXT,
+        "latestOnly": _FLAG,
+        "ruleType": TEXT,
+        "lifecycle": _array({"enum": [*LIFECYCLES, "NONE"]}),
+        **_CHOICE,
+        **_DELETED,
+        **_PAGE,
+        **_SHOWN,
+    },
     ("GET", "versions"): {"deletedOnly": _FLAG, "deletedAsNegative": _FLAG, **_DELETED, **_PAGE},
-    ("GET", "version"): {**_DELETED, **_FORMAT},
+    ("GET", "version"): {**_DELETED, **_SHOWN},
     ("GET", "schema"): {**_DELETED, "subject": TEXT, **_FORMAT},
     ("GET", "referencedby"): {**_DELETED, **_PAGE},
-    ("GET", "id"): {"subject": TEXT, "fetchMaxId": _FLAG, **_FORMAT},
-    ("GET", "guid"): _FORMAT,
+    ("GET", "id"): {"subject": TEXT, "fetchMaxId": _FLAG, **_SHOWN},
+    ("GET", "guid"): _SHOWN,
     ("GET", "config"): {"defaultToGlobal": _FLAG},
     ("GET", "mode"): {"defaultToGlobal": _FLAG},
     ("PUT", "mode"): {"force": _FLAG},
     ("POST", "subject"): {"normalize": _FLAG, **_DELETED, **_FORMAT},
-    ("POST", "versions"): {"normalize": _FLAG, **_FORMAT},
+    ("POST", "versions"): {"normalize": _FLAG, "force": _FLAG, **_FORMAT},
+    ("DELETE", "mode"): {"recursive": _FLAG},
     ("DELETE", "subject"): {"permanent": _FLAG},
     ("DELETE", "version"): {"permanent": _FLAG},
 }
 """What may be asked, by method and the last word of the path or what it names."""
 _KEYS: Final = {"key": _array(TEXT), "value": _array(TEXT), **_DELETED}
-_CHOICE: Final = {"resourceType": {"enum": [TOPIC]}, "associationType": _array({"enum": [*TYPES]})}
 _BY_ID: Final = {"subject": TEXT, **_DELETED, **_PAGE}
 
 

@@ -12,7 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, Self
 
-from signalbook.client.confluent import ConfluentRegistry, SchemaVersion, UnusableRegistry, connect
+from signalbook.client.confluent import ConfluentRegistry, UnusableRegistry, connect
+from signalbook.client.schemaversions import SchemaVersion
 from signalbook.confluent.avro import defined_type
 from signalbook.confluent.naming import URL_PREFIX, parse_subject, schema_ids
 from signalbook.confluent.schemas import SCHEMA_TYPES, SchemaBody

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 import msgspec
 
-from signalbook.client.confluent import ABSENT, ConfluentRegistry, SchemaVersion, SettingKind, UnusableRegistry
+from signalbook.client.confluent import ConfluentRegistry, UnusableRegistry
 from signalbook.client.responses import Refused
+from signalbook.client.schemaversions import SchemaVersion
 from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
-from signalbook.errors import SignalbookError
+from signalbook.replication.confluent.associations import Associations, Link
 from signalbook.replication.confluent.ordering import LATEST, Key, cycle_of, in_waves, referred
+from signalbook.replication.confluent.progress import Progress
+from signalbook.replication.confluent.settings import ImportMode, Settings, refusal
 from signalbook.replication.replicating import StateError, StateInMemory, StateStore
-from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind, SubjectVersion
-from signalbook.values import JSON, JSONObject, dump_json
-
-_NOT_PERMITTED: Final = "42205"
-_IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
-_ADVICE: Final = {
-    "403": "the credentials in the URL lack the right to write that",
-    "42205": "set the mode of the target to READWRITE or IMPORT, or copy into a context or registry that is empty",
-    "42207": "ids and schemas belong together for ever: copy to where they are free",
-    "42201": "see whether what it refers to was copied",
-}
-"""What to do, by the codes of errors."""
+from signalbook.replication.report import CopyOutcome, CopyReport, SubjectKind
+from signalbook.values import JSON, dump_json
 
 
-Copied = dict[str, dict[str, int]]
-"""Subjects, the numbers of their versions, and their ids."""
+class Copied(msgspec.Struct, frozen=True, kw_only=True):
+    """What was copied: ``versions`` are subjects, the numbers of their versions, and their ids."""
+
+    versions: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    associations: list[Link] = msgspec.field(default_factory=list)
+
+
 _SHARE: Final = 9
 
 
@@ -46,25 +43,6 @@ class Known:
     id: int
     content: bytes
     deleted: bool
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far a round is: so many of so many, if that is known."""
-
-    what: str = ""
-    done: int = 0
-    total: int | None = None
-    _counting: threading.Lock = field(default_factory=threading.Lock)
-
-    def begin(self, what: str, total: int | None = None) -> None:
-        """Go over to the next part of the work."""
-        self.what, self.done, self.total = what, 0, total
-
-    def advance(self) -> None:
-        """One is done."""
-        with self._counting:
-            self.done += 1
 
 
 class Spool:
@@ -118,36 +96,19 @@ class ConfluentCopy:
     ) -> None:
         self.source = source
         self.target = target
-        self.progress = Progress()
-        self._report = report
+        self.progress = Progress(report)
         self._state = state or StateInMemory()
-        self._counting = threading.Lock()
 
     def everything(self) -> None:
         """Make the target hold what the source holds. Raises ``ClientError`` and ``StateError``."""
-        self._report.begin()
+        self.progress.start()
         before = self._copied()
         with closing(Spool()) as spool:
             comparison = Round(self, spool, before)
             comparison.run()
         self.progress.begin("up to date")
         if (copied := comparison.copied()) != before:
-            self._state.save({"link": self._link, "versions": copied})
-
-    def count(self, outcome: CopyOutcome, kind: SubjectKind) -> None:
-        """Something came to this end."""
-        with self._counting:
-            self._report.count(outcome, kind)
-
-    def refuse(self, subject: str, version: int | None, reason: str) -> None:
-        """Something was not copied."""
-        with self._counting:
-            self._report.refuse(SubjectVersion(subject, version), reason)
-
-    def skip(self, subject: str, version: int | None, reason: str) -> None:
-        """Something is not to be copied."""
-        with self._counting:
-            self._report.skip(SubjectVersion(subject, version), reason)
+            self._state.save({"link": self._link, **msgspec.to_builtins(copied)})
 
     @property
     def _link(self) -> list[JSON]:
@@ -156,9 +117,8 @@ class ConfluentCopy:
     def _copied(self) -> Copied:
         """What was copied in the rounds before, between these two."""
         state = self._state.load()
-        versions = state.get("versions") if isinstance(state, dict) and state.get("link") == self._link else None
         try:
-            return msgspec.convert(versions or {}, Copied)
+            return msgspec.convert(state if isinstance(state, dict) and state.get("link") == self._link else {}, Copied)
         except msgspec.ValidationError as error:
             raise StateError(f"the state is not that of a copy by Confluent's API ({error}): remove its file") from None
 
@@ -199,8 +159,9 @@ class Round:
     """One comparison of two registries, and what follows from it; ``before`` is what earlier ones have copied."""
 
     def __init__(self, copy: ConfluentCopy, spool: Spool, before: Copied) -> None:
-        self._copy = copy
-        self._before = before
+        self._progress = copy.progress
+        self._copied = before
+        self._before = before.versions
         self._source = copy.source
         self._target = copy.target
         self._spool = spool
@@ -211,6 +172,7 @@ class Round:
         self._kept: list[Key] = []
         self._old: frozenset[str] = frozenset()
         self._writing = ImportMode(copy.target, self._there)
+        self._associations = Associations(copy.source, copy.target, copy.progress, self._writing)
 
     def run(self) -> None:
         """Versions first, then what is deleted of them, and settings when nothing is to be written any more."""
@@ -219,34 +181,38 @@ class Round:
         self._list_source()
         gone = self._find_gone()
         try:
+            # Nothing is deleted that has associations.
+            self._associations.drop(self._copied.associations)
             self._delete_for_good([*gone, *self._stale])
             self._register()
+            self._associations.put()
             self._delete_softly()
-            Settings(self._copy, self._writing, self._scopes(), self._here.keys() - self._old).run()
+            new = self._here.keys() - self._old
+            Settings(self._source, self._target, self._progress, self._writing, self._scopes(), new).run()
         except BaseException:
             self._writing.end()
             raise
 
     def copied(self) -> Copied:
         """What is at the target as it is at the source, and what is there though it should not be any more."""
-        found: Copied = {}
+        found: dict[str, dict[str, int]] = {}
         here = ((subject, number) for subject, numbers in self._here.items() for number in numbers)
         for subject, number in sorted({*here, *self._kept}):
             known = self._there.get(subject, {}).get(number)
             if known is not None and (subject, number) not in self._others:
                 found.setdefault(subject, {})[str(number)] = known.id
-        return found
+        return Copied(versions=found, associations=self._associations.copied())
 
     # What there is
 
     def _list_target(self) -> None:
-        self._copy.progress.begin("listing the target")
+        self._progress.begin("listing the target")
         unmarked = False
         for version in self._target.versions():
             known = Known(version.id, version.content, bool(version.deleted))
             self._there.setdefault(version.subject, {})[version.version] = known
             unmarked = version.deleted is None
-            self._copy.progress.advance()
+            self._progress.advance()
         live = self._target.live() if unmarked else {}
         for subject, versions in self._there.items() if unmarked else ():
             for number in versions.keys() - live.get(subject, set()):
@@ -254,14 +220,14 @@ class Round:
 
     def _list_source(self) -> None:
         """Compare while it is read: what is the same at the target is not kept."""
-        self._copy.progress.begin("comparing")
+        self._progress.begin("comparing")
         doubtful: list[Key] = []
         for version in self._source.versions():
             numbers = self._here.setdefault(version.subject, {})
             if version.version not in numbers:
                 numbers[version.version] = version.deleted
                 self._compare(version, doubtful)
-                self._copy.progress.advance()
+                self._progress.advance()
         self._mark_deleted()
         for key in sorted(self._source.hidden):
             self._hide(key)
@@ -277,7 +243,7 @@ class Round:
                 and (not known.deleted or self._here[subject][number])
             ):
                 self._spool.drop((subject, number))
-                self._copy.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
+                self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
 
     def _compare(self, version: SchemaVersion, doubtful: list[Key]) -> None:
         key = (version.subject, version.version)
@@ -297,7 +263,7 @@ class Round:
         elif known.deleted:
             self._spool.put(version)
         else:
-            self._copy.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
+            self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.VERSION)
 
     def _hide(self, key: Key) -> None:
         """What the source names as deleted and does not show is deleted if it was copied before."""
@@ -305,7 +271,7 @@ class Round:
         self._here.setdefault(subject, {})[number] = True
         known = self._there.get(subject, {}).get(number)
         if known is None:
-            self._copy.skip(subject, number, "it is deleted, and the source does not show what it was")
+            self._progress.skip(subject, number, "it is deleted, and the source does not show what it was")
         elif self._before.get(subject, {}).get(str(number)) != known.id:
             self._others.add(key)
 
@@ -315,7 +281,7 @@ class Round:
 
     def _other(self, key: Key, reason: str) -> None:
         self._others.add(key)
-        self._copy.refuse(*key, f"{reason}: delete that one there for good, then copy again")
+        self._progress.refuse(*key, f"{reason}: delete that one there for good, then copy again")
 
     def _mark_deleted(self) -> None:
         if any(deleted is None for versions in self._here.values() for deleted in versions.values()):
@@ -330,7 +296,7 @@ class Round:
         waiting = {key: tuple(map(self._numbered, wanted)) for key, wanted in self._spool.references.items()}
         if not waiting:
             return
-        self._copy.progress.begin("copying versions", len(waiting))
+        self._progress.begin("copying versions", len(waiting))
         self._writing.begin(subject for subject, _ in waiting)
         left = set(waiting)
         for wave in in_waves(waiting):
@@ -340,7 +306,7 @@ class Round:
             left.difference_update(wave)
         for key in sorted(left):
             shown = " -> ".join(f"{subject} version {number}" for subject, number in cycle_of(key, waiting, left))
-            self._copy.refuse(*key, f"what it refers to never ends: {shown}")
+            self._progress.refuse(*key, f"what it refers to never ends: {shown}")
 
     def _numbered(self, key: Key) -> Key:
         """A reference, to the latest version by its number."""
@@ -352,12 +318,12 @@ class Round:
         try:
             self._writing.to(version.subject, lambda: self._target.register(version))
         except Refused as error:
-            self._copy.refuse(*key, f"id {version.id}: {_refusal(error)}")
+            self._progress.refuse(*key, f"id {version.id}: {refusal(error)}")
         else:
             known = Known(version.id, version.content, False)
             self._there.setdefault(version.subject, {})[version.version] = known
-            self._copy.count(CopyOutcome.CREATED, SubjectKind.VERSION)
-        self._copy.progress.advance()
+            self._progress.count(CopyOutcome.CREATED, SubjectKind.VERSION)
+        self._progress.advance()
 
     def _delete_softly(self) -> None:
         left = [
@@ -406,13 +372,13 @@ class Round:
         """Delete versions; those that are left could not be. What nobody refers to goes first."""
         left = sorted(keys, key=lambda key: -self._there[key[0]][key[1]].id)
         if left:
-            self._copy.progress.begin("deleting", len(left))
+            self._progress.begin("deleting", len(left))
         while left:
             errors: dict[Key, Refused] = {}
             self._target.map(partial(self._delete_one, delete=delete, errors=errors), left)
             if len(errors) == len(left):
                 for key, error in errors.items():
-                    self._copy.refuse(*key, f"it is deleted at the source: {_refusal(error)}")
+                    self._progress.refuse(*key, f"it is deleted at the source: {refusal(error)}")
                 break
             left = list(errors)
         return left
@@ -423,171 +389,9 @@ class Round:
         except Refused as error:
             errors[key] = error
             return
-        self._copy.count(CopyOutcome.DELETED, SubjectKind.VERSION)
-        self._copy.progress.advance()
+        self._progress.count(CopyOutcome.DELETED, SubjectKind.VERSION)
+        self._progress.advance()
 
     def _scopes(self) -> list[str]:
         contexts = {parse_subject(subject).context for subject in self._here} | set(self._source.contexts())
         return [*self._here, *(f":{each}:" for each in sorted(contexts - {DEFAULT_CONTEXT})), ""]
-
-
-class ImportMode:
-    """The mode in which a registry takes ids; set for what is written to, and what it was before is known."""
-
-    def __init__(self, target: ConfluentRegistry, known: Mapping[str, object]) -> None:
-        self._target = target
-        self._known = known
-        self._open: set[str] = set()
-        self.before: dict[str, JSONObject | None] = {}
-
-    def begin(self, subjects: Iterable[str]) -> None:
-        """Before anything is written: what is empty is opened as a whole, which spares requests for each subject."""
-        registry = self._target.setting("mode", "")
-        if registry == {"mode": "READONLY_OVERRIDE"}:  # the modes of subjects are nothing against it
-            self._set("", {"mode": "READONLY"}, registry)
-        if not self._known and self._try("", registry):
-            registry = _IMPORT
-        filled = {parse_subject(subject).context for subject in self._known}
-        for context in {parse_subject(subject).context for subject in subjects}:
-            scope = "" if context == DEFAULT_CONTEXT else f":{context}:"
-            own = self._target.setting("mode", scope) if scope else None
-            empty = scope and context not in filled
-            if (own or registry) == _IMPORT or (empty and self._try(scope, own)):
-                self._open.add(context)
-
-    def to(self, scope: str, write: Callable[[], None], *, ids: bool = True) -> None:
-        """Write to a subject, with ``ids`` or what is to be taken in any mode but those for reading.
-
-        Raises ``Refused``.
-        """
-        if scope not in self.before and (not ids or parse_subject(scope).context in self._open):
-            try:
-                write()
-                return
-            except Refused as error:
-                # A mode of its own holds for it.
-                if error.code != _NOT_PERMITTED:
-                    raise
-        if scope not in self.before:
-            known = scope in self._known or not ids
-            before = self._target.setting("mode", scope) if known else None
-            config = self._target.setting("config", scope) if known and ids else None
-            self._set(scope, _IMPORT, before)
-            if config is not None and "alias" in config:
-                # What is written to an alias goes elsewhere; settings are copied again when all is written.
-                self._target.set("config", scope, None)
-        write()
-
-    def _try(self, scope: str, before: JSONObject | None) -> bool:
-        try:
-            self._set(scope, _IMPORT, before)
-        except Refused:
-            return False
-        return True
-
-    def end(self) -> None:
-        """Set everything back, as far as the registry lets us."""
-        for scope, mode in self.before.items():
-            with suppress(SignalbookError):
-                self._target.set("mode", scope, mode, force=True)
-
-    def _set(self, scope: str, mode: JSONObject, before: JSONObject | None) -> None:
-        try:
-            # What is thought to be empty is to be empty.
-            self._target.set("mode", scope, mode, force=bool(parse_subject(scope).name))
-        except Refused as error:
-            if error.status in ABSENT:
-                raise UnusableRegistry(
-                    f"{self._target.url} has no mode IMPORT, so that ids cannot be kept there ({error})"
-                ) from None
-            raise
-        self.before.setdefault(scope, before)
-
-
-class Settings:
-    """Config and modes of the ``scopes``: first all config, which a registry that is read-only does not take.
-
-    Nothing is set at the target for ``new`` ones, which spares asking for it.
-    """
-
-    def __init__(self, copy: ConfluentCopy, writing: ImportMode, scopes: Sequence[str], new: Set[str]) -> None:
-        self._copy = copy
-        self._source = copy.source
-        self._target = copy.target
-        self._writing = writing
-        self._scopes = scopes
-        self._new = new
-        self._modes = True
-
-    def run(self) -> None:
-        """Copy them; of the registry last."""
-        self._copy.progress.begin("copying settings", 2 * len(self._scopes))
-        self._modes = self._source.setting("mode", "") is not None
-        steps = [self._config, self._mode]
-        if self._modes and self._target.setting("mode", "") is None:
-            self._copy.skip("", None, "the target has no modes")
-            steps.pop()
-        for copy in steps:
-            self._target.map(copy, self._scopes[:-1])
-            copy("")
-
-    def _config(self, scope: str) -> None:
-        wanted = self._source.setting("config", scope)
-        there = None if scope in self._new else self._target.setting("config", scope)
-        if wanted is None and not scope:
-            return
-        self._put("config", scope, wanted, there, there)
-        self._copy.progress.advance()
-
-    def _mode(self, scope: str) -> None:
-        opened = _IMPORT if scope in self._writing.before else None
-        there = opened if scope in self._new else self._target.setting("mode", scope)
-        before = self._writing.before.get(scope, there)
-        wanted = self._source.setting("mode", scope) if self._modes else before
-        if wanted == {"mode": "FORWARD"}:
-            self._copy.skip(scope, None, "the mode FORWARD is about a registry that the source sends to")
-            wanted = before
-        self._put("mode", scope, wanted, there, before)
-        self._copy.progress.advance()
-
-    def _put(
-        self,
-        kind: SettingKind,
-        scope: str,
-        wanted: JSONObject | None,
-        there: JSONObject | None,
-        before: JSONObject | None,
-    ) -> None:
-        """Have ``wanted`` in place of what is ``there``; it counts if it is other than ``before``."""
-        if wanted != there:
-            try:
-                self._write(kind, scope, wanted, there)
-            except Refused as error:
-                self._copy.refuse(scope, None, f"its {kind}: {_refusal(error)}")
-                return
-        if wanted == before:
-            outcome = CopyOutcome.UNCHANGED
-        elif wanted is None:
-            outcome = CopyOutcome.DELETED
-        else:
-            outcome = CopyOutcome.CREATED if before is None else CopyOutcome.UPDATED
-        if wanted is not None or before is not None:
-            self._copy.count(outcome, SubjectKind(kind))
-
-    def _write(self, kind: SettingKind, scope: str, wanted: JSONObject | None, there: JSONObject | None) -> None:
-        if kind == "mode":
-            self._target.set(kind, scope, wanted, force=True)
-            return
-        # A request leaves what it does not name as it is.
-        if wanted is None or (there or {}).keys() - wanted.keys():
-            self._writing.to(scope, lambda: self._target.set(kind, scope, None), ids=False)
-        if wanted is not None:
-            names = {"compatibilityLevel": "compatibility"}
-            body = {names.get(name, name): value for name, value in wanted.items()}
-            self._writing.to(scope, lambda: self._target.set(kind, scope, body), ids=False)
-
-
-def _refusal(error: Refused) -> str:
-    """What a registry says, and what to do about it."""
-    advice = _ADVICE.get(error.code)
-    return f"{error.title} ({error.code or error.status})" + (f": {advice}" if advice else "")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from signalbook.client.confluent import SchemaVersion
+from signalbook.client.schemaversions import SchemaVersion
 from signalbook.confluent.naming import parse_subject
 
 Key = tuple[str, int]

@@ -1,0 +1,139 @@
+"""Lists of subjects and of schemas, page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Final, TypeAlias, TypeVar
+
+from signalbook.api.confluent.associations import choice, stored
+from signalbook.api.confluent.reading import page, shown, subjects_of
+from signalbook.api.confluent.requests import ConfluentRequest, answer
+from signalbook.api.confluent.subjects import SchemaVersion, Subjects
+from signalbook.api.kernel.responses import Response
+from signalbook.confluent.associations import LIFECYCLES, Association
+from signalbook.confluent.errors import invalid_association, unprocessable
+from signalbook.confluent.naming import ALL_CONTEXTS, Subject
+from signalbook.confluent.schemas import rule_types
+from signalbook.engine.read.view import View
+from signalbook.storage.base import Row
+from signalbook.values import JSON, JSONObject
+
+_MOST_SCHEMAS: Final = 1000
+_AT_ONCE: Final = 100
+"""Subjects whose versions are asked for together."""
+_NO_LIFECYCLE: Final = "NONE"
+"""Asks for subjects without associations."""
+Associated: TypeAlias = Callable[[str], list[Association] | None]
+"""The chosen associations of a subject, None if it is not to be listed."""
+T = TypeVar("T", SchemaVersion, Row)
+
+
+def list_subjects(view: View, request: ConfluentRequest) -> Response:
+    """The subjects whose names begin as a parameter says, of all contexts unless it names one."""
+    subjects = subjects_of(view, request)
+    contexts, beginning = _asked_for(subjects, request)
+    if beginning or _with_deleted(request):
+        return answer([str(each) for each in page(_subjects(subjects, request), request)])
+    first, last = request.page()
+    found: list[JSON] = []
+    for context in contexts:
+        some = [str(each) for each in subjects.names(context, offset=first, limit=last - first)]
+        found += some
+        # What is passed over is counted where nothing is left of it alone.
+        passed = first + len(some) if some or not first else subjects.count(context)
+        first, last = max(first - passed, 0), last - passed
+        if last <= 0:
+            break
+    return answer(found)
+
+
+def _asked_for(subjects: Subjects, request: ConfluentRequest) -> tuple[Iterable[str], str]:
+    """The contexts that a request asks for, and how the names of their subjects begin."""
+    prefix = request.query.get("subjectPrefix", ALL_CONTEXTS if request.context == "." else "")
+    start = subjects.parse(prefix.removeprefix(ALL_CONTEXTS), request.context)
+    return subjects.contexts() if prefix.startswith(ALL_CONTEXTS) else (start.context,), start.name
+
+
+def _with_deleted(request: ConfluentRequest) -> bool:
+    return request.flag("deleted") or request.flag("deletedOnly")
+
+
+def _subjects(subjects: Subjects, request: ConfluentRequest) -> Iterator[Subject]:
+    contexts, beginning = _asked_for(subjects, request)
+    for context in contexts:
+        yield from _chosen(subjects, context, beginning, request)
+
+
+def _chosen(subjects: Subjects, context: str, beginning: str, request: ConfluentRequest) -> Iterator[Subject]:
+    if not _with_deleted(request):
+        return subjects.names(context, beginning)
+    live = dict.fromkeys(subjects.names(context, beginning))
+    soft = dict.fromkeys(each for each in subjects.deleted_names(context) if each.name.startswith(beginning))
+    if request.flag("deletedOnly"):
+        return (each for each in soft if each not in live)
+    return iter(live | soft)
+
+
+def list_schemas(view: View, request: ConfluentRequest) -> Response:
+    """Versions of subjects whose names begin as a parameter says."""
+    subjects = subjects_of(view, request)
+    if request.flag("aliases"):
+        raise unprocessable("aliases=true is not known here: GET /config/ALIAS says of which subject one is the alias")
+    associated = _associated(view, request)
+    names = _subjects(subjects, request)
+    if associated is not None:
+        names = (each for each in names if associated(str(each)) is not None)
+    if request.flag("deleted"):
+        every = (subjects.all(each) for each in names)
+        found = page(_wanted(every, request), request, _MOST_SCHEMAS)
+    else:
+        # Documents of those alone that are shown.
+        found = subjects.shown(page(_wanted(_live(subjects, names), request), request, _MOST_SCHEMAS))
+    return answer([_shown(each, subjects, request, associated) for each in found])
+
+
+def _shown(
+    version: SchemaVersion, subjects: Subjects, request: ConfluentRequest, associated: Associated | None
+) -> JSONObject:
+    found = shown(version, subjects, request)
+    beside = associated(str(version.subject)) if associated is not None else None
+    return {**found, "associations": [each.to_json() for each in beside]} if beside else found
+
+
+def _associated(view: View, request: ConfluentRequest) -> Associated | None:
+    """The associations by which a request chooses subjects, None if it does not: empty ones if it wants those without.
+
+    Raises 42212.
+    """
+    lifecycles = {value for name, value in request.pairs if name == "lifecycle" and value}
+    wanted = choice(request, lifecycle="")
+    if lifecycles - {*LIFECYCLES, _NO_LIFECYCLE}:
+        raise invalid_association("lifecycle", f"must be {', '.join(LIFECYCLES)} or {_NO_LIFECYCLE}")
+    if not (lifecycles or wanted.types or wanted.resource):
+        return None
+    found: dict[str, list[Association]] = {}
+    for each in filter(wanted, stored(view, "subject")):
+        found.setdefault(each.subject, []).append(each)
+
+    def of(subject: str) -> list[Association] | None:
+        there = found.get(subject, [])
+        chosen = [each for each in there if not lifecycles or each.lifecycle in lifecycles]
+        without = not there and _NO_LIFECYCLE in lifecycles
+        return chosen if chosen or without else None
+
+    return of
+
+
+def _live(subjects: Subjects, names: Iterator[Subject]) -> Iterator[list[Row]]:
+    while some := list(islice(names, _AT_ONCE)):
+        yield from subjects.live_of(some)
+
+
+def _wanted(versions: Iterable[list[T]], request: ConfluentRequest) -> Iterator[T]:
+    """Those of each subject that a request asks for, out of all."""
+    kind = request.query.get("ruleType", "")
+    for each in versions:
+        for version in each[-1:] if request.flag("latestOnly") else each:
+            if not kind or kind in rule_types(version.attributes.get("ruleset")):
+                yield version

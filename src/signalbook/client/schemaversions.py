@@ -1,0 +1,87 @@
+"""Versions of subjects as registries with Confluent's API show them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Self, TypeGuard
+
+from signalbook.client.responses import BadResponse
+from signalbook.confluent.schemas import Reference
+from signalbook.values import JSON, JSONError, JSONObject, canonical_json, digest, parse_json
+
+_MAX_DEPTH: Final = 128
+_HIGHEST: Final = 2**31
+_CONTENT: Final = ("schema", "schemaType", "references", "metadata", "ruleSet")
+_OF_REFERENCES: Final = {"name": str, "subject": str, "version": int}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaVersion:
+    """A version of a subject; ``body`` is its schema as it is registered. ``deleted`` is None where that is unknown.
+
+    ``guid`` is empty where registries have none.
+    """
+
+    subject: str
+    version: int
+    id: int
+    body: JSONObject
+    deleted: bool | None = None
+    guid: str = ""
+
+    @classmethod
+    def from_json(cls, value: JSON, deleted: bool | None) -> Self:
+        """Read what a registry answers. Raises ``BadResponse``."""
+        found: dict[str, Any] = value if isinstance(value, dict) else {}
+        subject, version, schemaid = found.get("subject"), found.get("version"), found.get("id")
+        if not isinstance(subject, str) or not subject or not isinstance(found.get("schema"), str):
+            raise BadResponse("a version without a subject or a schema is listed")
+        if not is_number(version) or not is_number(schemaid):
+            raise BadResponse(f"{subject}: a version without its number or id is listed")
+        marked = True if found.get("deleted") is True else deleted
+        body: JSONObject = {name: found[name] for name in _CONTENT if found.get(name)}
+        stated: JSON = body.get("references", [])
+        if not isinstance(stated, list) or not all(map(_is_reference, stated)):
+            raise BadResponse(f"{subject} version {version}: its references are no list of names, subjects and numbers")
+        guid = str(found.get("guid") or "")
+        return cls(subject=subject, version=version, id=schemaid, body=body, deleted=marked, guid=guid)
+
+    @property
+    def text(self) -> str:
+        """The schema."""
+        return str(self.body["schema"])
+
+    @property
+    def type(self) -> str:
+        """Its type."""
+        return str(self.body.get("schemaType", "AVRO"))
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What it refers to."""
+        return tuple(
+            Reference(name=each["name"], subject=each["subject"], version=each["version"])
+            for each in self.body.get("references", ())
+        )
+
+    @property
+    def content(self) -> bytes:
+        """A digest of the schema with all that makes it another one, by which two registries are compared."""
+        text: JSON = self.text.strip()
+        if self.type != "PROTOBUF":
+            # Registries lay the same JSON out in different ways.
+            with suppress(JSONError):
+                text = parse_json(self.text, max_depth=_MAX_DEPTH)
+        rest = [self.body.get(name) for name in ("references", "metadata", "ruleSet")]
+        return bytes.fromhex(digest(canonical_json([self.type, text, *rest])))[:16]
+
+
+def is_number(value: JSON) -> TypeGuard[int]:
+    """Whether it can be the number of a version, or an id."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _HIGHEST
+
+
+def _is_reference(value: JSON) -> bool:
+    found = value if isinstance(value, dict) else {}
+    return all(isinstance(found.get(name), kind) for name, kind in _OF_REFERENCES.items())

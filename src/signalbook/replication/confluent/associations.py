@@ -1,0 +1,121 @@
+"""Copies of associations, which say which subjects the keys and values of topics have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from http import HTTPStatus
+
+import msgspec
+
+from signalbook.client.confluent import ConfluentRegistry
+from signalbook.client.responses import Refused
+from signalbook.confluent.associations import Association
+from signalbook.replication.confluent.progress import Progress
+from signalbook.replication.confluent.settings import ImportMode, refusal
+from signalbook.replication.report import CopyOutcome, SubjectKind
+
+_Key = tuple[str, str]
+"""The id of a topic, and whether it is of its keys or values."""
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True):
+    """An association as both registries have it."""
+
+    resource: str
+    type: str
+    subject: str
+    lifecycle: str
+
+
+class Associations:
+    """Those of ``source``, to be made at ``target``: only topics that it has are touched."""
+
+    def __init__(
+        self, source: ConfluentRegistry, target: ConfluentRegistry, progress: Progress, writing: ImportMode
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._progress = progress
+        self._writing = writing
+        self._here: dict[_Key, Association] = {}
+        self._there: dict[_Key, Association] = {}
+        self._copied: set[Link] = set()
+        self._able = True
+
+    def drop(self, before: Iterable[Link]) -> None:
+        """Look what there is at both ends, and take away what was copied ``before`` and is not there any more."""
+        self._progress.begin("comparing associations")
+        here, there = self._source.associations(), self._target.associations()
+        self._able = there is not None
+        self._here = {_key(each): each for each in here or ()}
+        self._there = {_key(each): each for each in there or ()}
+        kept = {_link(each) for each in self._here.values()}
+        for link in before:
+            key = (link.resource, link.type)
+            known = self._there.get(key)
+            if known is None or _link(known) != link or link in kept:
+                continue
+            if here is None:  # it does not say what it has
+                self._copied.add(link)
+            else:
+                self._dissociate(known)
+
+    def put(self) -> None:
+        """Make those of the source."""
+        if self._here and not self._able:
+            self._progress.skip("", None, f"the target has no associations: {len(self._here)} are not copied")
+            return
+        self._progress.begin("copying associations", len(self._here))
+        for key, wanted in self._here.items():
+            known = self._there.get(key)
+            if known is not None and _content(known) == _content(wanted):
+                self._progress.count(CopyOutcome.UNCHANGED, SubjectKind.ASSOCIATION)
+                self._copied.add(_link(wanted))
+            elif known is not None:
+                self._refuse(wanted, f"the target has the subject {known.subject} for it ({known.lifecycle})")
+            else:
+                self._associate(wanted)
+            self._progress.advance()
+
+    def copied(self) -> list[Link]:
+        """What is at the target as it is at the source, and what should not be there any more and still is."""
+        return sorted(self._copied, key=msgspec.structs.astuple)
+
+    def _associate(self, wanted: Association) -> None:
+        try:
+            if wanted.frozen:  # which goes with its schema, but where ids are taken
+                self._writing.to(wanted.subject, lambda: self._target.associate(wanted))
+            else:
+                self._target.associate(wanted)
+        except Refused as error:
+            self._refuse(wanted, refusal(error))
+            return
+        self._copied.add(_link(wanted))
+        self._progress.count(CopyOutcome.CREATED, SubjectKind.ASSOCIATION)
+
+    def _dissociate(self, known: Association) -> None:
+        try:
+            self._target.dissociate(known)
+        except Refused as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                self._copied.add(_link(known))
+                self._refuse(known, f"it is gone at the source: {refusal(error)}")
+                return
+        del self._there[_key(known)]
+        self._progress.count(CopyOutcome.DELETED, SubjectKind.ASSOCIATION)
+
+    def _refuse(self, association: Association, reason: str) -> None:
+        of = f"its association with the {association.type} of {association.resource.name}"
+        self._progress.refuse(association.subject, None, f"{of}: {reason}")
+
+
+def _key(association: Association) -> _Key:
+    return association.resource.id, association.type
+
+
+def _link(association: Association) -> Link:
+    return Link(association.resource.id, association.type, association.subject, association.lifecycle)
+
+
+def _content(association: Association) -> tuple[object, ...]:
+    return association.resource, association.type, association.subject, association.lifecycle

@@ -1,0 +1,195 @@
+"""Config and modes: those that are copied, and the mode in which a registry takes ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
+from typing import Final
+
+from signalbook.client.confluent import ABSENT, ConfluentRegistry, SettingKind, UnusableRegistry
+from signalbook.client.responses import Refused
+from signalbook.confluent.naming import DEFAULT_CONTEXT, parse_subject
+from signalbook.errors import SignalbookError
+from signalbook.replication.confluent.progress import Progress
+from signalbook.replication.report import CopyOutcome, SubjectKind
+from signalbook.values import JSONObject
+
+_NOT_PERMITTED: Final = "42205"
+_IMPORT: Final[JSONObject] = {"mode": "IMPORT"}
+_ADVICE: Final = {
+    "403": "the credentials in the URL lack the right to write that",
+    "42205": "set the mode of the target to READWRITE or IMPORT, or copy into a context or registry that is empty",
+    "42207": "ids and schemas belong together for ever: copy to where they are free",
+    "42201": "see whether what it refers to was copied",
+}
+"""What to do, by the codes of errors."""
+
+
+class ImportMode:
+    """The mode in which a registry takes ids; set for what is written to, and what it was before is known."""
+
+    def __init__(self, target: ConfluentRegistry, known: Mapping[str, object]) -> None:
+        self._target = target
+        self._known = known
+        self._open: set[str] = set()
+        self.before: dict[str, JSONObject | None] = {}
+
+    def begin(self, subjects: Iterable[str]) -> None:
+        """Before anything is written: what is empty is opened as a whole, which spares requests for each subject."""
+        registry = self._target.setting("mode", "")
+        if registry == {"mode": "READONLY_OVERRIDE"}:  # the modes of subjects are nothing against it
+            self._set("", {"mode": "READONLY"}, registry)
+        if not self._known and self._try("", registry):
+            registry = _IMPORT
+        filled = {parse_subject(subject).context for subject in self._known}
+        for context in {parse_subject(subject).context for subject in subjects}:
+            scope = "" if context == DEFAULT_CONTEXT else f":{context}:"
+            own = self._target.setting("mode", scope) if scope else None
+            empty = scope and context not in filled
+            if (own or registry) == _IMPORT or (empty and self._try(scope, own)):
+                self._open.add(context)
+
+    def to(self, scope: str, write: Callable[[], None], *, ids: bool = True) -> None:
+        """Write to a subject, with ``ids`` or what is to be taken in any mode but those for reading.
+
+        Raises ``Refused``.
+        """
+        if scope not in self.before and (not ids or parse_subject(scope).context in self._open):
+            try:
+                write()
+                return
+            except Refused as error:
+                # A mode of its own holds for it.
+                if error.code != _NOT_PERMITTED:
+                    raise
+        if scope not in self.before:
+            known = scope in self._known or not ids
+            before = self._target.setting("mode", scope) if known else None
+            config = self._target.setting("config", scope) if known and ids else None
+            self._set(scope, _IMPORT, before)
+            if config is not None and "alias" in config:
+                # What is written to an alias goes elsewhere; settings are copied again when all is written.
+                self._target.set("config", scope, None)
+        write()
+
+    def _try(self, scope: str, before: JSONObject | None) -> bool:
+        try:
+            self._set(scope, _IMPORT, before)
+        except Refused:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Set everything back, as far as the registry lets us."""
+        for scope, mode in self.before.items():
+            with suppress(SignalbookError):
+                self._target.set("mode", scope, mode, force=True)
+
+    def _set(self, scope: str, mode: JSONObject, before: JSONObject | None) -> None:
+        try:
+            # What is thought to be empty is to be empty.
+            self._target.set("mode", scope, mode, force=bool(parse_subject(scope).name))
+        except Refused as error:
+            if error.status in ABSENT:
+                raise UnusableRegistry(
+                    f"{self._target.url} has no mode IMPORT, so that ids cannot be kept there ({error})"
+                ) from None
+            raise
+        self.before.setdefault(scope, before)
+
+
+class Settings:
+    """Config and modes of the ``scopes``: first all config, which a registry that is read-only does not take.
+
+    Nothing is set at the target for ``new`` ones, which spares asking for it.
+    """
+
+    def __init__(
+        self,
+        source: ConfluentRegistry,
+        target: ConfluentRegistry,
+        progress: Progress,
+        writing: ImportMode,
+        scopes: Sequence[str],
+        new: Set[str],
+    ) -> None:
+        self._progress = progress
+        self._source = source
+        self._target = target
+        self._writing = writing
+        self._scopes = scopes
+        self._new = new
+        self._modes = True
+
+    def run(self) -> None:
+        """Copy them; of the registry last."""
+        self._progress.begin("copying settings", 2 * len(self._scopes))
+        self._modes = self._source.setting("mode", "") is not None
+        steps = [self._config, self._mode]
+        if self._modes and self._target.setting("mode", "") is None:
+            self._progress.skip("", None, "the target has no modes")
+            steps.pop()
+        for copy in steps:
+            self._target.map(copy, self._scopes[:-1])
+            copy("")
+
+    def _config(self, scope: str) -> None:
+        wanted = self._source.setting("config", scope)
+        there = None if scope in self._new else self._target.setting("config", scope)
+        if wanted is None and not scope:
+            return
+        self._put("config", scope, wanted, there, there)
+        self._progress.advance()
+
+    def _mode(self, scope: str) -> None:
+        opened = _IMPORT if scope in self._writing.before else None
+        there = opened if scope in self._new else self._target.setting("mode", scope)
+        before = self._writing.before.get(scope, there)
+        wanted = self._source.setting("mode", scope) if self._modes else before
+        if wanted == {"mode": "FORWARD"}:
+            self._progress.skip(scope, None, "the mode FORWARD is about a registry that the source sends to")
+            wanted = before
+        self._put("mode", scope, wanted, there, before)
+        self._progress.advance()
+
+    def _put(
+        self,
+        kind: SettingKind,
+        scope: str,
+        wanted: JSONObject | None,
+        there: JSONObject | None,
+        before: JSONObject | None,
+    ) -> None:
+        """Have ``wanted`` in place of what is ``there``; it counts if it is other than ``before``."""
+        if wanted != there:
+            try:
+                self._write(kind, scope, wanted, there)
+            except Refused as error:
+                self._progress.refuse(scope, None, f"its {kind}: {refusal(error)}")
+                return
+        if wanted == before:
+            outcome = CopyOutcome.UNCHANGED
+        elif wanted is None:
+            outcome = CopyOutcome.DELETED
+        else:
+            outcome = CopyOutcome.CREATED if before is None else CopyOutcome.UPDATED
+        if wanted is not None or before is not None:
+            self._progress.count(outcome, SubjectKind(kind))
+
+    def _write(self, kind: SettingKind, scope: str, wanted: JSONObject | None, there: JSONObject | None) -> None:
+        if kind == "mode":
+            self._target.set(kind, scope, wanted, force=True)
+            return
+        # A request leaves what it does not name as it is.
+        if wanted is None or (there or {}).keys() - wanted.keys():
+            self._writing.to(scope, lambda: self._target.set(kind, scope, None), ids=False)
+        if wanted is not None:
+            names = {"compatibilityLevel": "compatibility"}
+            body = {names.get(name, name): value for name, value in wanted.items()}
+            self._writing.to(scope, lambda: self._target.set(kind, scope, body), ids=False)
+
+
+def refusal(error: Refused) -> str:
+    """What a registry says, and what to do about it."""
+    advice = _ADVICE.get(error.code)
+    return f"{error.title} ({error.code or error.status})" + (f": {advice}" if advice else "")

@@ -1,0 +1,92 @@
+"""Lists of schemas, chosen by what they have (confluent.md: GET /schemas), and what is never passed over unheard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.confluent.conftest import BREAKING, ONE, TWO, Api
+
+RULES = {"domainRules": [{"name": "r", "kind": "CONDITION", "type": "CEL", "mode": "WRITE", "expr": "true"}]}
+
+
+def names(api: Api, query: str) -> list[str]:
+    return [each["subject"] for each in api.get(f"/schemas?{query}")]
+
+
+def associate(api: Api, topic: str, **association: Any) -> None:
+    body = {"resourceName": topic, "resourceNamespace": "n", "resourceId": topic, "associations": [association]}
+    api.ask("POST", "/associations", body)
+
+
+def test_schemas_by_the_associations_of_their_subjects(api: Api) -> None:
+    """resourceType, associationType and lifecycle, of which NONE is of those without any."""
+    for subject in ("free", "k", "v"):
+        api.register(subject)
+    api.register("v", TWO)
+    associate(api, "t", associationType="value", subject="v")
+    associate(api, "u", associationType="key", subject="k")
+    associate(api, "own", associationType="value", lifecycle="STRONG", schema={"schema": ONE})
+    own = ":.n:own-value"
+    assert sorted(names(api, "resourceType=topic")) == sorted(["k", "v", "v", own])
+    assert names(api, "associationType=key") == ["k"]
+    assert sorted(names(api, "associationType=value&latestOnly=true")) == sorted(["v", own])
+    assert names(api, "lifecycle=STRONG") == [own]
+    assert names(api, "lifecycle=WEAK&latestOnly=true") == ["k", "v"]
+    assert names(api, "lifecycle=NONE") == ["free"]
+    assert sorted(names(api, "lifecycle=NONE&lifecycle=STRONG")) == sorted(["free", own])
+    shown = api.get("/schemas?associationType=key")[0]["associations"]
+    assert [(each["resourceName"], each["associationType"], each["subject"]) for each in shown] == [("u", "key", "k")]
+    assert "associations" not in api.get("/schemas?latestOnly=true")[0]
+    assert names(api, "lifecycle=WEAK&offset=1&limit=1") == ["v"]
+    assert names(api, "lifecycle=WEAK&deleted=true&subjectPrefix=k") == ["k"]
+    for query in ("lifecycle=X", "associationType=x&lifecycle=x"):
+        assert api.code("GET", f"/schemas?{query}") == 42212
+
+
+def test_schemas_by_the_types_of_their_rules(api: Api) -> None:
+    api.register("s")
+    api.register("s", TWO, ruleSet=RULES)
+    assert [each["version"] for each in api.get("/schemas?ruleType=CEL")] == [2]
+    assert [each["version"] for each in api.get("/schemas?ruleType=CEL&deleted=true&latestOnly=true")] == [2]
+    assert api.get("/schemas?ruleType=ENCRYPT") == []
+
+
+def test_references_with_their_contexts(api: Api) -> None:
+    """referenceFormat=qualified."""
+    api.register(":.dev:r")
+    schema = '{"type":"record","name":"Q","fields":[{"name":"r","type":"R"}]}'
+    api.register(":.dev:q", schema, references=[{"name": "R", "subject": "r", "version": 1}])
+    path = "/subjects/%3A.dev%3Aq/versions/1"
+    assert api.get(path)["references"] == [{"name": "R", "subject": "r", "version": 1}]
+    for where in (path, "/contexts/.dev/schemas/ids/2"):
+        assert api.get(f"{where}?referenceFormat=qualified")["references"][0]["subject"] == ":.dev:r"
+    assert "references" not in api.get("/subjects/%3A.dev%3Ar/versions/1?referenceFormat=qualified")
+    assert api.code("GET", f"{path}?referenceFormat=other") == 422
+
+
+def test_what_cannot_be_done_is_refused_by_name(api: Api) -> None:
+    found = api.send("GET", "/schemas?aliases=true")
+    assert found.status_code == 422
+    assert "aliases" in found.json()["message"]
+    assert api.get("/schemas?aliases=false") == []
+
+
+def test_registering_by_force(api: Api) -> None:
+    """Whoever may write a subject may also write what does not fit."""
+    api.register("s")
+    assert api.code("POST", "/subjects/s/versions", {"schema": BREAKING}) == 40901
+    assert api.ask("POST", "/subjects/s/versions?force=true", {"schema": BREAKING})["version"] == 2
+    assert api.code("POST", "/subjects/s/versions?force=true", {"schema": "{"}) == 42201
+
+
+def test_modes_of_all_subjects_are_taken_away_together(api: Api) -> None:
+    """DELETE /mode with recursive."""
+    scopes = ("s", ":.dev:t", ":.dev:")
+    for scope in scopes:
+        api.ask("PUT", f"/mode/{scope}", {"mode": "READONLY"})
+    api.ask("DELETE", "/mode/:.dev:?recursive=true")
+    assert api.get("/mode/s") == {"mode": "READONLY"}
+    assert [api.code("GET", f"/mode/{scope}") for scope in scopes[1:]] == [40409, 40409]
+    api.ask("PUT", "/mode/:.dev:t", {"mode": "READONLY"})
+    api.ask("DELETE", "/mode?recursive=true")
+    assert [api.code("GET", f"/mode/{scope}") for scope in scopes[:2]] == [40409, 40409]

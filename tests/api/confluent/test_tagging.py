@@ -1,0 +1,119 @@
+"""Tags put into schemas, and asked for (confluent.md: schemaTagsToAdd/Remove, propagateSchemaTags, findTags)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from tests.api.confluent.conftest import ONE, TWO, Api
+
+PROTO = 'syntax = "proto3";\npackage p;\nmessage M {\n  int32 a = 1;\n}\n'
+WIDER = PROTO.replace("}", "  int32 b = 2;\n}")
+SCHEMA = '{"type":"object","properties":{"a":{"type":"integer"}}}'
+
+
+def entity(path: str, *tags: str, kind: str = "sr_field") -> dict[str, Any]:
+    return {"schemaEntity": {"entityPath": path, "entityType": kind}, "tags": list(tags)}
+
+
+@pytest.mark.parametrize(
+    ("type", "schema", "path"), [("AVRO", ONE, "R.a"), ("JSON", SCHEMA, "object.a"), ("PROTOBUF", PROTO, "M.a")]
+)
+def test_tags_of_all_types(api: Api, type: str, schema: str, path: str) -> None:
+    """They are put in, found, and taken away again, which is the schema of the beginning with its id."""
+    plain = api.register("s", schema, schemaType=type)
+    wanted = entity(path, "PII", "X")
+    made = api.register("s", schema, schemaType=type, schemaTagsToAdd=[wanted])
+    assert (made["version"], made["id"]) == (2, 2)
+    for where in ("/subjects/s/versions/2", "/schemas/ids/2", f"/schemas/guids/{made['guid']}"):
+        assert api.get(f"{where}?findTags=*")["schemaTags"] == [wanted]
+        assert api.get(f"{where}?findTags=none&findTags=X")["schemaTags"] == [wanted]
+        assert api.get(f"{where}?findTags=none")["schemaTags"] == []
+        assert "schemaTags" not in api.get(where)
+    assert api.get("/subjects/s/versions/1?findTags=*")["schemaTags"] == []
+    taken = api.ask("POST", "/subjects/s/versions/latest/tags", {"tagsToRemove": [entity(path, "X")]})
+    assert api.get(f"/schemas/ids/{taken['id']}?findTags=*")["schemaTags"] == [entity(path, "PII")]
+    if type != "PROTOBUF":  # whose import stays
+        assert api.register("t", schema, schemaType=type)["id"] == plain["id"]
+        shorn = [entity(path, "PII", "X")]
+        assert api.register("s", schema, schemaType=type, schemaTagsToRemove=shorn)["id"] == plain["id"]
+
+
+def test_tags_of_the_version_before_are_kept_if_it_is_asked_for(api: Api) -> None:
+    """propagateSchemaTags: what is not there any more is passed over."""
+    for subject, kind, schema, later, path in (
+        ("a", "AVRO", ONE, TWO, "R.a"),
+        ("p", "PROTOBUF", PROTO, WIDER, "M.a"),
+    ):
+        api.register(subject, schema, schemaType=kind, schemaTagsToAdd=[entity(path, "PII")])
+        told = {"schemaType": kind, "propagateSchemaTags": True}
+        number = api.register(subject, later, **told, schemaTagsToAdd=[entity(path, "NEW")])["version"]
+        found = api.get(f"/subjects/{subject}/versions/{number}?findTags=*")["schemaTags"]
+        assert found == [entity(path, "NEW", "PII")]
+        assert api.register(subject, later, **told)["version"] == number, "nothing new"
+        api.register(subject, later, schemaType=kind)
+        assert api.get(f"/subjects/{subject}/versions/latest?findTags=*")["schemaTags"] == []
+    api.ask("PUT", "/config/a", {"compatibility": "NONE"})
+    api.register("a", ONE, schemaTagsToAdd=[entity("R.a", "PII"), entity("R", "ROW", kind="sr_record")])
+    other = json.dumps({"type": "record", "name": "R", "fields": [{"name": "z", "type": "int"}]})
+    api.register("a", other, propagateSchemaTags=True)
+    assert [each["tags"] for each in api.get("/subjects/a/versions/latest?findTags=*")["schemaTags"]] == [["ROW"]]
+
+
+def test_protobuf_that_states_its_tags_itself(api: Api) -> None:
+    """The options that Kafka's clients have for tags are there without a reference, also in a descriptor."""
+    stated = PROTO.replace("package", 'import "confluent/meta.proto";\nimport "confluent/type/decimal.proto";\npackage')
+    stated = stated.replace("a = 1", 'a = 1 [(confluent.field_meta).tags = "PII"]')
+    stated = stated.replace("}", "  confluent.type.Decimal d = 2;\n}")
+    made = api.register("s", stated, schemaType="PROTOBUF")
+    assert api.get(f"/schemas/ids/{made['id']}?findTags=PII")["schemaTags"] == [entity("M.a", "PII")]
+    bare = api.send("GET", "/subjects/s/versions/1/schema?format=ignore_extensions").text
+    assert "field_meta" not in bare
+    assert "confluent.type.Decimal d = 2;" in bare
+    whole = base64.b64decode(api.get("/schemas/ids/1?format=serialized")["schema"])
+    assert b"PII" in FileDescriptorProto.FromString(whole).SerializeToString()
+
+
+def test_tags_make_another_version(api: Api) -> None:
+    """Tags that are put into an Avro schema, with metadata and rules of the version unless others are given."""
+    metadata = {"properties": {"owner": "ada", "confluent:version": "1"}}
+    api.register("s", metadata=metadata)
+    entity = {"entityPath": "R.a", "entityType": "sr_field"}
+    made = api.ask(
+        "POST", "/subjects/s/versions/latest/tags", {"tagsToAdd": [{"schemaEntity": entity, "tags": ["PII"]}]}
+    )
+    assert (made["version"], made["metadata"]) == (2, {"properties": {"owner": "ada"}})
+    field = json.loads(api.get("/subjects/s/versions/2")["schema"])["fields"][0]
+    assert field == {"name": "a", "type": "int", "confluent:tags": ["PII"]}
+    added = [{"schemaEntity": {"entityPath": ".R", "entityType": "sr_record"}, "tags": ["A"]}]
+    whole = api.register("s", TWO, schemaTagsToAdd=added, schemaTagsToRemove=[])
+    assert json.loads(api.get(f"/schemas/ids/{whole['id']}")["schema"])["confluent:tags"] == ["A"]
+    removed = [{"schemaEntity": entity, "tags": ["PII"]}]
+    body = {"tagsToRemove": removed, "metadata": {"properties": {}}, "newVersion": 4}
+    assert api.ask("POST", "/subjects/s/versions/2/tags", body)["version"] == 4
+    assert json.loads(api.get("/subjects/s/versions/4")["schema"]) == json.loads(ONE)
+    there = api.client.send("GET", "/schemagroups/default/schemas/s/versions/2$details").json()
+    assert there["formatvalidated"] is True
+
+
+def test_tags_that_cannot_be_put(api: Api) -> None:
+    api.register("s")
+    path = "/subjects/s/versions/1/tags"
+    lost = [{"schemaEntity": {"entityPath": "R.none", "entityType": "sr_field"}, "tags": ["A"]}]
+    assert api.code("POST", path, {"tagsToAdd": lost}) == 42201
+    assert api.code("POST", path, {"tagsToAdd": 5}) == 422
+    assert api.code("POST", path, {"unknown": 5}) == 422
+    assert api.code("POST", path, {"tagsToAdd": [], "newVersion": 7}) == 42201
+    assert api.code("POST", "/subjects/s/versions/9/tags", {}) == 40402
+    assert api.code("POST", "/subjects/none/versions/1/tags", {}) == 40401
+    for kind, schema in (("JSON", "{}"), ("PROTOBUF", PROTO)):
+        body = {"schema": schema, "schemaType": kind, "schemaTagsToAdd": lost}
+        assert api.code("POST", "/subjects/j/versions", body) == 42201
+    assert api.code("POST", "/subjects/s/versions", {"schema": TWO, "propagateSchemaTags": 5}) == 422
+    assert api.ask("POST", path, {"tagsToAdd": []})["version"] == 1, "nothing new"
+    assert api.get("/subjects/s/versions") == [1]
+    api.register(":.dev:s")
+    assert api.ask("POST", "/contexts/.dev/subjects/s/versions/1/tags", {})["version"] == 1
