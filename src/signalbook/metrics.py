@@ -108,10 +108,8 @@ OPEN_FILES: Final = _gauge("open_fds", "Open files and connections of all server
 CPU: Final = _counter("cpu_seconds", "Processor time of all server processes.")
 
 _APIS: Final = {
-    **{
-        each: each
-        for each in ("events", "subscriptions", "notifications", "pipelines", "check", "access", "audit", "ui")
-    },
+    **{each: each for each in ("events", "subscriptions", "notifications", "pipelines", "check", "access", "audit")},
+    **{each: each for each in ("search", "impact", "ui")},
     "health": "operations",
     "metrics": "operations",
     "apis": "confluent",

@@ -281,4 +281,6 @@ def test_every_table_is_backed_up(tmp_path: Path) -> None:
 
     url = f"sqlite:///{tmp_path / 'signalbook.db'}"
     open_store(url).close()
-    assert back_up(url, tmp_path / "backup", timeout=TIMEOUT).tables.keys() == TABLES.tables.keys()
+    made_of_others = {name for name in TABLES.tables if name.startswith("index_")}
+    found = back_up(url, tmp_path / "backup", timeout=TIMEOUT).tables.keys()
+    assert found == TABLES.tables.keys() - made_of_others

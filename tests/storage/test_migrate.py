@@ -64,7 +64,9 @@ def test_revision_is_the_newest_migration() -> None:
 
 
 def test_migrations_end_at_the_tables(database: Connection) -> None:
-    assert compare_metadata(MigrationContext.configure(database), TABLES) == []
+    # The words are no table of one kind on both databases.
+    own = {"include_object": lambda _, name, *more: not str(name).startswith("index_words")}
+    assert compare_metadata(MigrationContext.configure(database, opts=own), TABLES) == []
 
 
 def test_text_is_compared_by_code_point(database: Connection) -> None:

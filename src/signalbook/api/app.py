@@ -34,6 +34,7 @@ from signalbook.api.kernel.streaming import STOPPING
 from signalbook.api.metrics import MetricsAPI, counting
 from signalbook.api.notifications import Notifications
 from signalbook.api.pipelines import PipelinesAPI
+from signalbook.api.search import SearchAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
 from signalbook.api.tokens import TokensAPI
 from signalbook.api.xregistry.routes import XRegistryAPI
@@ -124,6 +125,7 @@ def create_app(
         *MetricsAPI(kernel).routes(),
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
+        *SearchAPI(kernel).routes(),
         *AccessAPI(kernel).routes(),
         *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),

@@ -29,6 +29,7 @@ from signalbook.cli import (
     pipeline,
     register,
     replicate,
+    search,
     subscriptions,
     tokens,
 )
@@ -121,6 +122,7 @@ app.command("import")(importing.run)
 app.command("register")(register.run)
 app.command("export")(export.run)
 app.command("get")(get.run)
+app.command("search")(search.run)
 app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from typer import Option
 
-from signalbook.cli.console import say
+from signalbook.cli.console import say, working
 from signalbook.cli.registry import DbOption, database_settings
 
 
@@ -17,6 +17,7 @@ def run(
         bool,
         Option("--recount", help="Count anew what Groups have, once no server of an older version writes any more."),
     ] = False,
+    reindex: Annotated[bool, Option("--reindex", help="Make the index of search and impact anew.")] = False,
 ) -> None:
     """Bring a database to the schema of this version, and make it if it is empty.
 
@@ -24,6 +25,7 @@ def run(
     nothing where nothing is to be done.
     """
     from signalbook.access import audit
+    from signalbook.engine.search.indexing import complete_index
     from signalbook.storage.inspection import inspect
 
     given = database_settings(db)
@@ -33,5 +35,7 @@ def run(
                 transaction.entities.recount()
                 found = audit.record(transaction, given, "/", about="counted anew what Groups have")
             audit.tell(found, given)
+        with working("indexing") as shown:
+            complete_index(store, lambda done: shown(f"indexing: {done} entities"), anew=reindex)
     state = inspect(given.db, timeout=given.request_timeout)
     say(f"{state.where} has schema {state.revision}")

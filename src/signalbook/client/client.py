@@ -7,7 +7,7 @@ from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import ClassVar, Final, Self, TypedDict, Unpack
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import httpx
 
@@ -136,6 +136,57 @@ class Subscriptions(_Listed):
     def replace(self, id: str, document: JSONObject) -> JSONObject:
         """Replace one, keeping its secrets if it leaves them out; what was given up is tried again."""
         return json_object(self._transport.send("PUT", self._path_of(id), json=document))
+
+
+class SearchOptions(TypedDict, total=False):
+    """What a search is narrowed to: values to have one of, by facet; ``versions`` looks at all Versions."""
+
+    type: Sequence[str]
+    group: Sequence[str]
+    format: Sequence[str]
+    protocol: Sequence[str]
+    envelope: Sequence[str]
+    deprecated: bool
+    versions: bool
+    limit: int
+
+
+class Found(Iterable[JSONObject]):
+    """What a search found: iterate over it for all hits, the best first, page after page as they are asked for.
+
+    ``count`` and ``facets`` are of all that match, or of the first thousand if they are not ``complete``. A hit is a
+    JSON object with ``xid``, ``kind``, ``name``, ``score`` and ``snippets``, which say what of it matched.
+    """
+
+    def __init__(self, pages: Iterator[httpx.Response]) -> None:
+        self._first = _found(next(pages))
+        self._rest = pages
+        self.count: int = self._first["count"]
+        self.complete: bool = self._first["complete"]
+        self.facets: dict[str, dict[str, int]] = {
+            name: {each["value"]: each["count"] for each in values} for name, values in self._first["facets"].items()
+        }
+
+    @property
+    def hits(self) -> list[JSONObject]:
+        """Those of the first page."""
+        return list(self._first["hits"])
+
+    def __iter__(self) -> Iterator[JSONObject]:
+        """All of them."""
+        yield from self._first["hits"]
+        for page in self._rest:
+            yield from _found(page)["hits"]
+
+
+_FOUND: Final[Mapping[str, type]] = {"count": int, "complete": bool, "hits": list, "facets": dict}
+
+
+def _found(response: httpx.Response) -> JSONObject:
+    page = json_object(response)
+    if not all(isinstance(page.get(name), kind) for name, kind in _FOUND.items()):
+        raise BadResponse(f"{response.url}: this is no page of what a search found")
+    return page
 
 
 MAX_RESPONSE_BYTES: Final = 256 * 1024 * 1024
@@ -300,6 +351,17 @@ class Client:
         upload = aimed(document, self.modelsource, ignore)
         self.patch(upload.target, upload.body, ignore=[*upload.ignore, *ignore])
         return upload
+
+    def search(self, query: str = "", **options: Unpack[SearchOptions]) -> Found:
+        """What is found by words, phrases in quotes, ``field:NAME``. Not every server has search: then ``NotFound``."""
+        given: list[tuple[str, str]] = [("q", query)]
+        for name, value in options.items():
+            if isinstance(value, bool):
+                shown = ("all" if value else "default") if name == "versions" else str(value).lower()
+                given.append((name, shown))
+            else:
+                given += [(name, str(each)) for each in (value if isinstance(value, list | tuple) else [value])]
+        return Found(self._transport.pages(f"/search?{urlencode(given)}"))
 
     # What changed
 

@@ -29,6 +29,7 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
+from signalbook.engine.search.indexing import complete_index, describe_members
 from signalbook.engine.write.apply import (
     Change,
     ChangeAction,
@@ -128,6 +129,7 @@ class Engine:
             fresh = transaction.entities.get(ROOT) is None
         if fresh:
             self._found(settings)
+        complete_index(store)
         if settings.capabilities:
             self._switch(settings.capabilities)
 
@@ -422,6 +424,7 @@ class Session:
                 # What matters least comes last, where it may be cut off.
                 found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
                 result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
+            describe_members(tree, context.documents)
         result = self._store(result, tree, context.documents, configured, command.base_url)
         if command.method is not Method.DELETE:
             self._permission.check_changes(intent, result.changes)

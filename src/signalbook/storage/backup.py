@@ -33,6 +33,8 @@ Progress = Callable[[str, int], None]
 """Gets the name of a table, and how many of its rows are done."""
 
 _STEP: Final = 5000
+_LEFT_OUT: Final = ("sqlite_", "index_")
+"""How names of tables begin that are made of others: the index is made again, by whoever opens the database."""
 _UNCOUNTED: Final = ("counters",)
 """Tables that have rows in an empty database."""
 
@@ -225,6 +227,7 @@ def _copy_in(
             rows = _Digest(table.name, reading.execute(table.query), progress)
             target.load(connection, table.name, table.columns, rows)
         with writing(connection, target) as transaction:
+            transaction.index.clear()
             restored(transaction)
         connection.execute("COMMIT")
 
@@ -247,9 +250,9 @@ def _manifest(connection: sqlite3.Connection, path: Path) -> Backup:
 
 
 def _tables(connection: Any) -> list[_Table]:
-    """The tables of a backup, but for those that say what it is."""
+    """The tables of a backup, but for those that say what it is, and what is made of others."""
     found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-    names = [name for (name,) in found if name not in ("alembic_version", "backup") and not name.startswith("sqlite_")]
+    names = [name for (name,) in found if name not in ("alembic_version", "backup") and not name.startswith(_LEFT_OUT)]
     return [_table(connection, name) for name in names]
 
 

@@ -30,7 +30,7 @@ from signalbook.storage.base import Row
 from signalbook.values import JSON, dump_json
 from signalbook.xid import Xid
 
-REVISION: Final = "0013"
+REVISION: Final = "0014"
 """The newest migration; a test holds it to ``migrations/versions``."""
 
 TABLES: Final = MetaData()
@@ -244,6 +244,37 @@ TOKENS: Final = Table(
 # trace.
 COUNTERS: Final = Table(
     "counters",
+    TABLES,
+    Column("name", _BY_CODE_POINT, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+# Made of the entities alone: what people search, beside the words themselves (``words``), and what refers to what.
+INDEX_ENTRIES: Final = Table(
+    "index_entries",
+    TABLES,
+    Column("key", _ROWID, primary_key=True, autoincrement=False),
+    Column("xid", _BY_CODE_POINT, nullable=False),
+    Column("folded", _BY_CODE_POINT, nullable=False),
+    Column("flags", BigInteger, nullable=False),
+    Column("format", Text),
+    Column("protocol", Text),
+    Column("envelope", Text),
+    Column("texts", Text, nullable=False),
+)
+Index("index_entries_by_id", INDEX_ENTRIES.c.folded)
+
+INDEX_LINKS: Final = Table(
+    "index_links",
+    TABLES,
+    Column("source", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", _BY_CODE_POINT, primary_key=True),
+    Column("target", _BY_CODE_POINT, primary_key=True),
+)
+Index("index_links_by_target", INDEX_LINKS.c.target, INDEX_LINKS.c.source)
+
+INDEX_STATE: Final = Table(
+    "index_state",
     TABLES,
     Column("name", _BY_CODE_POINT, primary_key=True),
     Column("value", BigInteger, nullable=False),

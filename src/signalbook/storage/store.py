@@ -21,6 +21,7 @@ from signalbook.storage.audit import AuditReader, AuditStatements, AuditWriter
 from signalbook.storage.base import StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import IDLE, Dialect, DriverConnection
 from signalbook.storage.entities import EntityReader, EntityStatements
+from signalbook.storage.index import IndexReader, IndexStatements, IndexWriter
 from signalbook.storage.outbox import OutboxReader, OutboxStatements, OutboxWriter
 from signalbook.storage.reports import ReportReader, ReportStatements, ReportWriter
 from signalbook.storage.schema import REVISION
@@ -123,6 +124,7 @@ class Statements:
         self.audit = AuditStatements(dialect)
         self.tokens = TokenStatements(dialect)
         self.schemaids = SchemaIdStatements(dialect)
+        self.index = IndexStatements(dialect)
 
 
 _COMPILED: Final[dict[type[Dialect], Statements]] = {}
@@ -174,6 +176,11 @@ class ReadTransaction:
         """Numbers of schemas, and what only the Confluent-compatible API knows."""
         return SchemaIdReader(self._transaction, self._sql.schemaids)
 
+    @cached_property
+    def index(self) -> IndexReader:
+        """What people search, and what refers to what."""
+        return IndexReader(self._transaction, self._sql.index)
+
 
 class WriteTransaction(ReadTransaction):
     """A read-write transaction: sees its own writes; all or nothing."""
@@ -214,6 +221,11 @@ class WriteTransaction(ReadTransaction):
         """Numbers of schemas, and what only the Confluent-compatible API knows."""
         return SchemaIdWriter(self._transaction, self._sql.schemaids)
 
+    @cached_property
+    def index(self) -> IndexWriter:
+        """What people search, and what refers to what."""
+        return IndexWriter(self._transaction, self._sql.index)
+
     def savepoint(self) -> AbstractContextManager[None]:
         """A part that may fail alone: on any exception what the block did is undone, and the transaction goes on.
 
@@ -229,6 +241,8 @@ class WriteTransaction(ReadTransaction):
         self.outbox.finish()
         if self._transaction.pending.schemaids:
             self.schemaids.finish()
+        if self._transaction.pending.index or self._transaction.pending.marks:
+            self.index.finish()
         if self._transaction.pending.audit:
             self.audit.finish()
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from signalbook.storage.base import Row, StorageBusy, StorageError, StorageFull, StorageUnavailable
 from signalbook.storage.dialect import Dialect, DriverConnection, Parameters
 from signalbook.storage.schema import dump
+from signalbook.storage.words import IndexEntry
 from signalbook.xid import Xid
 
 Place: TypeAlias = tuple[int, str, str]
@@ -115,7 +116,8 @@ class Pending:
     ``unwritten``, of which the keys in ``new`` and their ``places`` are not there at all, ``documents`` by digest,
     how many ``members`` each collection gained (by parent key and type) and what of ``usage`` each Group did (by
     ``VERSIONS``, ``BYTES``, and the digests of documents, so many times their size), ``changes`` for the outbox,
-    entries of the ``audit``, how many keys were ``reserved``, and ``schemaids`` by Group and content. ``named`` are
+    entries of the ``audit``, how many keys were ``reserved``, ``schemaids`` by Group and content,
+    entries of the ``index`` by key, None for those that go, and their ``marks``. ``named`` are
     documents that a row got, ``suspects`` those that one lost; ``touched`` tells that anything of the registry was
     written, ``marked`` that the database has a savepoint where this part began.
     """
@@ -131,6 +133,8 @@ class Pending:
     audit: list[Parameters] = field(default_factory=list)
     reserved: int = 0
     schemaids: dict[tuple[str, str], int] = field(default_factory=dict)
+    index: dict[int, IndexEntry | None] = field(default_factory=dict)
+    marks: dict[int, int] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
     touched: bool = False
@@ -152,6 +156,8 @@ class Pending:
         self.audit += part.audit
         self.reserved += part.reserved
         self.schemaids.update(part.schemaids)
+        self.index.update(part.index)
+        self.marks.update(part.marks)
         self.named |= part.named
         self.suspects |= part.suspects
         self.touched |= part.touched

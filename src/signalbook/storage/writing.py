@@ -255,6 +255,7 @@ class EntityWriter(EntityReader):
             level = self._leaving(self._sql.beneath, level, gone)
         self._drop_members(gone.keys, gone.lost)
         self._drop_usage(gone.groups)
+        part.index.update(dict.fromkeys(gone.keys))
         for some in _in_parts(gone.keys):
             self._writing.run(self._sql.delete, {"keys": self._writing.array(some)})
         self._writing.forget_reads()

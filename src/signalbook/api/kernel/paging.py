@@ -63,9 +63,9 @@ def page_limit(text: str, *, subject: str) -> int:
     raise RegistryError("bad_request", subject=subject, error_detail=detail)
 
 
-def next_page(url: str, **query: object) -> Header:
+def next_page(url: str, *repeated: tuple[str, str], **query: object) -> Header:
     """The header that names the page of the list at ``url`` that follows: the one with this query."""
-    return "Link", f"<{url}?{urlencode(query)}>;rel=next"
+    return "Link", f"<{url}?{urlencode([*repeated, *query.items()])}>;rel=next"
 
 
 def limit_and_cursor(subject: str) -> RegistryError:

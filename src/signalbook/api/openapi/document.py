@@ -33,6 +33,8 @@ from signalbook.api.openapi.drafts import draft_paths, draft_schemas
 from signalbook.api.openapi.extensions import (
     pipeline_paths,
     pipeline_schemas,
+    search_paths,
+    search_schemas,
     service_paths,
     service_schemas,
     subscription_paths,
@@ -114,8 +116,9 @@ def _described(
         if name in there or name in ALWAYS_THERE
     }
     services = service_schemas() | subscription_schemas() | pipeline_schemas() | access_schemas()
+    services |= search_schemas()
     schemas = dict(_schemas(model)) | services | draft_schemas() | confluent_schemas()
-    others = subscription_paths() | pipeline_paths() | access_paths()
+    others = subscription_paths() | pipeline_paths() | access_paths() | search_paths()
     others |= draft_paths(model, mutable=mutable) | confluent_paths(model, mutable=mutable)
     return {"paths": {**paths, **beside, **others}, "components": components(schemas, flags)}
 

@@ -1,4 +1,4 @@
-"""The paths beside the registry, whatever the model: changes, checks, subscriptions (D-28 to D-32), pipelines."""
+"""The paths beside the registry, whatever the model: changes, checks, search, subscriptions (D-28 to D-32), reports."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from signalbook.api.openapi.components import (
     reference,
     response,
 )
+from signalbook.engine.search.finding import FACETS
+from signalbook.engine.search.query import MAX_QUERY
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS
 from signalbook.events.sinks.base import sink_protocols
@@ -48,6 +50,8 @@ _PUBLISHED: Final = {
 _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _BATCH: Final = "application/cloudevents-batch+json"
 _VERDICT, _EVENT = "Verdict", "Event"
+_FOUND: Final = "Found"
+_QUERY: Final[JSONObject] = {"type": "string", "maxLength": MAX_QUERY}
 _WRITES: Final = ("put", "patch", "post", "delete")
 _RULE: Final[JSONObject] = {
     "description": "Check by this rule, whatever that of a Resource is.",
@@ -257,6 +261,44 @@ def _filter() -> JSONObject:
         "sql": TEXT,
     }
     return {**_object(dialects), "minProperties": 1, "maxProperties": 1}
+
+
+def search_paths() -> JSONObject:
+    """``/search``; OPTIONS and HEAD go without saying."""
+    several: JSONObject = {"type": "array", "items": TEXT, "maxItems": 20}
+    asked = {"description": "Words, phrases in quotes, field:NAME, name:WORD; - excludes.", "schema": _QUERY}
+    facets = [query(name, {"description": f"Only with one of these: {name}.", "schema": several}) for name in FACETS]
+    deprecated: JSONObject = {"description": "Only what is, or is not.", "schema": {"type": "boolean"}}
+    versions: JSONObject = {"description": "Of which Versions.", "schema": {"enum": ["default", "all"]}}
+    parameters = [query("q", asked), *facets, query("deprecated", deprecated), query("versions", versions), *_PAGES]
+    found = {"200": response("A page of what was found.", "ETag", json=reference(_FOUND))}
+    kept = {"304": response("The client has it already.", "ETag")}
+    return {"/search": {"get": _operation("search", "search", {**found, **kept}, 400, parameters=parameters)}}
+
+
+def search_schemas() -> JSONObject:
+    """What the path refers to."""
+    ranges: JSONObject = {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}}}
+    snippet = {"kind": {"enum": ["attribute", "field"]}, "path": TEXT, "text": TEXT, "ranges": ranges}
+    named = dict.fromkeys(("xid", "type", "group", "id", "name"), TEXT)
+    hit: JSONObject = {
+        **named,
+        "kind": {"enum": ["group", "resource", "version"]},
+        "score": {"type": "number"},
+        "deprecated": {"type": "boolean"},
+        "snippets": {"type": "array", "items": _complete(snippet)},
+    }
+    more = dict.fromkeys(("format", "protocol", "envelope"), TEXT)
+    counted = _complete({"value": TEXT, "count": {"type": "integer", "minimum": 1}})
+    counts = _complete({name: {"type": "array", "items": counted} for name in (*FACETS, "deprecated")})
+    shown = {"type": "object", "properties": {**hit, **more}, "required": list(hit)}
+    page = {
+        "count": {"type": "integer", "minimum": 0},
+        "complete": {"type": "boolean"},
+        "hits": {"type": "array", "items": shown},
+        "facets": counts,
+    }
+    return {_FOUND: _complete(page)}
 
 
 def pipeline_paths() -> JSONObject:

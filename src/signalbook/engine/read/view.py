@@ -27,6 +27,7 @@ from signalbook.engine.read.inlining import (
 )
 from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, by_id_backward, sorted_by
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
+from signalbook.engine.search.finding import Search, SearchPage, search
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Row
@@ -94,6 +95,10 @@ class View:
     def schemaids(self) -> SchemaIdReader:
         """Numbers of schemas, whoever may read these, and what the Confluent-compatible API keeps beside them."""
         return self._transaction.schemaids
+
+    def search(self, wanted: Search) -> SearchPage:
+        """The page of what is found by words."""
+        return search(self._transaction.index, wanted, self.access)
 
     def modelsource(self) -> JSONObject:
         """What the user supplied as model; ``{}`` if nothing (R63)."""

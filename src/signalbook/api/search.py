@@ -1,0 +1,112 @@
+"""``GET /search``: entities by words, the best first, with counts by facet (docs/search.md)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from starlette.routing import Route
+
+from signalbook.access.base import Action
+from signalbook.api.kernel.errors import NO_STORE
+from signalbook.api.kernel.paging import PageCursor, limit_and_cursor, next_page
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Response, json_response
+from signalbook.api.kernel.routing import Kernel, PathEndpoint, revalidated
+from signalbook.engine.search.finding import FACETS, Place, Search, SearchPage
+from signalbook.engine.search.query import QueryError, parse_query
+from signalbook.values import JSON
+
+PATH: Final = "/search"
+_PARAMETERS: Final = ("q", *FACETS, "deprecated", "versions", "limit", "cursor")
+_PAGE: Final = 20
+_MOST: Final = 100
+_VALUES: Final = 20
+_LONGEST: Final = 1_000
+_DEPRECATED: Final = {"true": True, "false": False}
+_VERSIONS: Final = {"default": False, "all": True}
+
+
+class SearchAPI:
+    """The one path."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def routes(self) -> list[Route]:
+        """It, with or without a trailing slash."""
+        endpoint = PathEndpoint({"GET": revalidated(self._get)}, self._kernel, subject=PATH, needs=Action.READ)
+        return endpoint.routes(PATH)
+
+    async def _get(self, request: HTTPRequest) -> Response:
+        """A page of hits."""
+        wanted = read_search(request, most=self._kernel.settings.max_page_size)
+        page = await self._kernel.workers.read(partial(self._find, wanted, request))
+        headers = [NO_STORE]
+        if page.following is not None:
+            given = [(name, value) for name, value in request.query.multi_items() if name not in ("limit", "cursor")]
+            cursor = PageCursor(limit=wanted.limit, total=page.count, after=list(page.following))
+            headers.append(next_page(request.root + PATH, *given, cursor=cursor.text(_scope(wanted))))
+        return json_response(page.to_json(), headers=tuple(headers))
+
+    def _find(self, wanted: Search, request: HTTPRequest) -> SearchPage:
+        with self._kernel.engine.reading(request.access) as view:
+            return view.search(wanted)
+
+
+def read_search(request: HTTPRequest, *, most: int) -> Search:
+    """What the parameters ask for. Raises ``bad_request``."""
+    unknown = next((name for name in request.query if name not in _PARAMETERS), None)
+    if unknown is not None:
+        raise request.wrong(f'there is no parameter "{unknown[:40]}", only {", ".join(_PARAMETERS)}')
+    try:
+        query = parse_query(request.query.get("q", ""))
+    except QueryError as error:
+        raise request.wrong(f'"q" cannot be read: {error}') from None
+    wanted = Search(
+        query=query,
+        facets={name: _values(request, name) for name in FACETS if name in request.query},
+        deprecated=_choice(request, "deprecated", _DEPRECATED),
+        versions=bool(_choice(request, "versions", _VERSIONS)),
+        limit=min(request.number("limit") or _PAGE, _MOST, most),
+    )
+    return _behind(request, wanted) if "cursor" in request.query else wanted
+
+
+def _values(request: HTTPRequest, name: str) -> tuple[str, ...]:
+    values = tuple(value for value in request.query.getlist(name) if value)
+    if len(values) > _VALUES or any(len(value) > _LONGEST for value in values):
+        raise request.wrong(f'"{name}" takes up to {_VALUES} values of up to {_LONGEST} characters')
+    if name != "group":
+        return values
+    if unrooted := [value for value in values if not value.startswith("/")]:
+        raise request.wrong(f'"group" takes the xid of a group, such as /schemagroups/g, not "{unrooted[0][:40]}"')
+    return values
+
+
+def _choice(request: HTTPRequest, name: str, choices: dict[str, bool]) -> bool | None:
+    text = request.query.get(name, "")
+    if text and text not in choices:
+        raise request.wrong(f'"{name}" is {" or ".join(choices)}, not "{text[:40]}"')
+    return choices.get(text)
+
+
+def _behind(request: HTTPRequest, wanted: Search) -> Search:
+    """The page that a cursor names."""
+    if "limit" in request.query:
+        raise limit_and_cursor(request.subject)
+    cursor = PageCursor.read(
+        request.query["cursor"],
+        _scope(wanted),
+        tuple[int, int, str],
+        subject=request.subject,
+        advice="search again from the first page",
+    )
+    return replace(wanted, limit=cursor.limit, after=Place(*cursor.after))
+
+
+def _scope(wanted: Search) -> list[JSON]:
+    """What a cursor is tied to."""
+    facets = {name: sorted(values) for name, values in wanted.facets.items()}
+    return [PATH, wanted.query.text, facets, wanted.deprecated, wanted.versions]

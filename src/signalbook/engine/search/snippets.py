@@ -1,0 +1,153 @@
+"""Why an entity matched: the texts in which words of a query are, with their places, for whoever shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.engine.search.query import Query
+from signalbook.engine.search.text import NAMES, Run, joined, runs
+from signalbook.storage.words import Condition, Phrase, Text
+from signalbook.values import JSONObject
+
+MAX_SNIPPETS: Final = 3
+_WIDTH: Final = 200
+_BEFORE: Final = 60
+_MORE: Final = "…"
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snippet:
+    """A text that matched: that of the attribute, or of the member of the schema, at ``path``.
+
+    ``text`` of a member is its path, or its description. ``ranges`` are where in it words of the query are: characters
+    (code points) from the first of each to before the last.
+    """
+
+    path: str
+    text: str
+    ranges: tuple[Range, ...]
+    member: bool = False
+
+    def to_json(self) -> JSONObject:
+        """As clients get it."""
+        kind = "field" if self.member else "attribute"
+        return {"kind": kind, "path": self.path, "text": self.text, "ranges": [list(each) for each in self.ranges]}
+
+
+def snippets(query: Query, texts: Iterable[Text]) -> tuple[Snippet, ...]:
+    """Up to ``MAX_SNIPPETS`` texts in which words of ``query`` are: those with most of them, then in their order."""
+    conditions = [condition for condition in query.wanted if condition.parts != ("facets",)]
+    found: list[tuple[int, Snippet]] = []
+    met: set[int] = set()
+    for text in texts if conditions else ():
+        for snippet, matched in _of_text(text, conditions):
+            # What says no more than others is not worth its place, unless there is room; of an xid the id is enough.
+            if not matched <= met or (len(found) < MAX_SNIPPETS and snippet.path != "xid"):
+                found.append((-len(matched - met), snippet))
+            met |= matched
+        if len(met) == len(conditions) and len(found) >= MAX_SNIPPETS:
+            break
+    return tuple(snippet for _, snippet in sorted(found, key=lambda each: each[0])[:MAX_SNIPPETS])
+
+
+def _of_text(text: Text, conditions: Sequence[Condition]) -> Iterator[tuple[Snippet, set[int]]]:
+    if not text.member:
+        part = "names" if text.path in NAMES else "prose"
+        yield from _matched(text.path, text.text, part, conditions, member=False)
+        return
+    before, _, name = text.path.rpartition(".")
+    start = len(before) + 1 if before else 0
+    whole = joined(name)
+    ranges: list[Range] = []
+    matched: set[int] = set()
+    for number, condition in enumerate(conditions):
+        own = _ranges(name, condition) if "fields" in condition.parts else []
+        if not own and "members" in condition.parts and any(_is_word(whole, each) for each in condition.phrases):
+            own = [(0, len(name))]
+        if own:
+            matched.add(number)
+            ranges += [(start + first, start + last) for first, last in own]
+    if ranges:
+        yield _cut(text.path, text.path, ranges, member=True), matched
+    yield from _matched(text.path, text.text, "prose", conditions, member=True)
+
+
+def _matched(
+    path: str, text: str, part: str, conditions: Sequence[Condition], *, member: bool
+) -> Iterator[tuple[Snippet, set[int]]]:
+    ranges: list[Range] = []
+    matched = set()
+    for number, condition in enumerate(conditions):
+        if part in condition.parts and (own := _ranges(text, condition)):
+            matched.add(number)
+            ranges += own
+    if ranges:
+        yield _cut(path, text, ranges, member=member), matched
+
+
+def _ranges(text: str, condition: Condition) -> list[Range]:
+    """Where the phrases of a condition are in a text."""
+    if not _may_have(text, condition):
+        return []
+    found = list(runs(text))
+    return [each for phrase in condition.phrases for each in _places(found, phrase)]
+
+
+def _may_have(text: str, condition: Condition) -> bool:
+    """A quick look: most texts have nothing of what is asked for."""
+    if not text.isascii():
+        return True
+    lower = text.lower()
+    return any(phrase.words[0][:1] in lower and _may_begin(lower, phrase) for phrase in condition.phrases)
+
+
+def _may_begin(lower: str, phrase: Phrase) -> bool:
+    return phrase.words[0] in lower or len(phrase.words) == 1
+
+
+def _places(found: Sequence[Run], phrase: Phrase) -> Iterator[Range]:
+    words = [word for run in found for word in run.words]
+    size = len(phrase.words)
+    for start in range(len(words) - size + 1):
+        some = words[start : start + size]
+        *first, last = (each.word for each in some)
+        if tuple(first) == phrase.words[:-1] and _is_word(last, Phrase(phrase.words[-1:], phrase.prefix)):
+            yield some[0].start, some[-1].end
+    for run in found if size == 1 else ():
+        # As one word only where it is no word of it.
+        if run.joined is not None and _is_word(run.joined.word, phrase) and not _is_word(run.words[0].word, phrase):
+            yield run.joined.start, run.joined.end
+
+
+def _is_word(word: str, phrase: Phrase) -> bool:
+    if len(phrase.words) != 1:
+        return False
+    return word.startswith(phrase.words[0]) if phrase.prefix else word == phrase.words[0]
+
+
+def _cut(path: str, text: str, ranges: Iterable[Range], *, member: bool) -> Snippet:
+    """A part of ``text`` that is not too long, with the first of the ranges in it."""
+    merged = _merged(ranges)
+    if len(text) <= _WIDTH:
+        return Snippet(path=path, text=text, ranges=tuple(merged), member=member)
+    begin = max(0, min(merged[0][0] - _BEFORE, len(text) - _WIDTH))
+    end = begin + _WIDTH
+    lead = _MORE if begin else ""
+    shown = lead + text[begin:end] + (_MORE if end < len(text) else "")
+    shift = len(lead) - begin
+    kept = [(first + shift, min(last, end) + shift) for first, last in merged if begin <= first < end]
+    return Snippet(path=path, text=shown, ranges=tuple(kept), member=member)
+
+
+def _merged(ranges: Iterable[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return merged

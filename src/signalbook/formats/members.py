@@ -1,0 +1,232 @@
+"""The members that a schema document declares: names with their paths and descriptions, for people who look for them.
+
+Much cheaper than to compile a schema, and without what it refers to: a document that no validator takes has names, too.
+Members of a named type have the path within that type, since several others may use it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, Protocol, runtime_checkable
+
+from signalbook.formats.base import family, find
+from signalbook.formats.xsd import limits
+from signalbook.formats.xsd.limits import XS
+from signalbook.largejson import parse_untrusted_json
+from signalbook.values import JSON, JSONError
+
+MAX_MEMBERS: Final = 2_000
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""Of a document that is looked at."""
+MAX_PROTO_BYTES: Final = 1024 * 1024
+_MAX_DEPTH: Final = 64
+_LONGEST: Final = 1_000
+"""Characters of a path or description."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member, element, attribute or field. ``path`` leads to it through names of others, ``.`` between them."""
+
+    path: str
+    description: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+        return self.path.rpartition(".")[2]
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """What a ``Format`` has beside its other methods if it is none of the five and can name members."""
+
+    def members(self, document: bytes) -> Iterator[Member]:
+        """The members in a document, in its order. Raises nothing: of what it cannot read there are none."""
+        ...
+
+
+def members(document: bytes, format: str) -> tuple[Member, ...]:
+    """The first ``MAX_MEMBERS`` members that a document of a ``format`` declares; none if it cannot be read."""
+    if len(document) > MAX_BYTES:
+        return ()
+    listed = _LISTED.get(family(format)) or _offered(format)
+    try:
+        return tuple(islice(listed(document), MAX_MEMBERS)) if listed else ()
+    except (JSONError, limits.XMLError, RecursionError):
+        return ()
+
+
+def _offered(format: str) -> Callable[[bytes], Iterator[Member]] | None:
+    found = find(format)
+    return found.members if isinstance(found, Listing) else None
+
+
+def _member(path: tuple[str, ...], description: object) -> Member:
+    text = description if isinstance(description, str) else ""
+    return Member(".".join(path)[:_LONGEST], " ".join(text[:_LONGEST].split()))
+
+
+def _avro(document: bytes) -> Iterator[Member]:
+    yield from _avro_type(parse_untrusted_json(document, max_depth=_MAX_DEPTH), ())
+
+
+def _avro_type(node: JSON, path: tuple[str, ...]) -> Iterator[Member]:
+    """The fields of records, through arrays, maps and unions."""
+    if isinstance(node, list):
+        for each in node:
+            yield from _avro_type(each, path)
+    if not isinstance(node, dict):
+        return
+    for field in node["fields"] if isinstance(node.get("fields"), list) else ():
+        if isinstance(field, dict) and isinstance(field.get("name"), str):
+            inner = (*path, field["name"])
+            yield _member(inner, field.get("doc"))
+            yield from _avro_type(field.get("type"), inner)
+    for key in ("type", "items", "values"):
+        if isinstance(node.get(key), dict | list):
+            yield from _avro_type(node[key], path)
+
+
+_NAMED: Final = ("properties", "choices")
+_TYPES: Final = ("definitions", "$defs")
+_INNER: Final = (
+    "items", "prefixItems", "additionalProperties", "additionalItems", "values", "type", "allOf", "anyOf", "oneOf",
+    "if", "then", "else", "contains", "patternProperties", "dependentSchemas",
+)  # fmt: skip
+
+
+def _json(document: bytes) -> Iterator[Member]:
+    """Of JSON Schema and JSON Structure."""
+    root = parse_untrusted_json(document, max_depth=_MAX_DEPTH)
+    yield from _json_type(root, ())
+
+
+def _json_type(node: JSON, path: tuple[str, ...]) -> Iterator[Member]:
+    if isinstance(node, list):
+        for each in node:
+            yield from _json_type(each, path)
+    if not isinstance(node, dict):
+        return
+    for keyword in _NAMED:
+        for name, schema in _mapping(node.get(keyword)):
+            yield _member((*path, name), schema.get("description") if isinstance(schema, dict) else "")
+            yield from _json_type(schema, (*path, name))
+    for keyword in _TYPES:
+        for name, schema in _mapping(node.get(keyword)):
+            yield from _json_definition(schema, name)
+    for keyword in _INNER:
+        inner = node.get(keyword)
+        if keyword in ("patternProperties", "dependentSchemas"):
+            inner = [schema for _, schema in _mapping(inner)]
+        if isinstance(inner, dict | list):
+            yield from _json_type(inner, path)
+
+
+def _json_definition(schema: JSON, name: str) -> Iterator[Member]:
+    """Those of a type that has a name; JSON Structure has namespaces of them."""
+    if isinstance(schema, dict) and not schema.keys() & {"type", "$ref", *_NAMED, *_INNER}:
+        for inner, each in schema.items():
+            yield from _json_definition(each, inner)
+    else:
+        yield from _json_type(schema, (name,))
+
+
+def _mapping(value: JSON) -> Iterator[tuple[str, Any]]:
+    return iter(value.items() if isinstance(value, dict) else ())
+
+
+def _xsd(document: bytes) -> Iterator[Member]:
+    yield from _xsd_parts(limits.read(document).root, ())
+
+
+def _xsd_parts(parent: Any, path: tuple[str, ...]) -> Iterator[Member]:
+    for part in parent:
+        name, inner = part.get("name"), path
+        if name and part.tag in (f"{XS}element", f"{XS}attribute"):
+            inner = (*path, name)
+            yield _member(inner, _documentation(part))
+        elif name and part.tag in (f"{XS}complexType", f"{XS}group", f"{XS}attributeGroup"):
+            inner = (name,)
+        yield from _xsd_parts(part, inner)
+
+
+def _documentation(part: Any) -> str:
+    found = part.find(f"{XS}annotation/{XS}documentation")
+    return "" if found is None else "".join(found.itertext())
+
+
+# Possessive, and from the beginning of a word: nothing is read twice, however long it is.
+_TOKEN: Final = re.compile(
+    r"(?P<comment>//[^\n]*+|/\*.*?(?:\*/|\Z))|(?P<text>\"(?:[^\"\\\n]|\\.)*+\"?|'(?:[^'\\\n]|\\.)*+'?)"
+    r"|(?<![\w.])(?P<type>(?:message|enum|service|extend|oneof|group)\b\s*+(?P<name>[\w.]*+)[^{};\"'/]{0,200}+\{)"
+    r"|(?<![\w.])(?P<field>(?:map\s{0,9}<[^<>{};]{1,400}>|[\w.]++)\s++(?P<own>\w++)\s*+=\s*+\w++\s*+(?=[;\[]))"
+    r"|(?P<open>\{)|(?P<close>\})|(?P<end>;)",
+    re.DOTALL,
+)
+_KINDS: Final = ("comment", "text", "type", "field", "open", "close", "end")
+_BARE: Final = ("oneof", "extend")
+
+
+def _protobuf(document: bytes) -> Iterator[Member]:
+    """Fields of messages, by the words alone: a compiler takes a process, and all files that are imported.
+
+    A comment before a field, or behind it on its line, describes it.
+    """
+    if len(document) > MAX_PROTO_BYTES:
+        return
+    text = document.decode("utf-8", "replace")
+    path: list[tuple[str, ...]] = [()]
+    kinds: list[str] = []
+    comments: list[str] = []
+    last: Member | None = None
+    for token in _TOKEN.finditer(text):
+        if len(kinds) > _MAX_DEPTH:
+            return
+        kind = next(kind for kind in _KINDS if token[kind] is not None)
+        if kind == "comment":
+            if (
+                last is not None
+                and "\n" not in text[max(0, token.start() - _LONGEST) : token.start()].rpartition(";")[2]
+            ):
+                last = Member(last.path, last.description or _comment(token["comment"]))
+            else:
+                comments.append(_comment(token["comment"]))
+            continue
+        if kind == "end":
+            comments = []
+            continue
+        if last is not None:
+            yield last
+            last = None
+        if kind == "type":
+            word = token["type"].split(None, 1)[0].partition("{")[0]
+            kinds.append(word)
+            path.append(path[-1] if word in _BARE else (*path[-1], token["name"]) if word == "message" else ())
+        elif kind == "open":
+            kinds.append("")
+            path.append(path[-1])
+        elif kind == "close" and kinds:
+            kinds.pop()
+            path.pop()
+        elif kind == "field" and kinds and kinds[-1] in ("message", *_BARE):
+            last = _member((*path[-1], token["own"]), " ".join(comments))
+        comments = []
+    if last is not None:
+        yield last
+
+
+def _comment(text: str) -> str:
+    return text.strip("/* \t\r\n")
+
+
+_LISTED: Final[Mapping[str, Callable[[bytes], Iterator[Member]]]] = {
+    "avro": _avro,
+    "jsonschema": _json,
+    "jsonstructure": _json,
+    "protobuf": _protobuf,
+    "xsd": _xsd,
+}

@@ -1,0 +1,209 @@
+"""The index beside the entities: what people search, and what refers to what (docs/decisions/150-search.md).
+
+It is made of the entities alone, by the engine, in the transaction that writes them: no backup has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from sqlalchemy import bindparam, delete, select
+
+from signalbook.storage.base import Row
+from signalbook.storage.dialect import Dialect
+from signalbook.storage.schema import COLUMNS, ENTITIES, INDEX_ENTRIES, INDEX_LINKS, INDEX_STATE, load
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
+from signalbook.storage.words import IndexEntry, Link, Text, WordQuery, words_of
+
+_KEYS: Final = 10_000
+
+
+class Candidate(NamedTuple):
+    """An entity that matches."""
+
+    key: int
+    xid: str
+    folded: str
+    flags: int
+    format: str | None
+    protocol: str | None
+    envelope: str | None
+
+
+class Referrer(NamedTuple):
+    """A link from an entity to ``target``."""
+
+    key: int
+    xid: str
+    flags: int
+    kind: str
+    target: str
+
+
+class IndexStatements:
+    """The SQL text for one dialect."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        e, k, s = INDEX_ENTRIES.c, INDEX_LINKS.c, INDEX_STATE.c
+        self.words = words_of(dialect)
+        flags, want, limit = (
+            ("%(flags)s", "%(want)s", "%(limit)s")
+            if dialect.sql.name == "postgresql"
+            else (":flags", ":want", ":limit")
+        )
+        shown = ", ".join(f"e.{name}" for name in Candidate._fields)
+        found = f"SELECT {shown} FROM {self.words.source} WHERE {self.words.matches} AND e.flags & {flags} = {want}"  # noqa: S608  names of our own
+        self.matching = found
+        self.first = f"{found} LIMIT {limit}"
+        candidate = select(*(e[name] for name in Candidate._fields))
+        known = e.folded == bindparam("folded"), e.flags.op("&")(bindparam("flags")) == bindparam("want")
+        self.identified = dialect.page(candidate.where(*known).order_by(e.key))
+        self.texts = dialect.text(select(e.key, e.texts).where(dialect.member(e.key, "keys")))
+        self.candidates = dialect.text(candidate.where(dialect.member(e.key, "keys")))
+        linked = select(e.key, e.xid, e.flags, k.kind, k.target).select_from(
+            INDEX_LINKS.join(INDEX_ENTRIES, e.key == k.source)
+        )
+        self.referrers = dialect.page(linked.where(dialect.member(k.target, "targets")).order_by(k.target, k.source))
+        self.links = dialect.text(select(k.source, k.kind, k.target).where(dialect.member(k.source, "keys")))
+        put = dialect.insert_many(INDEX_ENTRIES)
+        changed = {column.name: put.excluded[column.name] for column in e if column.name != "key"}
+        self.put = dialect.text(put.on_conflict_do_update(index_elements=[e.key], set_=changed))
+        self.drop = dialect.text(delete(INDEX_ENTRIES).where(dialect.member(e.key, "keys")))
+        self.mark = dialect.text(dialect.update_many(INDEX_ENTRIES, "key", ["flags"]))
+        self.put_link = dialect.text(dialect.insert_many(INDEX_LINKS).on_conflict_do_nothing())
+        self.drop_links = dialect.text(delete(INDEX_LINKS).where(dialect.member(k.source, "keys")))
+        self.clear = [dialect.text(delete(table)) for table in (INDEX_ENTRIES, INDEX_LINKS, INDEX_STATE)]
+        self.clear.append(self.words.clear)
+        self.state = dialect.text(select(s.name, s.value))
+        self.put_state = dialect.upsert(INDEX_STATE, "name")
+        rows = select(*COLUMNS).where(ENTITIES.c.key > bindparam("key")).order_by(ENTITIES.c.key)
+        self.entities = dialect.page(rows)
+
+
+class IndexReader:
+    """What the index has, whoever may read it."""
+
+    def __init__(self, transaction: SqlTransaction, sql: IndexStatements) -> None:
+        self._transaction = transaction
+        self._index = sql
+
+    def matching(
+        self, query: WordQuery, *, flags: int = 0, want: int = 0, limit: int | None = None
+    ) -> Iterator[Candidate]:
+        """Entities that match and have these of the ``flags``, in any order; without ``limit`` a batch at a time."""
+        given = {"match": self._index.words.match(query), "flags": flags, "want": want}
+        if limit is None:
+            return map(Candidate._make, self._transaction.stream(self._index.matching, given))
+        return map(Candidate._make, self._transaction.rows(self._index.first, {**given, "limit": limit}))
+
+    def identified(self, folded: str, *, flags: int = 0, want: int = 0, limit: int) -> list[Candidate]:
+        """Those that are known by this id, those stored first."""
+        given = {"folded": folded, "flags": flags, "want": want, "limit": limit}
+        return [Candidate._make(record) for record in self._transaction.rows(self._index.identified, given)]
+
+    def texts(self, keys: Collection[int]) -> dict[int, list[Text]]:
+        """The texts of entities."""
+        rows = self._transaction.rows(self._index.texts, {"keys": self._transaction.array(list(keys))})
+        return {key: msgspec.json.decode(texts, type=list[Text]) for key, texts in rows}
+
+    def candidates(self, keys: Collection[int]) -> list[Candidate]:
+        """Those with these keys."""
+        rows = self._transaction.rows(self._index.candidates, {"keys": self._transaction.array(list(keys))})
+        return [Candidate._make(record) for record in rows]
+
+    def referrers(self, targets: Collection[str], limit: int) -> list[Referrer]:
+        """Up to ``limit`` links to these, by target and by age of what refers to it."""
+        given = {"targets": self._transaction.array(list(targets)), "limit": limit}
+        return [Referrer._make(record) for record in self._transaction.rows(self._index.referrers, given)]
+
+    def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
+        """What entities refer to."""
+        rows = self._transaction.rows(self._index.links, {"keys": self._transaction.array(list(keys))})
+        return [(source, Link(kind, target)) for source, kind, target in rows]
+
+    def state(self) -> dict[str, int]:
+        """What was kept of how far the index reaches."""
+        return dict(self._transaction.rows(self._index.state, {}))
+
+    def entities(self, after: int, limit: int) -> list[Row]:
+        """Up to ``limit`` entities behind a key, by key."""
+        return [load(record) for record in self._transaction.rows(self._index.entities, {"key": after, "limit": limit})]
+
+
+class IndexWriter(IndexReader):
+    """The same in a write transaction. What is put is written at the commit, and found after it."""
+
+    def __init__(self, transaction: SqlWriting, sql: IndexStatements) -> None:
+        super().__init__(transaction, sql)
+        self._writing = transaction
+
+    def texts(self, keys: Collection[int]) -> dict[int, list[Text]]:
+        """The same, as this transaction leaves them."""
+        own = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
+        found = {key: list(entry.texts) for key, entry in own.items()}
+        rest = [key for key in keys if key not in found]
+        return found | (super().texts(rest) if rest else {})
+
+    def put(self, entry: IndexEntry) -> None:
+        """Add an entry, or replace the one with the same key."""
+        self._writing.pending.index[entry.key] = entry
+
+    def mark(self, key: int, flags: int) -> None:
+        """Give the entry of an entity other flags, if it has one."""
+        self._writing.pending.marks[key] = flags
+
+    def drop(self, key: int) -> None:
+        """Remove the entry of an entity that stays, if it has one."""
+        self._writing.pending.index[key] = None
+
+    def put_state(self, **values: int) -> None:
+        """Keep how far the index reaches."""
+        for name, value in values.items():
+            self._writing.run(self._index.put_state, {"name": name, "value": value})
+
+    def clear(self) -> None:
+        """Remove everything."""
+        for sql in self._index.clear:
+            self._writing.run(sql, {})
+
+    def finish(self) -> None:
+        """Last work before the commit: write what is pending."""
+        pending = self._writing.layers[0]
+        entries = [entry for entry in pending.index.values() if entry is not None]
+        gone = [key for key, entry in pending.index.items() if entry is None]
+        words = self._index.words
+        for some in _in_parts(gone):
+            for sql in (self._index.drop, words.drop, self._index.drop_links):
+                self._writing.run(sql, {"keys": self._writing.array(some)})
+        self._writing.run_bulk(self._index.put, [_row(entry) for entry in entries])
+        self._writing.run_bulk(words.put, [words.row(entry.key, entry.words) for entry in entries])
+        for some in _in_parts([entry.key for entry in entries]):
+            self._writing.run(self._index.drop_links, {"keys": self._writing.array(some)})
+        linked = [
+            {"source": entry.key, "kind": link.kind, "target": link.target} for entry in entries for link in entry.links
+        ]
+        self._writing.run_bulk(self._index.put_link, linked)
+        marks = [{"key": key, "flags": flags} for key, flags in pending.marks.items()]
+        self._writing.run_bulk(self._index.mark, marks)
+
+
+def _row(entry: IndexEntry) -> dict[str, Any]:
+    return {
+        "key": entry.key,
+        "xid": entry.xid,
+        "folded": entry.folded,
+        "flags": entry.flags,
+        "format": entry.format,
+        "protocol": entry.protocol,
+        "envelope": entry.envelope,
+        "texts": msgspec.json.encode(entry.texts).decode(),
+    }
+
+
+def _in_parts(keys: Sequence[int]) -> Iterator[list[int]]:
+    rest = iter(keys)
+    while some := list(islice(rest, _KEYS)):
+        yield some

@@ -1,0 +1,187 @@
+"""What the index has of an entity, and its words as each database has them.
+
+That is FTS5 in SQLite, and a tsvector with a GIN index in PostgreSQL.
+
+What a word is and how it is written was decided before: words here are letters and digits, in lower case.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from sqlalchemy import BigInteger, Column, MetaData, Table, delete
+from sqlalchemy.dialects.postgresql import TSVECTOR
+
+from signalbook.storage.dialect import Dialect
+
+Part: TypeAlias = Literal["names", "fields", "members", "prose", "facets"]
+"""What of an entity words are of: its ids and names; the words in names of members; these names, each as one word; all
+other text; what it is filtered by."""
+PARTS: Final[tuple[Part, ...]] = ("names", "fields", "members", "prose", "facets")
+BREAK: Final = "\ue000"
+"""Stands between texts that are not one phrase."""
+_POSITIONS: Final = 16_383
+"""PostgreSQL's last position of a word."""
+_LETTERS: Final[Mapping[Part, str]] = {"names": "n", "fields": "f", "members": "m", "prose": "p", "facets": "x"}
+# Each part has words of its own: a GIN index knows no weights, and would have to look at every row to tell them apart.
+_PLACED: Final = ("names", "fields", "prose")
+"""Parts whose words are also asked for in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words that are to follow one another; with ``prefix`` the last one is how a word begins."""
+
+    words: tuple[str, ...]
+    prefix: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One of these phrases, in one of these parts."""
+
+    phrases: tuple[Phrase, ...]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WordQuery:
+    """All of ``every``, of which there is one at least, and none of ``none``."""
+
+    every: tuple[Condition, ...]
+    none: tuple[Condition, ...] = ()
+
+
+CURRENT: Final = 1
+"""Flag of an entry: it is no Version, or the default one of its Resource."""
+DEPRECATED: Final = 2
+
+
+class Text(msgspec.Struct, frozen=True, array_like=True):
+    """A text of an entity, as it is shown: what it is the text of, by path, and itself.
+
+    With ``member`` the path is that of a member of its schema, and the text its description.
+    """
+
+    member: bool
+    path: str
+    text: str
+
+
+class Link(NamedTuple):
+    """That an entity refers to another one, by xid, and in what way."""
+
+    kind: str
+    target: str
+
+
+class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is found of one entity: ``words`` by what they are of, ``texts`` to show; and ``links`` to others.
+
+    ``folded`` is the id it is known by, in lower case: a Version's is that of its Resource.
+    """
+
+    key: int
+    xid: str
+    folded: str
+    flags: int = CURRENT
+    format: str | None = None
+    protocol: str | None = None
+    envelope: str | None = None
+    words: Mapping[Part, Sequence[str]] = {}
+    texts: Sequence[Text] = ()
+    links: Collection[Link] = ()
+
+
+class SQLiteWords:
+    """FTS5."""
+
+    put: Final = (
+        "INSERT OR REPLACE INTO index_words (rowid, names, fields, members, prose, facets) "
+        "VALUES (:key, :names, :fields, :members, :prose, :facets)"
+    )
+    drop: Final = "DELETE FROM index_words WHERE rowid IN (SELECT value FROM json_each(:keys))"
+    clear: Final = "DELETE FROM index_words"
+    source: Final = "index_words JOIN index_entries e ON e.key = index_words.rowid"
+    matches: Final = "index_words MATCH :match"
+
+    @staticmethod
+    def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
+        """Parameters of ``put``."""
+        return {"key": key, **{part: " ".join(words.get(part, ())) for part in PARTS}}
+
+    @staticmethod
+    def match(query: WordQuery) -> str:
+        """FTS5's query."""
+        every = " AND ".join(map(_fts, query.every))
+        return " NOT ".join([f"({every})", *map(_fts, query.none)])
+
+
+def _fts(condition: Condition) -> str:
+    phrases = (f'"{" ".join(each.words)}"{" *" if each.prefix else ""}' for each in condition.phrases)
+    return f"({{{' '.join(condition.parts)}}} : ({' OR '.join(phrases)}))"
+
+
+_WORDS: Final = Table("index_words", MetaData(), Column("key", BigInteger, primary_key=True), Column("words", TSVECTOR))
+
+
+class PostgresWords:
+    """A tsvector made here: PostgreSQL's own parser takes apart what looks like a host, a file or a number."""
+
+    clear: Final = "DELETE FROM index_words"
+    source: Final = "index_words w JOIN index_entries e ON e.key = w.key"
+    matches: Final = "w.words @@ CAST(%(match)s AS tsquery)"
+
+    def __init__(self, dialect: Dialect) -> None:
+        put = dialect.insert_many(_WORDS)
+        put = put.on_conflict_do_update(index_elements=[_WORDS.c.key], set_={"words": put.excluded.words})
+        self.put = dialect.text(put)
+        self.drop = dialect.text(delete(_WORDS).where(dialect.member(_WORDS.c.key, "keys")))
+
+    @staticmethod
+    def row(key: int, words: Mapping[Part, Sequence[str]]) -> Mapping[str, Any]:
+        """Parameters of ``put``."""
+        placed: dict[str, list[int]] = defaultdict(list)
+        position = 0
+        for part, found in words.items():
+            letter = _LETTERS[part]
+            if part not in _PLACED:
+                for word in found:
+                    placed.setdefault(letter + word, [])
+                continue
+            for word in found:
+                position += 1
+                if word != BREAK:
+                    places = placed[letter + word]
+                    if position <= _POSITIONS:
+                        places.append(position)
+        texts = (f"'{word}':{','.join(map(str, at))}" if at else f"'{word}'" for word, at in placed.items())
+        return {"key": key, "words": " ".join(texts)}
+
+    @staticmethod
+    def match(query: WordQuery) -> str:
+        """PostgreSQL's query."""
+        return " & ".join([*map(_tsquery, query.every), *(f"!{_tsquery(each)}" for each in query.none)])
+
+
+def _tsquery(condition: Condition) -> str:
+    found = []
+    for part in condition.parts:
+        letter = _LETTERS[part]
+        for phrase in condition.phrases:
+            if len(phrase.words) == 1 or part in _PLACED:
+                last = ":*" if phrase.prefix else ""
+                found.append(" <-> ".join(f"'{letter}{word}'" for word in phrase.words) + last)
+    return f"({' | '.join(found)})"
+
+
+Words: TypeAlias = SQLiteWords | PostgresWords
+
+
+def words_of(dialect: Dialect) -> Words:
+    """The index of words of a kind of database."""
+    return PostgresWords(dialect) if dialect.sql.name == "postgresql" else SQLiteWords()

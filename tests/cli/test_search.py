@@ -1,0 +1,65 @@
+"""``signalbook search``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from .conftest import Cli, Server
+
+YAML = b"""
+messagegroups:
+  m1:
+    name: "First\\e[31m"
+    messages: {made: {envelope: CloudEvents/1.0, description: Somebody bought something}}
+schemagroups:
+  g:
+    schemas:
+      order: {format: JsonSchema/draft-07, schema: {properties: {customer_id: {description: who bought}}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def served(serve: Callable[..., Server]) -> str:
+    """The URL of a server for the above."""
+    return serve("--db", "sqlite://").url
+
+
+@pytest.fixture(params=["database", "server"])
+def where(request: pytest.FixtureRequest, cli: Cli) -> list[str]:
+    """Options that name a registry of the above."""
+    options = ["--server", request.getfixturevalue("served")] if request.param == "server" else []
+    assert cli("import", "-", *options, stdin=YAML).code == 0
+    return options
+
+
+def test_hits_and_why(cli: Cli, where: list[str]) -> None:
+    ran = cli("search", "bought", *where)
+    assert ran.code == 0
+    assert ran.out.splitlines() == [
+        "/messagegroups/m1/messages/made",
+        "    attribute description: Somebody bought something",
+        "/schemagroups/g/schemas/order",
+        "    field customer_id: who bought",
+    ]
+    assert "2 found" in ran.err
+
+
+def test_json_and_facets(cli: Cli, where: list[str]) -> None:
+    ran = cli("search", "field:customer_id", "--type", "schemas", "--format", "jsonschema", "--json", *where)
+    found = json.loads(ran.out)
+    assert [hit["xid"] for hit in found["hits"]] == ["/schemagroups/g/schemas/order"]
+    assert found["facets"]["group"] == {"/schemagroups/g": 1}
+    assert json.loads(cli("search", "bought", "--deprecated", "--json", *where).out)["count"] == 0
+
+
+def test_no_escape_reaches_the_terminal(cli: Cli, where: list[str]) -> None:
+    assert "\x1b" not in cli("search", "first", *where).out
+
+
+def test_what_cannot_be_read(cli: Cli, where: list[str]) -> None:
+    ran = cli("search", '"open', *where)
+    assert ran.code != 0
+    assert "has no end" in ran.err

@@ -1,0 +1,28 @@
+"""Search through the client."""
+
+from __future__ import annotations
+
+import pytest
+
+from signalbook.client import BadResponse, Client, Refused
+
+from .conftest import Script
+
+
+def test_hits_come_page_after_page(client: Client) -> None:
+    schema = {"format": "JsonSchema/draft-07", "schema": {"properties": {"customer_id": {}}}}
+    client.put("/schemagroups/sought", {"schemas": {f"s{number}": schema for number in range(3)}})
+    found = client.search("field:customer_id", group=["/schemagroups/sought"], deprecated=False, limit=2)
+    assert (found.count, found.complete, len(found.hits)) == (3, True, 2)
+    assert found.facets["type"] == {"schemas": 3}
+    assert [hit["id"] for hit in found] == ["s0", "s1", "s2"]
+    assert client.search("field:customer_id", type=["messages"], versions=True).count == 0
+    with pytest.raises(Refused, match="has no end"):
+        client.search('"open')
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"<html>"])
+def test_what_does_not_speak_like_search(script: Script, body: bytes) -> None:
+    script.answers = [(200, {}, body)]
+    with Client(script.url) as client, pytest.raises(BadResponse):
+        client.search("a")

@@ -1,0 +1,162 @@
+"""What is found, in which order, and by whom, on each database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.engine.search.test_indexing import ORDER, filled
+
+from signalbook.access.base import NOTHING, Action, Identity
+from signalbook.access.decisions import UNRESTRICTED, Access, RuleTree
+from signalbook.engine.engine import Engine
+from signalbook.engine.search import finding
+from signalbook.engine.search.finding import Search, SearchPage
+from signalbook.engine.search.query import parse_query
+from signalbook.engine.write.commands import Command, Method
+from signalbook.storage.store import Store
+from signalbook.xid import Xid
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    return filled(store)
+
+
+def find(engine: Engine, text: str, access: Access = UNRESTRICTED, **more: Any) -> SearchPage:
+    with engine.reading(access) as view:
+        return view.search(Search(query=parse_query(text), **more))
+
+
+def xids(page: SearchPage) -> list[str]:
+    return [str(hit.xid) for hit in page.hits]
+
+
+MADE = "/messagegroups/m/messages/made"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("order", [ORDER, MADE]),
+        ("custo", [ORDER, MADE]),
+        ("customer_id", [ORDER]),
+        ("customerId", [ORDER]),
+        ("customerid", [ORDER]),
+        ("field:customer_id", [ORDER]),
+        ("field:customer", []),
+        ("field:cust*", [ORDER]),
+        ("field:total", [MADE]),
+        ('"in euros"', [MADE]),
+        ('"euros in"', []),
+        ("payments order", [ORDER]),
+        ("payments -order", []),
+        ("name:sales", ["/schemagroups/g"]),
+        ("no avro", ["/schemagroups/g/schemas/broken"]),
+        (ORDER, [ORDER, MADE]),
+        ("gone", []),
+        ("never", []),
+        ("description", []),
+    ],
+)
+def test_what_is_found(engine: Engine, text: str, expected: list[str]) -> None:
+    assert xids(find(engine, text)) == expected
+
+
+def test_the_id_comes_first_then_names_then_fields_then_texts(engine: Engine) -> None:
+    bodies: dict[str, Any] = {
+        "text": {"description": "about a total", "schema": {}},
+        "field": {"schema": {"properties": {"total": {}}}},
+        "named": {"name": "Total", "schema": {}},
+        "total": {"schema": {}},
+        "total-of-all": {"schema": {}},
+    }
+    schemas = {name: {"format": "JsonSchema/draft-07", **body} for name, body in bodies.items()}
+    with engine.writing() as session:
+        session.execute(Command(method=Method.PUT, target=Xid.parse("/schemagroups/t"), body={"schemas": schemas}))
+    found = find(engine, "total", facets={"group": ("/schemagroups/t",)})
+    assert [hit.xid.id for hit in found.hits] == ["total", "named", "total-of-all", "field", "text"]
+    assert [hit.score for hit in found.hits] == [1.0, 0.75, 0.75, 0.5, 0.25]
+
+
+def test_facets_count_and_narrow(engine: Engine) -> None:
+    everything = find(engine, "")
+    assert dict(everything.facets["type"]) == {"schemagroups": 2, "schemas": 4, "messagegroups": 1, "messages": 1}
+    assert dict(everything.facets["format"])["Avro/1.11.0"] == 2
+    assert dict(everything.facets["deprecated"]) == {"true": 1, "false": 7}
+    assert xids(find(engine, "", facets={"type": ("messages",), "envelope": ("cloudevents",)})) == [MADE]
+    assert find(engine, "", facets={"format": ("avro",)}).count == 2
+    assert find(engine, "", facets={"format": ("AVRO/1.11.0", "other")}).count == 3
+    assert xids(find(engine, "", deprecated=True)) == [ORDER]
+    assert find(engine, "buyer", facets={"group": ("/schemagroups/H",)}).count == 1
+
+
+def test_all_versions_are_found_on_demand(engine: Engine) -> None:
+    with engine.writing() as session:
+        body = {"format": "Avro/1.11.0", "schema": {"type": "string"}}
+        session.execute(Command(method=Method.PUT, target=Xid.parse(f"{ORDER}/versions/3"), body=body))
+        session.execute(Command(method=Method.PATCH, target=Xid.parse(f"{ORDER}/meta"), body={"defaultversionid": "3"}))
+    assert xids(find(engine, "customer_id")) == []
+    assert xids(find(engine, "customer_id", versions=True)) == [f"{ORDER}/versions/1"]
+
+
+def test_pages_follow_one_another(engine: Engine) -> None:
+    found, after = [], None
+    while True:
+        page = find(engine, "", limit=3, after=after)
+        found += xids(page)
+        after = page.following
+        if after is None:
+            break
+    assert found == xids(find(engine, "", limit=100))
+    assert len(found) == len(set(found)) == 8
+
+
+def test_a_snippet_says_what_matched(engine: Engine) -> None:
+    (hit,) = find(engine, "customer payments").hits
+    shown = [each.to_json() for each in hit.snippets]
+    assert {"kind": "field", "path": "customer_id", "text": "customer_id", "ranges": [[0, 8]]} in shown
+    assert {"kind": "attribute", "path": "labels.team", "text": "payments", "ranges": [[0, 8]]} in shown
+
+
+@dataclass(frozen=True)
+class Rule:
+    on: tuple[str, ...]
+    allow: Action
+    deny: Action
+
+
+def reading(*patterns: str, deny: tuple[str, ...] = ()) -> Access:
+    rules = RuleTree([Rule(patterns, Action.READ, NOTHING), Rule(deny, NOTHING, Action.READ)])
+    return Access(Identity(subject="ann"), [rules], key="ann")
+
+
+@pytest.mark.parametrize(
+    ("access", "visible"),
+    [
+        (
+            reading("/schemagroups/h"),
+            {"/schemagroups/h", "/schemagroups/h/schemas/Copy", "/schemagroups/h/schemas/Was"},
+        ),
+        (reading("/*/m"), {"/messagegroups/m", MADE}),
+        (reading(ORDER), {"/schemagroups/g", ORDER}),
+        (reading("/", deny=("/schemagroups",)), {"/messagegroups/m", MADE}),
+        (reading("/nothing"), set()),
+    ],
+)
+def test_what_is_hidden_is_neither_found_nor_counted(engine: Engine, access: Access, visible: set[str]) -> None:
+    for text in ("", "order", "customer", "field:customer_id"):
+        shown = [each for each in xids(find(engine, text)) if each in visible]
+        page = find(engine, text, access)
+        assert xids(page) == shown
+        assert page.count == sum(count for _, count in page.facets["type"]) == len(shown)
+
+
+def test_hidden_matches_do_not_push_others_out(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do they show in whether what is counted is all."""
+    monkeypatch.setattr(finding, "MOST", 2)
+    page = find(engine, "", reading("/messagegroups"))
+    assert (page.count, page.complete) == (2, True)
+    everything = find(engine, "")
+    assert (everything.count, everything.complete) == (2, False)

@@ -1,0 +1,140 @@
+"""What is kept with each write is what is made anew from all that is stored."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from signalbook.engine.engine import Engine
+from signalbook.engine.search.indexing import complete_index
+from signalbook.engine.write.commands import Command, Method
+from signalbook.settings import Settings
+from signalbook.storage import open_store
+from signalbook.storage.backup import back_up, restore
+from signalbook.storage.store import Store
+from signalbook.values import JSON
+from signalbook.xid import Xid
+
+SCHEMA = {"type": "record", "name": "Order", "fields": [{"name": "customer_id", "type": "string", "doc": "who"}]}
+OTHER = {"type": "record", "name": "Order", "fields": [{"name": "buyer", "type": "string"}]}
+ORDER = "/schemagroups/g/schemas/Order"
+
+
+def avro(schema: JSON, **more: JSON) -> dict[str, JSON]:
+    return {"format": "Avro/1.11.0", "schema": schema, **more}
+
+
+WRITES: list[tuple[str, str, JSON]] = [
+    ("PUT", "/schemagroups/g", {"name": "Sales", "schemas": {"Order": {"versions": {"1": avro(SCHEMA)}}}}),
+    ("PUT", f"{ORDER}/versions/2", avro(OTHER, description="the second")),
+    ("PATCH", f"{ORDER}/versions/1", {"description": "an old one", "labels": {"team": "payments"}}),
+    ("PATCH", f"{ORDER}/meta", {"defaultversionid": "1", "defaultversionsticky": True}),
+    ("PATCH", f"{ORDER}/meta", {"deprecated": {}}),
+    ("PUT", "/schemagroups/h/schemas/Copy", {"meta": {"xref": ORDER}}),
+    ("PUT", "/schemagroups/h/schemas/Was", {"meta": {"xref": ORDER}}),
+    ("PUT", "/schemagroups/h/schemas/Was", avro(OTHER, meta={"xref": None})),
+    ("PUT", "/messagegroups/m/messages/made", {"dataschemaformat": "JsonSchema/draft-07", "envelope": "CloudEvents/1.0",
+      "dataschema": {"properties": {"total": {"description": "in euros"}}}, "dataschemaxid": ORDER}),
+    ("PATCH", "/messagegroups/m/messages/made", {"description": "by a customer"}),
+    ("PUT", "/schemagroups/gone", {"schemas": {"a": {"versions": {"1": avro(SCHEMA)}}}}),
+    ("DELETE", "/schemagroups/gone", None),
+    ("DELETE", f"{ORDER}/versions/2", None),
+    ("PUT", "/schemagroups/g/schemas/broken", {"format": "Other/1", "schemabase64": "e30=", "name": "no Avro"}),
+]  # fmt: skip
+
+
+def content(store: Store) -> dict[str, list[Any]]:
+    """All that is in the index, as the database has it."""
+    with closing(store._dialect.connect()) as connection:
+        words = "SELECT key, words::text FROM index_words"
+        if store._dialect.sql.name == "sqlite":
+            words = "SELECT rowid, * FROM index_words"
+        queries = ["SELECT * FROM index_entries", "SELECT * FROM index_links", words]
+        return {query: sorted(connection.execute(query).fetchall(), key=str) for query in queries}
+
+
+def write(engine: Engine, method: str, path: str, body: JSON) -> None:
+    with engine.writing() as session:
+        session.execute(Command(method=Method(method), target=Xid.parse(path), body=body))
+
+
+def filled(store: Store) -> Engine:
+    engine = Engine(store, settings=Settings())
+    for method, path, body in WRITES:
+        write(engine, method, path, body)
+    return engine
+
+
+def test_the_index_is_what_it_would_be_if_it_were_made_anew(store: Store) -> None:
+    engine = Engine(store, settings=Settings())
+    for method, path, body in WRITES:
+        write(engine, method, path, body)
+        before = content(store)
+        complete_index(store, anew=True)
+        assert content(store) == before, (method, path)
+
+
+def test_writes_in_one_transaction_leave_the_same(store: Store) -> None:
+    engine = Engine(store, settings=Settings())
+    with engine.batch() as batch:
+        for method, path, body in WRITES:
+            with batch.writing() as session:
+                session.execute(Command(method=Method(method), target=Xid.parse(path), body=body))
+            with suppress(RuntimeError), batch.writing() as session:
+                session.execute(Command(method=Method.PUT, target=Xid.parse("/schemagroups/never"), body={"name": "x"}))
+                raise RuntimeError
+    before = content(store)
+    complete_index(store, anew=True)
+    assert content(store) == before
+
+
+def test_what_only_a_group_counts_is_not_indexed_again(store: Store) -> None:
+    engine = filled(store)
+    put: list[int] = []
+    with engine.writing() as session:
+        session.execute(Command(method=Method.PUT, target=Xid.parse("/schemagroups/g/schemas/n"), body=avro(SCHEMA)))
+        put += session.transaction.index._writing.pending.index
+    assert len(put) == 1
+
+
+def test_a_store_without_an_index_gets_it_when_it_is_opened(store: Store) -> None:
+    filled(store)
+    before = content(store)
+    with store.write() as transaction:
+        transaction.index.clear()
+    Engine(store, settings=Settings())
+    assert content(store) == before
+
+
+def test_pages_go_on_where_they_were(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled(store)
+    before = content(store)
+    monkeypatch.setattr("signalbook.engine.search.indexing._PAGE", 3)
+    told: list[int] = []
+
+    def stop(done: int) -> None:
+        told.append(done)
+        if len(told) == 2:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        complete_index(store, stop, anew=True)
+    assert content(store) != before
+    complete_index(store, told.append)
+    assert content(store) == before
+    assert told[:3] == [3, 6, 3]
+
+
+def test_a_restored_registry_is_searched_as_before(store_url: str, tmp_path: Path) -> None:
+    with closing(open_store(store_url)) as store:
+        filled(store)
+        before = content(store)
+    back_up(store_url, tmp_path / "backup", timeout=10)
+    restore(tmp_path / "backup", store_url, timeout=10, replace=True)
+    with closing(open_store(store_url)) as store:
+        assert not any(content(store).values())
+        Engine(store, settings=Settings())
+        assert content(store) == before

@@ -1,0 +1,45 @@
+"""Words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signalbook.engine.search.text import joined, runs
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "whole"),
+    [
+        ("order", ["order"], []),
+        ("customer_id", ["customer", "id"], ["customerid"]),
+        ("customerId", ["customer", "id"], ["customerid"]),
+        ("CustomerID", ["customer", "id"], ["customerid"]),
+        ("XMLHttpRequest2", ["xml", "http", "request2"], ["xmlhttprequest2"]),
+        ("com.example.order-created", ["com", "example", "order", "created"], ["comexampleordercreated"]),
+        ("/a/b", ["a", "b"], []),
+        ("Größe", ["grosse"], []),
+        ("顧客ID", ["顧", "客", "id"], ["顧客id"]),
+        ("Привет, мир", ["привет", "мир"], []),
+        ("... -- \x00", [], []),
+    ],
+)
+def test_words_of_a_text(text: str, words: list[str], whole: list[str]) -> None:
+    found = list(runs(text))
+    assert [word.word for run in found for word in run.words] == words
+    assert [run.joined.word for run in found if run.joined] == whole
+
+
+@given(st.text())
+def test_places_are_in_the_text_and_words_are_plain(text: str) -> None:
+    for run in runs(text):
+        for word in run.words:
+            assert 0 <= word.start < word.end <= len(text)
+            assert word.word.isalnum()
+            assert word.word == word.word.lower()
+
+
+@pytest.mark.parametrize("name", ["customer_id", "customerId", "CUSTOMER-ID", "customer.id"])
+def test_a_name_is_one_word_however_it_is_written(name: str) -> None:
+    assert joined(name) == "customerid"

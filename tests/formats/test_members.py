@@ -1,0 +1,113 @@
+"""The members that documents declare, in all five formats."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from signalbook.formats.members import MAX_MEMBERS, Member, members
+from signalbook.values import JSONObject
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "customer_id", "type": "string", "doc": "who\n pays"},
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "items": ["null", {"type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}],
+            },
+        },
+    ],
+}
+JSON_SCHEMA = {
+    "properties": {
+        "customer": {"description": "who", "properties": {"id": {}}},
+        "lines": {"items": {"$ref": "#/$defs/L"}},
+    },
+    "allOf": [{"properties": {"more": True}}],
+    "$defs": {"L": {"properties": {"sku": {"type": "string"}}}},
+}
+STRUCTURE = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "description": "its id"}},
+    "definitions": {"Space": {"Line": {"type": "object", "properties": {"sku": {"type": "string"}}}}},
+}
+PROTO = """syntax = "proto3";
+import "other.proto"; // no field = 1;
+/* message No { string no = 1; } */
+message Order {
+  // Who pays.
+  string customer_id = 1; repeated Line lines = 2; // what
+  oneof way { string by_post = 3 [deprecated = true]; }
+  map<string, Line> more = 4;
+  message Line { optional string sku = 1; reserved 2; }
+  enum Kind { NONE = 0; }
+  option (x) = "string y = 1;";
+  int32 last = 0x7;
+}
+service S { rpc Get (Order) returns (Order) { option deprecated = true; } }
+"""
+XSD = """<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema"><xs:element name="order"><xs:complexType><xs:sequence>
+<xs:element name="sku"><xs:annotation><xs:documentation>what it is</xs:documentation></xs:annotation></xs:element>
+</xs:sequence><xs:attribute name="id"/></xs:complexType></xs:element>
+<xs:complexType name="Line"><xs:sequence><xs:element name="count"/></xs:sequence></xs:complexType></xs:schema>"""
+
+
+@pytest.mark.parametrize(
+    ("format", "document", "expected"),
+    [
+        ("Avro/1.11.0", json.dumps(AVRO), {"customer_id": "who pays", "lines": "", "lines.sku": ""}),
+        (
+            "JsonSchema/draft-07",
+            json.dumps(JSON_SCHEMA),
+            {"customer": "who", "customer.id": "", "lines": "", "L.sku": "", "more": ""},
+        ),
+        ("JsonStructure/1.0", json.dumps(STRUCTURE), {"id": "its id", "Line.sku": ""}),
+        (
+            "Protobuf/3",
+            PROTO,
+            {
+                "Order.customer_id": "Who pays.",
+                "Order.lines": "what",
+                "Order.by_post": "",
+                "Order.more": "",
+                "Order.Line.sku": "",
+                "Order.last": "",
+            },
+        ),
+        ("XSD/1.0", XSD, {"order": "", "order.sku": "what it is", "order.id": "", "Line.count": ""}),
+    ],
+)
+def test_members_have_paths_and_descriptions(format: str, document: str, expected: dict[str, str]) -> None:
+    found = members(document.encode(), format)
+    assert {member.path: member.description for member in found} == expected
+
+
+def test_a_member_has_a_name() -> None:
+    assert Member("order.lines.sku").name == "sku"
+
+
+DEEP = b'{"properties":{"a":' * 5000 + b"{}" + b"}}" * 5000
+
+
+@pytest.mark.parametrize("format", ["Avro/1.11.0", "JsonSchema/draft-07", "JsonStructure/1.0", "Protobuf/3", "XSD/1.0"])
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"\x00", b"{", b"[]", b"null", b"1", b"<a", b'"x"', b"{" * 100_000, DEEP, b"\xff\xfe", b'{"fields":[1,{}]}'],
+)
+def test_what_cannot_be_read_has_none(format: str, document: bytes) -> None:
+    assert members(document, format) == ()
+
+
+def test_there_are_no_more_than_anybody_reads() -> None:
+    document: JSONObject = {"properties": {f"f{number}": {} for number in range(MAX_MEMBERS + 1)}}
+    assert len(members(json.dumps(document).encode(), "JsonSchema/draft-07")) == MAX_MEMBERS
+
+
+@pytest.mark.parametrize("format", ["Nothing/1", "", "/", "Thrift"])
+def test_other_formats_have_none(format: str) -> None:
+    assert members(b'{"properties":{"a":{}}}', format) == ()
