@@ -25,6 +25,18 @@ class JsonDecoder:
         the next. Raises ``ValueError`` for offsets outside of the data.
         """
 
+class JsonFaults:
+    """Finds which values of JSON payloads of one schema break its rules."""
+
+    def __new__(cls, program: tuple[object, ...]) -> JsonFaults:
+        """As ``JsonDecoder`` has it."""
+
+    def keys(self, data: bytes, offsets: bytes) -> _Array:
+        """The column of keys, of bytes: those values with their paths, which decide what a validator says of a payload.
+
+        It is null where none was found, and where there is a doubt. Payloads are as for ``JsonDecoder.read``.
+        """
+
 class RescuedPaths:
     """Counts what columns do not hold of objects, out of that column, by JSON Pointers with ``*`` for items."""
 

@@ -10,9 +10,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::columns::{Bits, Texts};
 use crate::json::{Refused, Scanned};
 use crate::rescue::{Held, Rest};
-use crate::{arrays, avro, binary, payloads, program, protobuf, protojson};
+use crate::{arrays, avro, binary, faults, payloads, program, protobuf, protojson};
 
 type Read<'py> = (Bound<'py, PyTuple>, Vec<usize>);
 type ReadWithRest<'py> = (Bound<'py, PyTuple>, Vec<usize>, Bound<'py, PyTuple>);
@@ -53,6 +54,40 @@ impl JsonDecoder {
             refused,
             arrays::array(&mut rest.column, py)?,
         ))
+    }
+}
+
+/// Finds what JSON payloads of one schema violate.
+#[pyclass(frozen)]
+pub struct JsonFaults {
+    column: payloads::Column,
+}
+
+#[pymethods]
+impl JsonFaults {
+    #[new]
+    fn new(program: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let column = program::column(program, false)?;
+        Ok(JsonFaults { column })
+    }
+
+    /// The column of keys that payloads have in common of which a validator says the same; nothing where that is not
+    /// known.
+    fn keys<'py>(&self, py: Python<'py>, data: &[u8], offsets: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
+        let (mut keys, mut valid) = (Texts::default(), Bits::default());
+        each(data, offsets, |bounds| {
+            let text = std::str::from_utf8(&data[bounds]).map_err(|_| Refused);
+            let found = text.and_then(|text| faults::find(&self.column, text, &mut keys.bytes));
+            valid.push(found.is_ok());
+            keys.close()
+        })?;
+        let mut column = payloads::Column {
+            nullable: true,
+            gaps: true,
+            valid,
+            kind: payloads::Kind::Raw(keys, false),
+        };
+        arrays::array(&mut column, py)
     }
 }
 

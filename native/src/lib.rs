@@ -8,6 +8,7 @@ mod binary;
 mod columns;
 mod decoder;
 mod envelopes;
+mod faults;
 mod json;
 mod patterns;
 mod payloads;
@@ -22,13 +23,14 @@ use pyo3::prelude::*;
 
 /// What this module takes and gives, by number: the next whenever plans, arguments or results become others.
 /// `signalbook.pipeline.fastpath.native` holds the number that it knows.
-const INTERFACE: u32 = 6;
+const INTERFACE: u32 = 7;
 
 #[pymodule]
 fn signalbook_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<envelopes::Envelopes>()?;
     module.add_class::<decoder::JsonDecoder>()?;
+    module.add_class::<decoder::JsonFaults>()?;
     module.add_class::<rescue::RescuedPaths>()?;
     module.add_class::<decoder::AvroDecoder>()?;
     module.add_class::<decoder::ProtobufDecoder>()

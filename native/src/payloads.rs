@@ -55,7 +55,7 @@ pub struct Map {
 
 pub struct Object {
     rows: usize,
-    closed: bool,
+    pub closed: bool,
     pub members: Vec<Member>,
     numbers: HashMap<Vec<u8>, usize>,
     /// Which member came at which place in the last object.
@@ -329,7 +329,8 @@ impl Object {
         Ok(found)
     }
 
-    fn number(&self, name: &[u8]) -> Option<usize> {
+    /// Which member a name is of, if it is of any.
+    pub fn number(&self, name: &[u8]) -> Option<usize> {
         if self.members.len() > FEW {
             self.numbers.get(name).copied()
         } else {

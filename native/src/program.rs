@@ -26,7 +26,8 @@ pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<Column> {
         "string" => Kind::String(Texts::default(), strings(program)?),
         "timestamp" => Kind::Instant(Vec::new(), strings(program)?),
         "date" => Kind::Date(Vec::new(), strings(program)?),
-        "raw" => Kind::Raw(Texts::default(), rule(program, 2)?),
+        // The texts of the second are held to more than there is to say here.
+        "raw" | "guarded" => Kind::Raw(Texts::default(), rule(program, 2)?),
         "list" => Kind::List(List {
             ends: Offsets::default(),
             sizes: sizes(program)?,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, Contract, Dropped, Message, Outcome, Passed, Rejected
@@ -406,7 +407,16 @@ def test_unknown_messages_go_where_the_policy_says(
 ) -> None:
     """K-46"""
     contract = contract_of({"m": typed("other")}, on_no_match=policy)
-    assert type(one(contract, line())) is kind
+    found = one(contract, line())
+    assert type(found) is kind
+    assert contract.of_unknown_type("") == structs.replace(found, message=Message())
+
+
+@pytest.mark.parametrize("other", [event(), schema({"enum": [1]}), http(("X", "1"))])
+def test_what_more_than_the_type_may_decide(contract_of: ContractOf, other: JSONObject) -> None:
+    contract = contract_of({"m": typed("other"), "o": other})
+    assert contract.of_unknown_type("HTTP") is None
+    assert contract_of({"o": other}).of_unknown_type("HTTP") is None
 
 
 def test_a_policy_for_unknown_messages_spares_no_near_miss(contract_of: ContractOf, line: Line) -> None:

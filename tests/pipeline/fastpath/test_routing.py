@@ -359,6 +359,27 @@ def test_the_fast_path_is_taken(contract: Contract, parcels: Any, monkeypatch: p
     assert outcome(contract, JSONL, text)[0].landed.total() == 51
 
 
+@pytest.mark.parametrize(
+    ("policy", "event", "reason"),
+    [
+        (0, {"data": {"id": "P", "weight": -1}}, "schema_violation"),
+        (3, {"data": None}, "schema_violation"),
+        (0, {"type": "parcel.gone"}, "no_match"),
+        (2, {"type": "parcel.gone"}, ""),
+    ],
+)
+def test_what_does_not_land_takes_it_too(
+    contracts: list[Contract], parcels: Any, policy: int, event: JSONObject, reason: str
+) -> None:
+    """K-44: what breaks a rule of its schema, and what is of no type that a definition has."""
+    text = parcels.lines(*(parcels.event(number, **event) for number in range(50)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Processing, "_slowly", None)
+        quick = outcome(contracts[policy], JSONL, text)
+    tally = same(quick, outcome(contracts[policy], SlowLines(), text))
+    assert (tally.reasons, tally.dropped) == (({reason: 50}, 0) if reason else ({}, 50))
+
+
 def test_payloads_of_json_take_it_in_binary_mode(contract: Contract, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Processing, "_slowly", None)
     attributes = {"specversion": "1.0", "id": "1", "source": "/depots/7", "type": "parcel.accepted"}

@@ -335,6 +335,18 @@ class Contract:
         fits = fit_all(_presumed_candidates(self._leaves(subject), Payload(message, event)), subject)
         return _presumed(subject, *fits) if len(fits) == 1 else None
 
+    def of_unknown_type(self, protocol: str) -> Outcome | None:
+        """What becomes of every event by ``protocol`` whose type no definition has; it is about no message.
+
+        ``None`` where that depends on more than the type.
+        """
+        untyped = any(each.is_event and each.type is None for each in self.outlines)
+        if self.events is None or untyped or self._payload_xids or protocol in self._natives:
+            return None
+        message = Message(protocol=protocol)
+        subject = Subject(message=message, mode=Mode.STRUCTURED, event=CloudEvent(attributes={}), values={})
+        return self._unmatched(message, subject, Explanation())[0]
+
     def _process_batch(self, message: Message, clear: Message, binding: Binding) -> tuple[Outcome, ...]:
         try:
             parts = find_format(clear.content_type).split(clear.body or b"")

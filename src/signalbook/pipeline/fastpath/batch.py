@@ -238,14 +238,12 @@ class EventBatch:
             return [*(_nulls(numbers, column.type) for column in list(columns.TRANSPORT)[:-2]), *places]
         return [*(array.take(pa.array(numbers)) for array in self._delivery), *places]
 
-    def left_over(self, numbers: Offsets) -> list[tuple[MessageBatch, list[int]]]:
-        """The messages that events came as, by batch and index."""
-        found = []
+    def messages(self, numbers: Offsets) -> Iterator[tuple[MessageBatch, list[int], Offsets]]:
+        """The messages that events came as, by batch and index, with the numbers of these."""
         for number, part in enumerate(self._parts):
             mine = numbers[(numbers >= self._bounds[number]) & (numbers < self._bounds[number + 1])]
             if len(mine):
-                found.append((part.messages, part.indices[mine - self._bounds[number]].tolist()))
-        return found
+                yield part.messages, part.indices[mine - self._bounds[number]].tolist(), mine
 
     @cached_property
     def _delivery(self) -> list[pa.Array]:

@@ -173,6 +173,8 @@ def _code(member: str) -> int:
 
 
 _INT64: Final = 2**63
+# What native/src/program.rs calls texts that are held to a check of their own.
+GUARDED: Final = "guarded"
 # As native/src/program.rs reads them.
 Program = tuple[Any, ...]
 # The plan of a column, and what makes an array of it.
@@ -181,13 +183,23 @@ _Column = tuple[Program, Make]
 
 def json_decoder(schema: JsonSchema, shape: Shape) -> Decode:
     """From payloads to the arrays of ``columns.payload(shape)`` and ``columns.RESCUE``. Raises ``NoPlan``."""
+    members, program, make = _whole(schema, shape)
+    read = native.module().JsonDecoder(program, rescue.plan(shape)).read
+    return native.decoder(read, make, members=members)
+
+
+def json_program(schema: JsonSchema) -> Program:
+    """What the native module holds payloads to, by the name ``GUARDED`` where that is not all. Raises ``NoPlan``."""
+    return _whole(schema, schema.shape())[1]
+
+
+def _whole(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Make]:
+    """The plan of payloads, after whether their members are columns."""
     fields = columns.payload(shape)
     members = isinstance(shape, Struct) and bool(shape.fields)
-    kind = pa.struct(fields) if members else fields[0].type
-    program, make = _member(schema.document, schema.node, kind)
+    program, make = _member(schema.document, schema.node, pa.struct(fields) if members else fields[0].type)
     # A table has no row for a payload that is null.
-    read = native.module().JsonDecoder((program[0], False, *program[2:]), rescue.plan(shape)).read
-    return native.decoder(read, make, members=members)
+    return members, (program[0], False, *program[2:]), make
 
 
 def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
@@ -235,7 +247,7 @@ def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -
     if check is None:
         raise NoPlan
     shape = shape_of(document, node)
-    return ("raw", False, is_lossy(shape)), guarded(
+    return (GUARDED, False, is_lossy(shape)), guarded(
         check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
     )
 

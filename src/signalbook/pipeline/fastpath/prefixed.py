@@ -105,7 +105,7 @@ class PrefixedPath:
         if routed:
             contexts = pa.nulls(sum(len(events) for _, events in routed), columns.TEXT_MAP)
             yield from landed(batch, routed, contexts, left)
-        for messages, indices in batch.left_over(np.flatnonzero(left)):
+        for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
     def _kinds(self, batch: EventBatch, parts: list[EventColumns]) -> Iterator[tuple[str, _Said, Offsets]]:

@@ -22,16 +22,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from signalbook.formats.base import is_json
-from signalbook.messages import CompiledDefinition, Contract
+from signalbook.messages import CompiledDefinition, Contract, Reason, Rejected
 from signalbook.messages.cloudevents import SPECVERSION, invalid_attributes
-from signalbook.pipeline import columns
+from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import MISFITS, text_map
+from signalbook.pipeline.fastpath import native
 from signalbook.pipeline.fastpath.batch import EventBatch, EventColumns, dense, firsts
 from signalbook.pipeline.fastpath.modes import ContentMode
 from signalbook.pipeline.fastpath.native import Decode
+from signalbook.pipeline.fastpath.reasons import UNSAID, Reasons, reasons
 from signalbook.pipeline.landing.rows import RowBuilder
 from signalbook.pipeline.sources.base import MessageBatch, Offsets
-from signalbook.values import canonical_json
+from signalbook.values import Finding, canonical_json
 
 # Answers that are kept, before all are forgotten: anybody may send any number of values.
 _MOST_SOUND_VALUES: Final = 50_000
@@ -252,7 +254,33 @@ class LeftOver:
     indices: Sequence[int]
 
 
-Result = LandedRows | LeftOver
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Why messages are dead letters, as ``messages.Rejected`` has it."""
+
+    reason: Reason
+    violations: tuple[Finding, ...]
+    candidates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """Messages, by index, that are dead letters, with the number of the verdict on each."""
+
+    messages: MessageBatch
+    indices: Sequence[int]
+    verdicts: Sequence[Verdict]
+    numbers: Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """So many messages that no definition fits, and that nobody wants by policy."""
+
+    messages: int
+
+
+Result = LandedRows | LeftOver | Rejections | Ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +294,10 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class _EventRoute(Route):
-    """Where events go, and what they have to pass."""
+    """Where events go, what they have to pass, and what says why their payloads are refused."""
 
     checks: EnvelopeChecks
+    reasons: Reasons | None
 
 
 # Events of a batch with their route, by number.
@@ -289,6 +318,8 @@ class FastPath:
         self._attribute_checks = AttributeChecks(json=mode.json)
         self._definitions = contract.definitions
         self._types = _types(contract, protocol)
+        self._known = {outline.type for outline in contract.outlines if outline.is_event}
+        self._unknown = contract.of_unknown_type(protocol)
         self._checks: dict[bytes, EnvelopeChecks] = {}
         self._routes: dict[tuple[Any, ...], _EventRoute | None] = {}
         self._target = target
@@ -316,12 +347,18 @@ class FastPath:
             yield from self.process(EventBatch(parts))
 
     def process(self, batch: EventBatch) -> Iterator[Result]:
-        """What lands of a batch, and then what is left over of it."""
+        """What lands of a batch, what is rejected, and then what is left over of it."""
         left = self._attribute_checks.doubtful(batch)
+        strangers = self._strangers(batch, left)
+        refused: _Routed = []
         for checks, routed in self._by_checks(batch, left).items():
             matched, contexts = _matched(batch, checks, routed, left)
             yield from landed(batch, matched, contexts, left)
-        for messages, indices in batch.left_over(np.flatnonzero(left)):
+            refused += [(route, events[left[events]]) for route, events in matched]
+        left[strangers] = False
+        yield from self._unmatched(batch, strangers)
+        yield from _rejected(batch, refused, left)
+        for messages, indices, _ in batch.messages(np.flatnonzero(left)):
             yield LeftOver(messages, indices)
 
     def _enough(self) -> int:
@@ -331,6 +368,22 @@ class FastPath:
         # Many types in a small batch make columns of a few rows each, and Arrow costs the same for five rows as for
         # five thousand.
         return min(max(LEAST_BATCH, len(self._routes) * of_type), LARGEST_BATCH)
+
+    def _strangers(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> Offsets:
+        """Sound events of types that no definition has, if that is all there is to know of them."""
+        codes, types = batch.codes("type")
+        unknown = np.array([self._unknown is not None and name not in self._known for name in types], np.bool_)
+        events = np.flatnonzero(unknown[codes] & ~left)
+        return events[_are_json(batch.payloads(events))] if self.mode.json and len(events) else events
+
+    def _unmatched(self, batch: EventBatch, strangers: Offsets) -> Iterator[Result]:
+        if not isinstance(self._unknown, Rejected):
+            yield Ignored(len(strangers))
+            return
+        rejected = self._unknown
+        verdict = Verdict(reason=rejected.reason, violations=rejected.violations, candidates=rejected.candidates)
+        for messages, indices, events in batch.messages(strangers):
+            yield Rejections(messages, indices, [verdict], np.zeros(len(events), np.int64))
 
     def _by_checks(self, batch: EventBatch, left: npt.NDArray[np.bool_]) -> dict[EnvelopeChecks, _Routed]:
         """The events that have a route, by the checks that their definitions share; those without are left."""
@@ -364,7 +417,16 @@ class FastPath:
         address = _ADDRESSES[self._protocol] if self._protocol and definition.protocol_checks else ""
         checks = self._checks.setdefault(demands(definition), EnvelopeChecks(definition, kind[0], address))
         target = self._target(definition)
-        return _EventRoute(definition, target, target.decoding(decode), checks)
+        return _EventRoute(definition, target, target.decoding(decode), checks, reasons(definition))
+
+
+def _are_json(payloads: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which of these, of those that are there, are JSON beyond doubt."""
+    _, refused, _ = native.module().JsonDecoder(("raw", False, False), rescue.ALL).read(*native.in_one_piece(payloads))
+    found: npt.NDArray[np.bool_] = payloads.is_null().to_numpy(zero_copy_only=False)
+    sound = np.ones(len(payloads), np.bool_)
+    sound[refused] = False
+    return found | sound
 
 
 def _types(contract: Contract, protocol: str) -> dict[str, str]:
@@ -445,6 +507,27 @@ def landed(
             left[part[refused]] = True
             if rows is not None:
                 yield LandedRows(route.target, rows)
+
+
+def _rejected(batch: EventBatch, refused: _Routed, left: npt.NDArray[np.bool_]) -> Iterator[Rejections]:
+    """Events whose payloads are refused, where there is a way to say why; the others are left."""
+    verdicts: list[Verdict] = []
+    numbers = np.full(len(batch), UNSAID, np.int64)
+    for route, events in refused:
+        if route.reasons is None or not len(events):
+            continue
+        step, candidates = batch.payloads_at_once(), (route.definition.xid,)
+        for start in range(0, len(events), step):
+            part = events[start : start + step]
+            found, violations = route.reasons.of(batch.payloads(part))
+            numbers[part] = np.where(found == UNSAID, UNSAID, found + len(verdicts))
+            verdicts += [
+                Verdict(reason=Reason.SCHEMA_VIOLATION, violations=each, candidates=candidates) for each in violations
+            ]
+    rejected = np.flatnonzero(numbers != UNSAID)
+    left[rejected] = False
+    for messages, indices, events in batch.messages(rejected):
+        yield Rejections(messages, indices, verdicts, numbers[events])
 
 
 def _rows(route: Route, payloads: pa.BinaryArray, arrays: list[pa.Array]) -> tuple[pa.RecordBatch | None, list[int]]:

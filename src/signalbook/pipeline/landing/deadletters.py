@@ -5,7 +5,7 @@ A dead letter keeps the bytes and the metadata of its message untouched, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -17,11 +17,20 @@ import pyarrow.compute as pc
 
 from signalbook.messages import Message, of_record, to_record
 from signalbook.pipeline import columns
+from signalbook.pipeline.fastpath.routing import Rejections, Verdict
 from signalbook.pipeline.job.jobs import DeadLetterFilter
 from signalbook.pipeline.landing.rows import Bookkeeping, address, violation_row
 from signalbook.pipeline.landing.staging import read_rows
 from signalbook.pipeline.places import Where
-from signalbook.pipeline.sources.base import LIGHTEST, MessageBatch, MessageLocation, Offsets, UnreadableMessage
+from signalbook.pipeline.sources.base import (
+    LIGHTEST,
+    NOWHERE,
+    MessageBatch,
+    MessageLocation,
+    Offsets,
+    Source,
+    UnreadableMessage,
+)
 from signalbook.values import Finding
 
 Mask = npt.NDArray[np.bool_]
@@ -172,31 +181,88 @@ class DeadLetterRows:
     def take(self) -> pa.RecordBatch:
         """All of them as rows of ``columns.DEAD_LETTER``; none remain."""
         dead_letters, self._dead_letters, self.bytes = self._dead_letters, [], 0
-        kinds = columns.DEAD_LETTER.types
-        arrays = [pa.array(list(values), kind) for values, kind in zip(self._columns(dead_letters), kinds, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=columns.DEAD_LETTER)
-
-    def _columns(self, dead_letters: Sequence[DeadLetter]) -> Iterable[Iterable[Any]]:
-        messages = [dead_letter.message for dead_letter in dead_letters]
-        yield (dead_letter.reason for dead_letter in dead_letters)
-        yield ([violation_row(finding) for finding in dead_letter.violations] for dead_letter in dead_letters)
-        yield (dead_letter.candidates for dead_letter in dead_letters)
-        yield (dead_letter.original for dead_letter in dead_letters)
-        yield (_body(dead_letter) for dead_letter in dead_letters)
-        yield (to_record(message) if message else None for message in messages)
-        yield (message.protocol or None if message else None for message in messages)
-        yield (message.content_type or None if message else None for message in messages)
-        yield (address(message) if message else None for message in messages)
-        yield (dead_letter.location.path or None for dead_letter in dead_letters)
-        yield (dead_letter.location.position for dead_letter in dead_letters)
-        yield (dead_letter.location.element for dead_letter in dead_letters)
-        yield (message.received_at if message else None for message in messages)
-        yield (dead_letter.definition for dead_letter in dead_letters)
-        yield (self.bookkeeping.fingerprint for _ in dead_letters)
-        yield (self.bookkeeping.batch for _ in dead_letters)
-        yield (self.bookkeeping.landed_at for _ in dead_letters)
+        verdict, original, location = _verdict_columns(dead_letters), *_other_columns(dead_letters)
+        names = pa.array([dead_letter.definition for dead_letter in dead_letters], pa.string())
+        return _rows([*verdict, *original, *location, names], self.bookkeeping)
 
 
-def _body(dead_letter: DeadLetter) -> bytes | None:
-    body = None if dead_letter.message is None else dead_letter.message.body
-    return None if body == dead_letter.original else body
+def rejected_rows(rejections: Rejections, source: Source, bookkeeping: Bookkeeping) -> pa.RecordBatch:
+    """The same of messages that share their verdicts. Raises ``UnreadableMessage``."""
+    batch, indices = rejections.messages, rejections.indices
+    used, numbers = np.unique(rejections.numbers, return_inverse=True)
+    verdict = [
+        column.take(pa.array(numbers))
+        for column in _verdict_columns([rejections.verdicts[number] for number in used.tolist()])
+    ]
+    messages = [source.message(batch, index) for index in indices]
+    positions = batch.positions[np.asarray(indices)]
+    location = [
+        _constant(len(indices), batch.path or None, pa.string()),
+        pa.array(positions, pa.int64(), mask=positions == NOWHERE),
+        pa.nulls(len(indices), pa.int32()),
+        _received(messages),
+    ]
+    original = _message_columns(messages, [batch.raw(index) for index in indices])
+    return _rows([*verdict, *original, *location, pa.nulls(len(indices), pa.string())], bookkeeping)
+
+
+def _rows(arrays: list[pa.Array], bookkeeping: Bookkeeping) -> pa.RecordBatch:
+    values = (bookkeeping.fingerprint, bookkeeping.batch, bookkeeping.landed_at)
+    kinds = columns.DEAD_LETTER.types[-len(values) :]
+    constants = [_constant(len(arrays[0]), value, kind) for value, kind in zip(values, kinds, strict=True)]
+    return pa.RecordBatch.from_arrays([*arrays, *constants], schema=columns.DEAD_LETTER)
+
+
+def _constant(count: int, value: Any, kind: pa.DataType) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
+def _verdict_columns(verdicts: Sequence[DeadLetter | Verdict]) -> list[pa.Array]:
+    """Reason, violations, candidates."""
+    found = [
+        [verdict.reason for verdict in verdicts],
+        [[violation_row(finding) for finding in verdict.violations] for verdict in verdicts],
+        [verdict.candidates for verdict in verdicts],
+    ]
+    return [pa.array(values, kind) for values, kind in zip(found, columns.DEAD_LETTER.types, strict=False)]
+
+
+def _other_columns(dead_letters: Sequence[DeadLetter]) -> tuple[list[pa.Array], list[pa.Array]]:
+    """What there is of messages, and where and when they were read."""
+    messages = [dead_letter.message for dead_letter in dead_letters]
+    locations = [dead_letter.location for dead_letter in dead_letters]
+    return _message_columns(messages, [dead_letter.original for dead_letter in dead_letters]), [
+        pa.array([location.path or None for location in locations], pa.string()),
+        pa.array([location.position for location in locations], pa.int64()),
+        pa.array([location.element for location in locations], pa.int32()),
+        _received(messages),
+    ]
+
+
+def _message_columns(messages: Sequence[Message | None], originals: Sequence[bytes]) -> list[pa.Array]:
+    """Original, body, and what else there is of messages, as far as they are some."""
+    bodies = [
+        None if message is None or message.body == original else message.body
+        for message, original in zip(messages, originals, strict=True)
+    ]
+    known: dict[tuple[str, ...], str] = {}
+    return [
+        pa.array(originals, pa.binary()),
+        pa.array(bodies, pa.binary()),
+        pa.array([message and _record(message, known) for message in messages], pa.string()),
+        pa.array([message.protocol or None if message else None for message in messages], pa.string()),
+        pa.array([message.content_type or None if message else None for message in messages], pa.string()),
+        pa.array([address(message) if message and message.sections else None for message in messages], pa.string()),
+    ]
+
+
+def _record(message: Message, known: dict[tuple[str, ...], str]) -> str:
+    """As ``to_record`` has it; ``known`` are those of messages that carry nothing but a body."""
+    if message.sections or message.received_at is not None or message.body is None:
+        return to_record(message)
+    key = message.protocol, message.content_type, message.content_encoding, message.reference
+    return known.get(key) or known.setdefault(key, to_record(message))
+
+
+def _received(messages: Sequence[Message | None]) -> pa.Array:
+    return pa.array([message.received_at if message else None for message in messages], columns.TIMESTAMP)

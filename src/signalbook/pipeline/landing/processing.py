@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,8 +33,8 @@ from signalbook.messages import (
 from signalbook.pipeline.arrays import MISFITS
 from signalbook.pipeline.fastpath.modes import BinaryMode, ContentMode, StructuredMode
 from signalbook.pipeline.fastpath.prefixed import PROTOCOL, PrefixedPath
-from signalbook.pipeline.fastpath.routing import FastPath, LandedRows, LeftOver, Result
-from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows
+from signalbook.pipeline.fastpath.routing import FastPath, Ignored, LandedRows, LeftOver, Rejections, Result, Verdict
+from signalbook.pipeline.landing.deadletters import DeadLetter, DeadLetterRows, rejected_rows
 from signalbook.pipeline.landing.presuming import Presumptions
 from signalbook.pipeline.landing.rows import AcceptedRow, Bookkeeping, RowBuilder
 from signalbook.pipeline.reports.report import Span, Tally, charged
@@ -42,6 +43,7 @@ from signalbook.pipeline.sources.base import (
     NOWHERE,
     MessageBatch,
     MessageLocation,
+    Offsets,
     Source,
     UnreadableMessage,
 )
@@ -103,6 +105,7 @@ class Processing:
         self._presumptions = Presumptions(contract, self._target)
         self._dead_letters = DeadLetterRows(bookkeeping)
         self._on_dead_letter = on_dead_letter or self._wait
+        self._keeps_letters = on_dead_letter is not None
         # By protocol, and whether events are in binary mode.
         self._fast_paths: dict[tuple[str, bool], FastPath | None] = {}
         self._prefixed = PrefixedPath(contract, self._target)
@@ -169,6 +172,10 @@ class Processing:
             match result:
                 case LandedRows():
                     self._land(result.target, result.rows)
+                case Rejections():
+                    self._reject_all(result)
+                case Ignored():
+                    self.tally.dropped += result.messages
                 case LeftOver():
                     self._slowly(result.messages, result.indices, presume=True)
 
@@ -275,16 +282,36 @@ class Processing:
             self._rows(target, rows[:half])
             self._rows(target, rows[half:])
 
-    def _reject(self, dead_letter: DeadLetter) -> None:
-        self.tally.reject(dead_letter.reason, dead_letter.candidates)
+    def _reject_all(self, rejections: Rejections) -> None:
+        """Make messages dead letters by their verdicts, many at once if they are rows and nothing else."""
+        try:
+            rows = None if self._keeps_letters else rejected_rows(rejections, self._source, self._bookkeeping)
+        except UnreadableMessage:
+            rows = None
+        if rows is None:
+            self._slowly(rejections.messages, rejections.indices, presume=False)
+            return
+        self._staged.add(DEAD_LETTERS, rows)
+        for number, first, count in zip(*_counted(rejections.numbers), strict=True):
+            verdict, location = rejections.verdicts[number], rejections.messages.location(rejections.indices[first])
+            original = rejections.messages.raw(rejections.indices[first])
+            self._count(verdict, location, original, count)
+
+    def _count(self, verdict: Verdict | DeadLetter, location: MessageLocation, original: bytes, messages: int) -> None:
+        """Count dead letters; the first of them is ``original``."""
+        self.tally.reject(verdict.reason, verdict.candidates, messages)
         # Charged to a definition only where there is one candidate: else each of several would look broken.
         self.tally.violations.see(
-            charged(dead_letter.candidates),
-            dead_letter.violations,
-            source=dead_letter.location.path,
-            position=NOWHERE if dead_letter.location.position is None else dead_letter.location.position,
-            original=dead_letter.original,
+            charged(verdict.candidates),
+            verdict.violations,
+            source=location.path,
+            position=NOWHERE if location.position is None else location.position,
+            original=original,
+            messages=messages,
         )
+
+    def _reject(self, dead_letter: DeadLetter) -> None:
+        self._count(dead_letter, dead_letter.location, dead_letter.original, 1)
         self._on_dead_letter(dead_letter)
 
     def _wait(self, dead_letter: DeadLetter) -> None:
@@ -295,6 +322,12 @@ class Processing:
     def _land_dead_letters(self) -> None:
         if self._dead_letters.bytes:
             self._staged.add(DEAD_LETTERS, self._dead_letters.take())
+
+
+def _counted(numbers: Offsets) -> tuple[list[int], list[int], list[int]]:
+    """The different numbers, where each is first, and how often it is there."""
+    found, firsts, counts = np.unique(numbers, return_index=True, return_counts=True)
+    return found.tolist(), firsts.tolist(), counts.tolist()
 
 
 def give_back() -> None:

@@ -69,8 +69,19 @@ class Violations:
         """Messages times the kinds of violations each had."""
         return sum(violation.messages for violation in self.found.values()) + self.others
 
-    def see(self, definition: str, findings: Sequence[Finding], *, source: str, position: int, original: bytes) -> None:
+    def see(
+        self,
+        definition: str,
+        findings: Sequence[Finding],
+        *,
+        source: str,
+        position: int,
+        original: bytes,
+        messages: int = 1,
+    ) -> None:
         """Count a rejected message once for each path and rule that it breaks; the first to break one is its example.
+
+        So many ``messages`` break the same; ``source``, ``position`` and ``original`` are those of the first.
 
         Nothing is taken from the message but the ``message`` of a finding, 120 bytes of ``original`` and the paths, all
         cut to size.
@@ -80,7 +91,7 @@ class Violations:
         for (path, rule), finding in kinds.items():
             key = _key(definition, path, rule)
             if key in self.found:
-                self._count(key, 1)
+                self._count(key, messages)
                 continue
             example = RejectedExample(
                 source=_text(source),
@@ -88,7 +99,10 @@ class Violations:
                 message=_text(finding.message),
                 excerpt=_text(original[:_EXCERPT].decode(errors="replace")),
             )
-            self._hold(key, CountedViolation(definition=definition, path=path, rule=rule, messages=1, example=example))
+            self._hold(
+                key,
+                CountedViolation(definition=definition, path=path, rule=rule, messages=messages, example=example),
+            )
 
     def add(self, other: Violations) -> None:
         """Add the counts of ``other``; an example that was there first stays."""
@@ -185,14 +199,14 @@ class Tally:
         if time is not None:
             self._seen(xid, time)
 
-    def reject(self, reason: str, candidates: Sequence[str] = ()) -> None:
-        """Count one dead letter, and charge it to the definition it was meant for where that is beyond doubt."""
-        self.dead_lettered += 1
-        self.reasons[reason] += 1
+    def reject(self, reason: str, candidates: Sequence[str] = (), messages: int = 1) -> None:
+        """Count dead letters, and charge them to the definition they were meant for where that is beyond doubt."""
+        self.dead_lettered += messages
+        self.reasons[reason] += messages
         xid = charged(candidates)
         if xid:
-            self.rejected[xid] += 1
-            self.blamed.setdefault(xid, Counter())[reason] += 1
+            self.rejected[xid] += messages
+            self.blamed.setdefault(xid, Counter())[reason] += messages
 
     def rescue(self, xid: str, paths: Mapping[str, int]) -> None:
         """Count what columns do not hold; beyond ``MOST_PATHS`` of a definition as ``OTHERS``."""

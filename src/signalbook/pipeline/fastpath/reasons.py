@@ -1,0 +1,141 @@
+"""Why payloads of JSON are rejected: what ``Schema.validate`` says of them, asked once for those that break the same.
+
+The native module gives such payloads a key: the values in them that break a rule, each with its path, as they are
+written. Where a schema's rules are about one value each, the key decides what there is to say, in the validator's own
+words. Payloads without a key are asked about one by one, and those that cannot be read go the slow path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pyarrow as pa
+
+from signalbook.formats.jsonschema.document import JsonSchemaDocument
+from signalbook.formats.jsonschema.format import JsonSchema
+from signalbook.messages import CompiledDefinition
+from signalbook.messages.matching.matching import MAX_FINDINGS
+from signalbook.pipeline.fastpath import native, payloads
+from signalbook.pipeline.fastpath.batch import firsts
+from signalbook.pipeline.fastpath.native import NoPlan
+from signalbook.pipeline.sources.base import Offsets
+from signalbook.values import JSON, Finding, JSONError, parse_json
+
+UNSAID: Final = -1
+"""The number of payloads of which there is nothing to say here."""
+# Answers that are kept, before all are forgotten: anybody may send any number of values.
+_MOST_KEYS: Final = 10_000
+# Longer payloads go the slow path, which bounds what becomes of them in memory.
+_LONGEST: Final = 1024 * 1024
+# Keywords by which what is said of one value depends on others, or quotes what is around it.
+_ENTANGLED: Final = frozenset(
+    {
+        "anyOf", "oneOf", "not", "if", "then", "else", "dependencies", "dependentRequired", "dependentSchemas",
+        "contains", "propertyNames", "patternProperties", "unevaluatedItems", "unevaluatedProperties", "uniqueItems",
+        "minProperties", "maxProperties", "$dynamicRef", "$recursiveRef",
+    }
+)  # fmt: skip
+
+Violations = tuple[Finding, ...]
+
+
+class Reasons:
+    """What payloads of one schema violate; answers are kept by key."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        self._schema = schema
+        self._keys = _keys(schema)
+        self._known: dict[bytes, Violations | None] = {}
+
+    def of(self, refused: pa.BinaryArray) -> tuple[Offsets, list[Violations]]:
+        """For each payload the number of its violations among those in the list, ``UNSAID`` where there are none."""
+        keys = pa.nulls(len(refused), pa.binary())
+        if self._keys is not None:
+            keys = native.of_buffers(pa.binary(), self._keys(*native.in_one_piece(refused)))
+        encoded = keys.dictionary_encode()
+        codes = encoded.indices.fill_null(UNSAID).to_numpy().astype(np.int64)
+        found: list[Violations] = []
+        numbers = np.full(len(refused), UNSAID, np.int64)
+        alike = np.flatnonzero(codes != UNSAID)
+        if len(alike):
+            samples = alike[firsts(codes[alike], len(encoded.dictionary))]
+            of_key = np.full(len(samples), UNSAID, np.int64)
+            for code, key in enumerate(encoded.dictionary.to_pylist()):
+                if key not in self._known:
+                    self._learn(key, self._violations(refused[samples[code]].as_py()))
+                of_key[code] = _added(found, self._known[key])
+            numbers[alike] = of_key[codes[alike]]
+        for place in np.flatnonzero(codes == UNSAID).tolist():
+            numbers[place] = _added(found, self._violations(refused[place].as_py()))
+        return numbers, found
+
+    def _learn(self, key: bytes, violations: Violations | None) -> None:
+        if len(self._known) >= _MOST_KEYS:
+            self._known.clear()
+        self._known[key] = violations
+
+    def _violations(self, payload: bytes | None) -> Violations | None:
+        if payload is None or len(payload) > _LONGEST:
+            return None
+        try:
+            value = parse_json(payload)
+        except JSONError:
+            return None
+        return tuple(self._schema.validate(value)[:MAX_FINDINGS])
+
+
+def _added(found: list[Violations], violations: Violations | None) -> int:
+    if not violations:
+        return UNSAID
+    found.append(violations)
+    return len(found) - 1
+
+
+# Made once for a schema, which many tasks of a process share, and gone with it.
+_reasons: Final[WeakKeyDictionary[JsonSchema, Reasons]] = WeakKeyDictionary()
+
+
+def reasons(definition: CompiledDefinition) -> Reasons | None:
+    """What says why payloads of the definition's own schema are rejected, if that is all they are rejected for."""
+    schema, policy = definition.schema_use.schema, definition.policy
+    if not isinstance(schema, JsonSchema) or policy.wire_prefix != "none":
+        return None
+    # By these policies such payloads land, or are rejected for something else.
+    if policy.on_schema_violation != "dead_letter" or policy.on_duplicate_names != "last":
+        return None
+    if schema not in _reasons:
+        _reasons[schema] = Reasons(schema)
+    return _reasons[schema]
+
+
+def _keys(schema: JsonSchema) -> Any:
+    """What gives payloads keys, if the rules of the schema are about one value each."""
+    if not _ENTANGLED.isdisjoint(_names(schema.document)):
+        return None
+    try:
+        program = payloads.json_program(schema)
+    except NoPlan:
+        return None
+    # Of values that are judged apart the native module does not know whether they conform.
+    return None if _is_guarded(program) else native.module().JsonFaults(program).keys
+
+
+def _names(document: JsonSchemaDocument) -> Iterator[str]:
+    """All names in a schema document and those it refers to, be they keywords or not."""
+    waiting: list[JSON] = list(document.documents.values())
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield from node
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
+
+
+def _is_guarded(program: Any) -> bool:
+    if isinstance(program, list):
+        return any(map(_is_guarded, program))
+    return isinstance(program, tuple) and (program[:1] == (payloads.GUARDED,) or any(map(_is_guarded, program)))

@@ -1,0 +1,140 @@
+"""What is said of rejected payloads, many at once, is what the validator says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.formats.jsonschema.cases import cases
+from tests.pipeline.fastpath.test_json import WHOLE, parse, spoilt
+
+from signalbook.formats.jsonschema import JsonSchema
+from signalbook.messages import Contract, parse_flags
+from signalbook.pipeline.fastpath.reasons import UNSAID, Reasons, reasons
+from signalbook.pipeline.job.snapshot import Snapshot
+from signalbook.values import Finding, JSONError, dump_json, parse_json
+
+
+def said(found: Reasons, payloads: Sequence[bytes]) -> list[tuple[Finding, ...]]:
+    """What is said of each payload, nothing where there is none."""
+    array = pa.array([b"before", *payloads, b"behind"], pa.binary()).slice(1, len(payloads))
+    numbers, violations = found.of(array)
+    return [() if number == UNSAID else violations[number] for number in numbers.tolist()]
+
+
+def expected(schema: JsonSchema, payload: bytes) -> tuple[Finding, ...]:
+    try:
+        return tuple(schema.validate(parse_json(payload)))
+    except JSONError:
+        return ()
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(cases(), st.data())
+def test_the_words_are_those_of_the_validator(case: tuple[dict[str, Any], Any], data: st.DataObject) -> None:
+    """K-41, for any schema."""
+    schema, payload = parse(case[0]), dump_json(case[1])
+    payloads = [payload, *data.draw(st.lists(spoilt(payload), max_size=8))]
+    found = Reasons(schema)
+    for _ in range(2):  # asked, and known
+        assert said(found, payloads) == [expected(schema, each) for each in payloads]
+
+
+PLAIN: dict[str, Any] = {name: part for name, part in WHOLE["properties"].items() if name != "code"}
+OPEN = parse(WHOLE | {"properties": PLAIN})
+CLOSED = parse(
+    {
+        "allOf": [
+            {"$ref": "#/definitions/base", "required": ["nothing"]},
+            {"required": ["flag"], "properties": {"other": {"type": "integer"}}},
+        ],
+        "definitions": {"base": {**WHOLE, "properties": PLAIN, "additionalProperties": False}},
+    }
+)
+MEMBERS: dict[str, list[Any]] = {
+    "id": ["P01", "P02", "x", 1, None, "P01\n"],
+    "size": [{"l": 1}, {"l": 2.0, "m": [1]}, {"l": 0}, {}, [], {"l": "1"}, {"l": 2**64}, None],
+    "weight": [1, None, 0.5, 0, -1.5, 1e-7, True, "1", [1], 2**70],
+    "status": ["new", None, "lost", 3, {"a": "ü\u0007"}],
+    "codes": [[1, 2], [], [1, "x", None], [1, 2, 3, 4], ["a"] * 5, {"a": 1}],
+    "stops": [[{"at": "x"}], [{"at": 1}, {}, {"at": []}], [1]],
+    "flag": [True, 0, "true"],
+    "labels": [{"a": "b"}, {"a": "long", "~/": "long", "é": 1}, [], "x"],
+    "extra": [1, {"a": [None]}],
+    "nothing": [None, 0, {}],
+    "other": [1, "x", {"a": 1}],
+    "more": [1, {"b": [2]}],
+}
+PAYLOADS = st.fixed_dictionaries({}, optional={name: st.sampled_from(found) for name, found in MEMBERS.items()})
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([OPEN, CLOSED]), st.lists(PAYLOADS, min_size=1, max_size=20), st.randoms())
+def test_keys_say_all_that_matters(schema: JsonSchema, values: list[dict[str, Any]], random: Any) -> None:
+    """Payloads that break the same amid other members, and in another order, share their answers."""
+    found = known[schema]
+    for value in values:
+        members = list(value.items())
+        random.shuffle(members)
+        payload = dump_json(dict(members))
+        assert said(found, [payload]) == [expected(schema, payload)]
+
+
+known = {schema: Reasons(schema) for schema in (OPEN, CLOSED)}
+
+
+@pytest.mark.parametrize("schema", [OPEN, CLOSED])
+def test_the_validator_is_asked_once(schema: JsonSchema) -> None:
+    payloads = [dump_json({"id": "x", "size": {"l": 1}, "extra": n, "flag": True, "nothing": None}) for n in range(50)]
+    found = Reasons(schema)
+    with patch.object(JsonSchema, "validate", autospec=True, side_effect=JsonSchema.validate) as validate:
+        texts = said(found, payloads)
+    assert len(set(texts)) == 1
+    assert texts[0]
+    assert validate.call_count == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"properties": PLAIN | {"either": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}},
+        {"dependencies": {"flag": ["extra"]}},
+        {"properties": PLAIN | {"step": {"type": "number", "multipleOf": 0.5}}},
+        {"properties": PLAIN | {"code": {"type": ["string", "integer"]}}},
+    ],
+)
+def test_rules_about_more_than_one_value_have_no_keys(more: dict[str, Any]) -> None:
+    schema = parse(WHOLE | {"properties": PLAIN} | more)
+    payloads = [dump_json({"id": "P01", "size": {}, "flag": flag, "step": 0.3, "either": []}) for flag in (True, False)]
+    with patch.object(JsonSchema, "validate", autospec=True, side_effect=JsonSchema.validate) as validate:
+        assert said(Reasons(schema), payloads) == [expected(schema, payload) for payload in payloads]
+    assert validate.call_count == 4
+
+
+def test_odd_payloads_have_no_answer() -> None:
+    odd = [
+        b"",
+        b"{",
+        b"\xff",
+        b'{"id":1,"id":2}{',
+        b'{"id":' + b"[" * 70 + b"]" * 70 + b"}",
+        b'"' + b"x" * 2**20 + b'"',
+    ]
+    assert said(Reasons(OPEN), odd) == [()] * len(odd)
+
+
+def test_policies_by_which_payloads_are_not_dead_letters_for_that(parcels: Any) -> None:
+    snapshot = Snapshot.of_documents([("parcels", parcels.catalogue())])
+
+    def of(*flags: str) -> Reasons | None:
+        contract: Contract = snapshot.compile(parse_flags(flags))
+        return reasons(contract.definitions["/messagegroups/parcels/messages/parcel.accepted"])
+
+    assert of() is not None
+    for flag in ("on_schema_violation=tag", "on_duplicate_names=dead_letter", "wire_prefix=confluent"):
+        assert of(flag) is None
