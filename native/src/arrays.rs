@@ -32,9 +32,7 @@ pub fn array<'py>(column: &mut Column, py: Python<'py>) -> PyResult<Bound<'py, P
         }
         Kind::Map(map) => {
             buffers.push(Some(offsets(&mut map.ends, py)?));
-            let names = map.names.ends.len();
-            let buffers: Buffers<'py> = once(None).chain(texts(&mut map.names, py)?).collect();
-            children.append((names, 0, buffers, PyList::empty(py)))?;
+            children.append(keys(&mut map.names, py)?)?;
             children.append(array(&mut map.value, py)?)?;
         }
         Kind::Object(object) => {
@@ -61,6 +59,13 @@ pub fn offsets<'py>(ends: &mut Offsets, py: Python<'py>) -> PyResult<Bound<'py, 
 pub fn texts<'py>(texts: &mut Texts, py: Python<'py>) -> PyResult<Buffers<'py>> {
     let bytes = PyBytes::new(py, &take(&mut texts.bytes));
     Ok(vec![Some(offsets(&mut texts.ends, py)?), Some(bytes)])
+}
+
+/// The column of the names of maps.
+pub fn keys<'py>(names: &mut Texts, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+    let rows = names.ends.len();
+    let buffers: Buffers<'py> = once(None).chain(texts(names, py)?).collect();
+    (rows, 0, buffers, PyList::empty(py)).into_pyobject(py)
 }
 
 pub fn words<T: Copy, const N: usize>(

@@ -13,6 +13,10 @@ use crate::columns::{Bits, Offsets, Texts};
 use crate::json::{Refused, Scanned};
 use crate::program::rule;
 
+/// Bytes of the largest decimals that columns hold.
+const MOST_BYTES: usize = 16;
+const MICRO: i64 = 1000;
+
 /// How a value is read.
 pub enum Node {
     Null,
@@ -23,18 +27,59 @@ pub enum Node {
     Double,
     Bytes,
     String,
-    Uuid,
     Fixed(usize),
     Enum(Vec<String>),
     /// A count of units within bounds, as so many of the column's units; those of `Date` have 32 bits.
     Date(i64, i64),
     Time(i64, i64, i64),
+    /// Nanoseconds as microseconds; finer ones have no column.
+    Nanos,
+    Decimal(Decimal),
     /// A value, or null as the union's branch of this number.
     Optional(i64, Box<Node>),
     Array(Box<Node>),
+    Map(Box<Node>),
     Record(Vec<Node>),
-    /// Any value as JSON text.
-    Text(Text),
+    /// Any value as JSON text, with the types that are named in it.
+    Text(Text, Vec<Text>),
+}
+
+/// A number in the least bytes, or in so many, with no more digits than this bound has.
+pub struct Decimal {
+    bound: i128,
+    size: Option<usize>,
+}
+
+impl Decimal {
+    /// Out of `(digits, size)` behind the first so many rules.
+    pub fn new(program: &Bound<'_, PyTuple>, first: usize) -> PyResult<Self> {
+        Ok(Decimal {
+            bound: 10_i128.pow(rule(program, first)?),
+            size: rule(program, first + 1)?,
+        })
+    }
+
+    /// The digits, without the point.
+    pub fn read(&self, input: &mut Input<'_>) -> Scanned<i128> {
+        let raw = match self.size {
+            Some(size) => input.take(size)?,
+            None => chunk(input)?,
+        };
+        let sign = if raw.first().map_or(false, |byte| *byte >= 0x80) {
+            -1
+        } else {
+            0
+        };
+        if raw.len() > MOST_BYTES {
+            return Err(Refused);
+        }
+        let value = raw.iter().fold(sign, |sum, byte| sum << 8 | i128::from(*byte));
+        if -self.bound < value && value < self.bound {
+            Ok(value)
+        } else {
+            Err(Refused)
+        }
+    }
 }
 
 /// How values of a description are read, and the column that they go to.
@@ -49,7 +94,6 @@ pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<(Node, Colum
         "double" => (Node::Double, Values::Double(Vec::new())),
         "bytes" => (Node::Bytes, Values::Bytes(Texts::default())),
         "string" => (Node::String, Values::Bytes(Texts::default())),
-        "uuid" => (Node::Uuid, Values::Bytes(Texts::default())),
         "fixed" => (Node::Fixed(rule(program, 1)?), Values::Bytes(Texts::default())),
         "enum" => (Node::Enum(rule(program, 1)?), Values::Bytes(Texts::default())),
         "date" => (
@@ -60,19 +104,32 @@ pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<(Node, Colum
             Node::Time(rule(program, 1)?, rule(program, 2)?, rule(program, 3)?),
             Values::Long(Vec::new()),
         ),
+        "nanos" => (Node::Nanos, Values::Long(Vec::new())),
+        "decimal" => (Node::Decimal(Decimal::new(program, 1)?), Values::Decimal(Vec::new())),
         "optional" => {
             let (inner, column) = column(&rule(program, 2)?, true)?;
             return Ok((Node::Optional(rule(program, 1)?, Box::new(inner)), column));
         }
-        "text" => (
-            Node::Text(Text::new(&rule(program, 1)?)?),
-            Values::Bytes(Texts::default()),
-        ),
+        "text" => {
+            let named: Vec<Bound<'_, PyTuple>> = rule(program, 2)?;
+            let named = named.iter().map(Text::new).collect::<PyResult<_>>()?;
+            (
+                Node::Text(Text::new(&rule(program, 1)?)?, named),
+                Values::Bytes(Texts::default()),
+            )
+        }
         "array" => {
             let (item, column) = column(&rule(program, 1)?, false)?;
             (
                 Node::Array(Box::new(item)),
                 Values::List(Offsets::default(), Box::new(column)),
+            )
+        }
+        "map" => {
+            let (value, column) = column(&rule(program, 1)?, false)?;
+            (
+                Node::Map(Box::new(value)),
+                Values::Map(Offsets::default(), Texts::default(), Box::new(column)),
             )
         }
         "record" => {
@@ -127,7 +184,6 @@ impl Node {
             (Node::Double, Values::Double(values)) => values.push(f64::from_le_bytes(input.fixed()?)),
             (Node::Bytes, Values::Bytes(texts)) => push_bytes(texts, chunk(input)?)?,
             (Node::String, Values::Bytes(texts)) => push_text(texts, chunk(input)?)?,
-            (Node::Uuid, Values::Bytes(texts)) => push_bytes(texts, uuid(chunk(input)?)?)?,
             (Node::Fixed(size), Values::Bytes(texts)) => push_bytes(texts, input.take(*size)?)?,
             (Node::Enum(symbols), Values::Bytes(texts)) => {
                 let number = usize::try_from(input.zigzag()?).map_err(|_| Refused)?;
@@ -135,12 +191,29 @@ impl Node {
             }
             (Node::Date(low, high), Values::Int(values)) => values.push(narrow(within(input, *low, *high)?)?),
             (Node::Time(low, high, factor), Values::Long(values)) => values.push(within(input, *low, *high)? * factor),
+            (Node::Nanos, Values::Long(values)) => {
+                let value = input.zigzag()?;
+                if value % MICRO != 0 {
+                    return Err(Refused);
+                }
+                values.push(value / MICRO);
+            }
+            (Node::Decimal(decimal), Values::Decimal(values)) => values.push(decimal.read(input)?),
+            (Node::Map(value), Values::Map(ends, names, column)) => {
+                let first = ends.end();
+                blocks(input, |input| {
+                    push_text(names, chunk(input)?)?;
+                    value.read(input, column)
+                })?;
+                names.check_distinct(first)?;
+                ends.push(column.len())?;
+            }
             (Node::Array(item), Values::List(ends, column)) => {
                 blocks(input, |input| item.read(input, column))?;
                 ends.push(column.len())?;
             }
-            (Node::Text(text), Values::Bytes(texts)) => {
-                text.write(input, &mut texts.bytes)?;
+            (Node::Text(text, named), Values::Bytes(texts)) => {
+                text.write(input, &mut texts.bytes, named, 0)?;
                 texts.close()?;
             }
             (Node::Record(members), Values::Record(rows, columns)) => {
@@ -156,7 +229,7 @@ impl Node {
     }
 }
 
-/// Read the items of the blocks of an array. Schemas have no items without bytes, so that a count cannot promise more than there is.
+/// Read the items of the blocks of an array, or a map. Schemas have no items without bytes, so that a count cannot promise more than there is.
 pub fn blocks<'a>(input: &mut Input<'a>, mut read: impl FnMut(&mut Input<'a>) -> Scanned<()>) -> Scanned<()> {
     loop {
         let mut count = input.zigzag()?;
@@ -186,23 +259,10 @@ pub fn narrow(value: i64) -> Scanned<i32> {
 }
 
 #[inline(always)]
-fn within(input: &mut Input<'_>, low: i64, high: i64) -> Scanned<i64> {
+pub fn within(input: &mut Input<'_>, low: i64, high: i64) -> Scanned<i64> {
     let value = input.zigzag()?;
     if low <= value && value <= high {
         Ok(value)
-    } else {
-        Err(Refused)
-    }
-}
-
-/// A UUID in its canonical form; other spellings stand for the same and would have to be written anew.
-fn uuid(raw: &[u8]) -> Scanned<&[u8]> {
-    let sound = |(place, byte): (usize, &u8)| match place {
-        8 | 13 | 18 | 23 => *byte == b'-',
-        _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
-    };
-    if raw.len() == 36 && raw.iter().enumerate().all(sound) {
-        Ok(raw)
     } else {
         Err(Refused)
     }

@@ -5,7 +5,7 @@ use std::mem::take;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::arrays::{bits, offsets, texts, words, Buffers};
+use crate::arrays::{bits, keys, offsets, texts, words, Buffers};
 use crate::columns::{Bits, Offsets, Texts};
 use crate::json::{Refused, Scanned};
 
@@ -25,10 +25,12 @@ pub enum Values {
     Long(Vec<i64>),
     Float(Vec<f32>),
     Double(Vec<f64>),
-    /// Unsigned numbers as decimals of 128 bits.
-    Decimal(Vec<u64>),
+    /// Digits of decimals, without the point.
+    Decimal(Vec<i128>),
     Bytes(Texts),
     List(Offsets, Box<Column>),
+    /// Names, and the values of these.
+    Map(Offsets, Texts, Box<Column>),
     Record(usize, Vec<Column>),
 }
 
@@ -53,7 +55,7 @@ impl Column {
             Values::Double(values) => values.len(),
             Values::Decimal(values) => values.len(),
             Values::Bytes(texts) => texts.ends.len(),
-            Values::List(ends, _) => ends.len(),
+            Values::List(ends, _) | Values::Map(ends, ..) => ends.len(),
             Values::Record(rows, _) => *rows,
         }
     }
@@ -89,7 +91,7 @@ impl Column {
             Values::Double(values) => values.push(0.0),
             Values::Decimal(values) => values.push(0),
             Values::Bytes(texts) => texts.ends.repeat(),
-            Values::List(ends, _) => ends.repeat(),
+            Values::List(ends, _) | Values::Map(ends, ..) => ends.repeat(),
         }
     }
 
@@ -108,6 +110,11 @@ impl Column {
             Values::List(ends, item) => {
                 ends.truncate(rows);
                 item.truncate(ends.end());
+            }
+            Values::Map(ends, names, value) => {
+                ends.truncate(rows);
+                names.truncate(ends.end());
+                value.truncate(ends.end());
             }
             Values::Record(count, members) => {
                 *count = rows.min(*count);
@@ -133,14 +140,16 @@ impl Column {
             Values::Long(values) => buffers.push(Some(words(take(values), i64::to_ne_bytes, py)?)),
             Values::Float(values) => buffers.push(Some(words(take(values), f32::to_ne_bytes, py)?)),
             Values::Double(values) => buffers.push(Some(words(take(values), f64::to_ne_bytes, py)?)),
-            Values::Decimal(values) => {
-                let wide = |value: u64| i128::from(value).to_ne_bytes();
-                buffers.push(Some(words(take(values), wide, py)?));
-            }
+            Values::Decimal(values) => buffers.push(Some(words(take(values), i128::to_ne_bytes, py)?)),
             Values::Bytes(found) => buffers.extend(texts(found, py)?),
             Values::List(ends, item) => {
                 buffers.push(Some(offsets(ends, py)?));
                 children.append(item.finish(py)?)?;
+            }
+            Values::Map(ends, names, value) => {
+                buffers.push(Some(offsets(ends, py)?));
+                children.append(keys(names, py)?)?;
+                children.append(value.finish(py)?)?;
             }
             Values::Record(count, members) => {
                 *count = 0;
@@ -181,6 +190,13 @@ impl<'a> Input<'a> {
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
+    }
+
+    /// Past this byte, if it is next.
+    pub fn next_is(&mut self, byte: u8) -> bool {
+        let found = self.rest.first() == Some(&byte);
+        self.rest = &self.rest[usize::from(found)..];
+        found
     }
 
     #[inline(always)]

@@ -1,6 +1,11 @@
 //! Columns as Arrow lays them out, while they are filled.
 
+use std::collections::HashSet;
+
 use crate::json::{Refused, Scanned};
+
+/// Texts up to which each is compared with each.
+const FEW: usize = 16;
 
 /// One bit a row, the lowest first.
 #[derive(Default)]
@@ -111,6 +116,23 @@ impl Texts {
     #[inline(always)]
     pub fn close(&mut self) -> Scanned<()> {
         self.ends.push(self.bytes.len())
+    }
+
+    /// Refused if one of the rows from `first` on comes again.
+    pub fn check_distinct(&self, first: usize) -> Scanned<()> {
+        let rows = first..self.ends.len();
+        let distinct = if rows.len() <= FEW {
+            rows.clone()
+                .all(|row| (first..row).all(|other| self.row(other) != self.row(row)))
+        } else {
+            let mut known = HashSet::with_capacity(rows.len());
+            rows.clone().all(|row| known.insert(self.row(row)))
+        };
+        if distinct {
+            Ok(())
+        } else {
+            Err(Refused)
+        }
     }
 
     pub fn row(&self, number: usize) -> &[u8] {

@@ -4,6 +4,7 @@
 mod arrays;
 mod avro;
 mod avrotext;
+mod base64;
 mod binary;
 mod columns;
 mod decoder;
@@ -18,6 +19,7 @@ mod protojson;
 mod rescue;
 mod rules;
 mod times;
+mod wellknown;
 
 use pyo3::prelude::*;
 

@@ -10,8 +10,6 @@ use crate::times;
 
 /// Members beyond which names are looked up in a table.
 const FEW: usize = 8;
-/// Members of a map beyond which it is refused: each name is compared with those before it.
-const MOST_NAMES: usize = 64;
 
 /// One column, and what its values have to be.
 pub struct Column {
@@ -236,25 +234,14 @@ impl Map {
             scanner.space();
             scanner.string()?.append(&mut self.names.bytes)?;
             self.names.close()?;
-            self.check_name(before)?;
             scanner.colon()?;
             self.value.read(scanner, depth)?;
             more = scanner.more(b'}')?;
         }
         let end = self.value.len();
         self.sizes.check(end - before)?;
+        self.names.check_distinct(before)?;
         self.ends.push(end)
-    }
-
-    /// The last name has to be a new one.
-    fn check_name(&self, before: usize) -> Scanned<()> {
-        let last = self.names.ends.len() - 1;
-        let new = self.names.row(last);
-        if last - before < MOST_NAMES && (before..last).all(|row| self.names.row(row) != new) {
-            Ok(())
-        } else {
-            Err(Refused)
-        }
     }
 }
 

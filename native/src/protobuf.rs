@@ -5,7 +5,6 @@
 //! there, and the slow path does as they do.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,14 +14,12 @@ use crate::binary::{push_bytes, push_text, signed, Column, Input, Values};
 use crate::columns::{Bits, Offsets, Texts};
 use crate::json::{Key, Refused, Scanned};
 use crate::program::rule;
+use crate::wellknown::{self, Free, Moment};
 
 const VARINT: u8 = 0;
 const WIDE: u8 = 1;
 const LENGTH: u8 = 2;
 const NARROW: u8 = 5;
-/// The years 1 to 9999 in seconds, which is all that a `Timestamp` may be.
-const SECONDS: Range<i64> = -62_135_596_800..253_402_300_800;
-const MICROS: i64 = 1_000_000;
 /// Choices of a message are bits of a word.
 const MOST_CHOICES: usize = 64;
 
@@ -67,8 +64,21 @@ pub enum Kind {
     /// Names by number, in order.
     Enum(Vec<(i64, String)>),
     Message(Message),
-    /// `google.protobuf.Timestamp` in microseconds.
+    /// A message type without fields, as text.
+    Empty,
+    /// `google.protobuf.Timestamp` in microseconds, or as text.
     Timestamp,
+    TimestampText,
+    /// `google.protobuf.Duration` in nanoseconds, or as text.
+    Duration,
+    DurationText,
+    FieldMask,
+    /// JSON in a message.
+    Free(Free),
+    /// Whatever has no plan: refused where it is there.
+    Unplanned,
+    /// One of the entries of a map: its name, its value, and that where it did not come.
+    Entry(Box<Kind>, Box<Kind>, Option<String>),
     /// A value in a message of its own, its field 1.
     Wrapped(Box<Kind>),
 }
@@ -103,7 +113,12 @@ fn field(program: &Bound<'_, PyTuple>, place: usize, gaps: bool) -> PyResult<(Fi
     // Items of lists are always there, and so are fields with a default, unless the message around them is not.
     let open = !repeated && (gaps || (default.is_none() && !required));
     let (kind, mut column) = kind(program, open)?;
-    if repeated {
+    if let Kind::Entry(..) = kind {
+        column = Column::new(
+            Values::Map(Offsets::default(), Texts::default(), Box::new(column)),
+            gaps,
+        );
+    } else if repeated {
         column = Column::new(Values::List(Offsets::default(), Box::new(column)), gaps);
     }
     let found = Field {
@@ -127,8 +142,24 @@ fn kind(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<(Kind, Column)> {
         let (inner, column) = kind(&rule(program, 2)?, gaps)?;
         return Ok((Kind::Wrapped(Box::new(inner)), column));
     }
+    if name == "map" {
+        let (names, values): (Bound<'_, PyTuple>, Bound<'_, PyTuple>) = rule(program, 2)?;
+        let (value, column) = kind(&values, gaps)?;
+        let entry = Kind::Entry(Box::new(kind(&names, false)?.0), Box::new(value), rule(&values, 3)?);
+        return Ok((entry, column));
+    }
+    let text = || Values::Bytes(Texts::default());
     let (kind, values) = match name.as_str() {
+        "empty" => (Kind::Empty, text()),
         "timestamp" => (Kind::Timestamp, Values::Long(Vec::new())),
+        "timestamp_text" => (Kind::TimestampText, text()),
+        "duration" => (Kind::Duration, Values::Decimal(Vec::new())),
+        "duration_text" => (Kind::DurationText, text()),
+        "field_mask" => (Kind::FieldMask, text()),
+        "struct" => (Kind::Free(Free::Struct), text()),
+        "value" => (Kind::Free(Free::Value), text()),
+        "list_value" => (Kind::Free(Free::List), text()),
+        "unplanned" => (Kind::Unplanned, text()),
         "bool" => (Kind::Bool, Values::Bool(Bits::default())),
         "int32" => (Kind::Int32, Values::Int(Vec::new())),
         "int64" => (Kind::Int64, Values::Long(Vec::new())),
@@ -235,8 +266,11 @@ impl Field {
 
     /// One item of a list, or of numbers several in one piece.
     fn items(&self, wire: u8, input: &mut Input<'_>, column: &mut Column) -> Scanned<()> {
-        let items = match &mut column.values {
-            Values::List(_, items) => items,
+        let items = match (&self.kind, &mut column.values) {
+            (_, Values::List(_, items)) => items,
+            (Kind::Entry(name, value, default), Values::Map(_, names, values)) if wire == LENGTH => {
+                return entry(chunk(input)?, (name, names), (value, values), default.as_deref());
+            }
             _ => return Err(Refused),
         };
         if wire == self.kind.wire() {
@@ -252,11 +286,18 @@ impl Field {
         Ok(())
     }
 
-    /// End the field's list, or give it what it has where it did not come.
+    /// End the field's list or map, or give it what it has where it did not come.
     #[inline(always)]
     pub fn complete(&self, rows: usize, column: &mut Column) -> Scanned<()> {
-        if let (true, Values::List(ends, items)) = (self.repeated, &mut column.values) {
-            ends.push(items.len())?;
+        if self.repeated {
+            match &mut column.values {
+                Values::List(ends, items) => ends.push(items.len())?,
+                Values::Map(ends, names, values) => {
+                    names.check_distinct(ends.end())?;
+                    ends.push(values.len())?;
+                }
+                _ => return Err(Refused),
+            }
             column.there();
             return Ok(());
         }
@@ -264,13 +305,7 @@ impl Field {
             return Ok(());
         }
         match &self.default {
-            Some(name) => {
-                match &mut column.values {
-                    Values::Bytes(texts) => push_bytes(texts, name.as_bytes())?,
-                    _ => column.zero(),
-                }
-                column.there();
-            }
+            Some(name) => zero(column, name)?,
             None if self.required => return Err(Refused),
             None => column.skip(),
         }
@@ -278,21 +313,101 @@ impl Field {
     }
 }
 
+/// Zero as the value of a row, or of an enum the name of that.
+fn zero(column: &mut Column, name: &str) -> Scanned<()> {
+    match &mut column.values {
+        Values::Bytes(texts) => push_bytes(texts, name.as_bytes())?,
+        _ => column.zero(),
+    }
+    column.there();
+    Ok(())
+}
+
+/// One entry of a map; parsers take fields in any order, and serializers write the name first.
+fn entry(
+    raw: &[u8],
+    (key, names): (&Kind, &mut Texts),
+    (kind, values): (&Kind, &mut Column),
+    default: Option<&str>,
+) -> Scanned<()> {
+    let mut input = Input::new(raw);
+    if input.next_is(1 << 3 | key.wire()) {
+        key.name(&mut input, &mut names.bytes)?;
+    } else {
+        names.bytes.extend_from_slice(key.unnamed());
+    }
+    names.close()?;
+    if input.next_is(2 << 3 | kind.wire()) {
+        kind.read(&mut input, values)?;
+    } else {
+        zero(values, default.ok_or(Refused)?)?;
+    }
+    if input.is_empty() {
+        Ok(())
+    } else {
+        Err(Refused)
+    }
+}
+
 impl Kind {
+    /// Add the text of a key.
+    fn name(&self, input: &mut Input<'_>, out: &mut Vec<u8>) -> Scanned<()> {
+        let number: i128 = match self {
+            Kind::String => {
+                let text = chunk(input)?;
+                std::str::from_utf8(text).map_err(|_| Refused)?;
+                out.extend_from_slice(text);
+                return Ok(());
+            }
+            Kind::Bool => {
+                out.extend_from_slice(match input.varint()? {
+                    0 => b"false",
+                    1 => b"true",
+                    _ => return Err(Refused),
+                });
+                return Ok(());
+            }
+            Kind::Int32 => i32::try_from(input.varint()? as i64).map_err(|_| Refused)?.into(),
+            Kind::Int64 => (input.varint()? as i64).into(),
+            Kind::Uint32 => u32::try_from(input.varint()?).map_err(|_| Refused)?.into(),
+            Kind::Uint64 => input.varint()?.into(),
+            Kind::Sint32 => signed(u32::try_from(input.varint()?).map_err(|_| Refused)?.into()).into(),
+            Kind::Sint64 => input.zigzag()?.into(),
+            Kind::Fixed32 => u32::from_le_bytes(input.fixed()?).into(),
+            Kind::Fixed64 => u64::from_le_bytes(input.fixed()?).into(),
+            Kind::Sfixed32 => i32::from_le_bytes(input.fixed()?).into(),
+            Kind::Sfixed64 => i64::from_le_bytes(input.fixed()?).into(),
+            _ => return Err(Refused),
+        };
+        out.extend_from_slice(number.to_string().as_bytes());
+        Ok(())
+    }
+
+    /// The text of a key that did not come.
+    fn unnamed(&self) -> &'static [u8] {
+        match self {
+            Kind::String => b"",
+            Kind::Bool => b"false",
+            _ => b"0",
+        }
+    }
+
     /// How values are framed.
     #[inline(always)]
     fn wire(&self) -> u8 {
         match self {
-            Kind::String | Kind::Bytes | Kind::Message(_) | Kind::Timestamp | Kind::Wrapped(_) => LENGTH,
             Kind::Fixed32 | Kind::Sfixed32 | Kind::Float => NARROW,
             Kind::Fixed64 | Kind::Sfixed64 | Kind::Double => WIDE,
-            _ => VARINT,
+            Kind::Bool | Kind::Enum(_) => VARINT,
+            Kind::Int32 | Kind::Int64 | Kind::Uint32 | Kind::Uint64 | Kind::Sint32 | Kind::Sint64 => VARINT,
+            _ => LENGTH,
         }
     }
 
     /// One value behind its tag. Numbers that are longer on the wire than their type, which parsers cut, are refused.
     fn read(&self, input: &mut Input<'_>, column: &mut Column) -> Scanned<()> {
         match (self, &mut column.values) {
+            (Kind::Wrapped(kind), _) => return kind.wrapped(chunk(input)?, column),
             (Kind::Bool, Values::Bool(values)) => match input.varint()? {
                 value @ (0 | 1) => values.push(value == 1),
                 _ => return Err(Refused),
@@ -304,14 +419,14 @@ impl Kind {
             (Kind::Uint32, Values::Long(values)) => {
                 values.push(u32::try_from(input.varint()?).map_err(|_| Refused)?.into());
             }
-            (Kind::Uint64, Values::Decimal(values)) => values.push(input.varint()?),
+            (Kind::Uint64, Values::Decimal(values)) => values.push(input.varint()?.into()),
             (Kind::Sint32, Values::Int(values)) => {
                 let value = u32::try_from(input.varint()?).map_err(|_| Refused)?;
                 values.push(signed(u64::from(value)) as i32);
             }
             (Kind::Sint64, Values::Long(values)) => values.push(input.zigzag()?),
             (Kind::Fixed32, Values::Long(values)) => values.push(u32::from_le_bytes(input.fixed()?).into()),
-            (Kind::Fixed64, Values::Decimal(values)) => values.push(u64::from_le_bytes(input.fixed()?)),
+            (Kind::Fixed64, Values::Decimal(values)) => values.push(u64::from_le_bytes(input.fixed()?).into()),
             (Kind::Sfixed32, Values::Int(values)) => values.push(i32::from_le_bytes(input.fixed()?)),
             (Kind::Sfixed64, Values::Long(values)) => values.push(i64::from_le_bytes(input.fixed()?)),
             (Kind::Float, Values::Float(values)) => values.push(f32::from_le_bytes(input.fixed()?)),
@@ -324,11 +439,28 @@ impl Kind {
                 push_bytes(texts, names[place.map_err(|_| Refused)?].1.as_bytes())?;
             }
             (Kind::Message(message), Values::Record(..)) => return message.read(chunk(input)?, column),
-            (Kind::Timestamp, Values::Long(values)) => values.push(instant(chunk(input)?)?),
-            (Kind::Wrapped(kind), _) => return kind.wrapped(chunk(input)?, column),
+            (Kind::Timestamp, Values::Long(values)) => values.push(Moment::timestamp(chunk(input)?)?.micros()?),
+            (Kind::Duration, Values::Decimal(values)) => values.push(Moment::duration(chunk(input)?)?.nanos()),
+            (_, Values::Bytes(texts)) => {
+                self.text(chunk(input)?, &mut texts.bytes)?;
+                texts.close()?;
+            }
             _ => return Err(Refused),
         }
         column.there();
+        Ok(())
+    }
+
+    /// Add the text of a message.
+    fn text(&self, raw: &[u8], out: &mut Vec<u8>) -> Scanned<()> {
+        match self {
+            Kind::Empty if raw.is_empty() => out.extend_from_slice(b"{}"),
+            Kind::TimestampText => Moment::timestamp(raw)?.write_timestamp(out),
+            Kind::DurationText => Moment::duration(raw)?.write_duration(out),
+            Kind::FieldMask => wellknown::write_mask(raw, out)?,
+            Kind::Free(free) => free.write(raw, out)?,
+            _ => return Err(Refused),
+        }
         Ok(())
     }
 
@@ -352,30 +484,8 @@ impl Kind {
     }
 }
 
-/// Microseconds of a `Timestamp` with each of its fields once at most; what has finer digits has no column.
-fn instant(raw: &[u8]) -> Scanned<i64> {
-    let mut input = Input::new(raw);
-    let (mut seconds, mut nanos) = (None, None);
-    while !input.is_empty() {
-        let place = match input.byte()? {
-            0x08 => &mut seconds,
-            0x10 => &mut nanos,
-            _ => return Err(Refused),
-        };
-        if place.replace(input.varint()? as i64).is_some() {
-            return Err(Refused);
-        }
-    }
-    let (seconds, nanos) = (seconds.unwrap_or(0), nanos.unwrap_or(0));
-    if SECONDS.contains(&seconds) && (0..MICROS * 1000).contains(&nanos) && nanos % 1000 == 0 {
-        Ok(seconds * MICROS + nanos / 1000)
-    } else {
-        Err(Refused)
-    }
-}
-
 #[inline(always)]
-fn chunk<'a>(input: &mut Input<'a>) -> Scanned<&'a [u8]> {
+pub fn chunk<'a>(input: &mut Input<'a>) -> Scanned<&'a [u8]> {
     let length = usize::try_from(input.canonical()?).map_err(|_| Refused)?;
     input.take(length)
 }

@@ -3,22 +3,14 @@
 //! Taken is what serializers write. What parsers accept besides, such as null for a field that is not set, is refused:
 //! the slow path then does as they do.
 
+use crate::base64;
 use crate::binary::{push_bytes, Column, Values};
-use crate::columns::Texts;
 use crate::json::{Refused, Scanned, Scanner};
 use crate::protobuf::{Field, Kind, Message};
-use crate::times;
+use crate::wellknown::{is_mask, Moment};
 
 /// Digits of the longest number of 64 bits, and its sign.
 const LONGEST: usize = 20;
-/// A time as serializers write it, without fraction: 2026-01-02T03:04:05Z.
-const SHORTEST_TIME: usize = 20;
-/// One with nine digits behind the second; parsers take no more.
-const LONGEST_TIME: usize = 30;
-/// The place of its T, and those of its seconds.
-const T: usize = 10;
-const TENS: usize = 17;
-
 /// Read one payload whole; what is refused leaves no trace.
 pub fn read(message: &Message, column: &mut Column, payload: &str) -> Scanned<()> {
     let rows = column.len();
@@ -47,7 +39,9 @@ fn object(message: &Message, column: &mut Column, scanner: &mut Scanner<'_>, dep
             return Err(Refused);
         }
         field.choose(&mut chosen)?;
-        if field.repeated {
+        if let Kind::Entry(key, kind, _) = &field.kind {
+            map(key, kind, column, scanner, depth + 1)?;
+        } else if field.repeated {
             list(field, column, scanner, depth + 1)?;
         } else {
             value(&field.kind, column, scanner, depth)?;
@@ -98,6 +92,50 @@ fn list(field: &Field, column: &mut Column, scanner: &mut Scanner<'_>, depth: us
     Ok(())
 }
 
+fn map(key: &Kind, kind: &Kind, column: &mut Column, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
+    let (ends, names, values) = match &mut column.values {
+        Values::Map(ends, names, values) => (ends, names, values),
+        _ => return Err(Refused),
+    };
+    let first = ends.end();
+    let mut more = scanner.open(b'{', b'}', depth)?;
+    while more {
+        scanner.space();
+        let name = scanner.string()?.text()?;
+        check_key(key, &name)?;
+        push_bytes(names, &name)?;
+        scanner.colon()?;
+        value(kind, values, scanner, depth)?;
+        more = scanner.more(b'}')?;
+    }
+    names.check_distinct(first)?;
+    ends.push(values.len())?;
+    column.there();
+    Ok(())
+}
+
+/// A key has to be written as serializers do.
+fn check_key(kind: &Kind, name: &[u8]) -> Scanned<()> {
+    let sound = match kind {
+        Kind::String => true,
+        Kind::Bool => matches!(name, b"true" | b"false"),
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => is_key::<i32>(name)?,
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => is_key::<i64>(name)?,
+        Kind::Uint32 | Kind::Fixed32 => is_key::<u32>(name)?,
+        _ => is_key::<u64>(name)?,
+    };
+    if sound {
+        Ok(())
+    } else {
+        Err(Refused)
+    }
+}
+
+fn is_key<T: TryFrom<i128> + ToString>(name: &[u8]) -> Scanned<bool> {
+    let found = T::try_from(whole(name)?).map_err(|_| Refused)?;
+    Ok(found.to_string().as_bytes() == name)
+}
+
 fn value(kind: &Kind, column: &mut Column, scanner: &mut Scanner<'_>, depth: usize) -> Scanned<()> {
     if let Kind::Message(message) = kind {
         return object(message, column, scanner, depth + 1);
@@ -117,7 +155,10 @@ fn value(kind: &Kind, column: &mut Column, scanner: &mut Scanner<'_>, depth: usi
             let value: u32 = integer(scanner)?;
             values.push(value.into());
         }
-        (Kind::Uint64 | Kind::Fixed64, Values::Decimal(values)) => values.push(integer(scanner)?),
+        (Kind::Uint64 | Kind::Fixed64, Values::Decimal(values)) => {
+            let value: u64 = integer(scanner)?;
+            values.push(value.into());
+        }
         (Kind::Float, Values::Float(values)) => {
             let value = float(scanner)?;
             if value.is_finite() && value.abs() > f64::from(f32::MAX) {
@@ -130,12 +171,43 @@ fn value(kind: &Kind, column: &mut Column, scanner: &mut Scanner<'_>, depth: usi
             scanner.string()?.append(&mut texts.bytes)?;
             texts.close()?;
         }
-        (Kind::Bytes, Values::Bytes(texts)) => base64(&scanner.string()?.text()?, texts)?,
+        (Kind::Bytes, Values::Bytes(texts)) => {
+            base64::decode(&scanner.string()?.text()?, &mut texts.bytes)?;
+            texts.close()?;
+        }
         (Kind::Enum(names), Values::Bytes(texts)) => push_bytes(texts, named(names, scanner)?)?,
-        (Kind::Timestamp, Values::Long(values)) => values.push(instant(&scanner.string()?.text()?)?),
+        (Kind::Timestamp, Values::Long(values)) => {
+            values.push(Moment::timestamp_text(&scanner.string()?.text()?)?.micros()?);
+        }
+        (Kind::Duration, Values::Decimal(values)) => {
+            values.push(Moment::duration_text(&scanner.string()?.text()?)?.nanos());
+        }
+        (_, Values::Bytes(texts)) => {
+            text(kind, scanner, &mut texts.bytes, depth)?;
+            texts.close()?;
+        }
         _ => return Err(Refused),
     }
     column.there();
+    Ok(())
+}
+
+/// Add the text that a column has of a message.
+fn text(kind: &Kind, scanner: &mut Scanner<'_>, out: &mut Vec<u8>, depth: usize) -> Scanned<()> {
+    match kind {
+        Kind::Free(free) => return free.copy(scanner, out, depth + 1),
+        Kind::Empty if !scanner.open(b'{', b'}', depth + 1)? => out.extend_from_slice(b"{}"),
+        Kind::TimestampText => Moment::timestamp_text(&scanner.string()?.text()?)?.write_timestamp(out),
+        Kind::DurationText => Moment::duration_text(&scanner.string()?.text()?)?.write_duration(out),
+        Kind::FieldMask => {
+            let text = scanner.string()?.text()?;
+            if !is_mask(&text) {
+                return Err(Refused);
+            }
+            out.extend_from_slice(&text);
+        }
+        _ => return Err(Refused),
+    }
     Ok(())
 }
 
@@ -185,44 +257,4 @@ fn named<'n>(names: &'n [(i64, String)], scanner: &mut Scanner<'_>) -> Scanned<&
         names.binary_search_by_key(&number, |(number, _)| *number).ok()
     };
     Ok(names[place.ok_or(Refused)?].1.as_bytes())
-}
-
-/// Add the bytes of Base64 as a row, in either alphabet (RFC 4648, 4 and 5), padded or not.
-fn base64(text: &[u8], into: &mut Texts) -> Scanned<()> {
-    let digits = match text {
-        [digits @ .., b'=', b'='] | [digits @ .., b'='] if text.len() % 4 == 0 => digits,
-        _ => text,
-    };
-    for group in digits.chunks(4) {
-        let mut word = 0;
-        for digit in group {
-            word = word << 6 | sextet(*digit)?;
-        }
-        word <<= 6 * (4 - group.len());
-        if group.len() == 1 {
-            return Err(Refused);
-        }
-        into.bytes.extend_from_slice(&word.to_be_bytes()[1..group.len()]);
-    }
-    into.close()
-}
-
-fn sextet(digit: u8) -> Scanned<u32> {
-    Ok(u32::from(match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' | b'-' => 62,
-        b'/' | b'_' => 63,
-        _ => return Err(Refused),
-    }))
-}
-
-/// Microseconds since 1970 of a time in UTC; what has finer digits has no column.
-fn instant(text: &[u8]) -> Scanned<i64> {
-    let plain = text.len() >= SHORTEST_TIME && text[T] == b'T' && text[TENS] < b'6' && text.ends_with(b"Z");
-    match times::instant(text) {
-        Some((micros, true)) if plain && text.len() <= LONGEST_TIME => Ok(micros),
-        _ => Err(Refused),
-    }
 }

@@ -1,4 +1,4 @@
-//! Times and dates in text (RFC 3339, 5.6), as columns hold them.
+//! Times and dates in text (RFC 3339, 5.6), as columns hold them, and as text of those.
 
 const DAY: i64 = 86_400;
 const MICROS: i64 = 1_000_000;
@@ -79,6 +79,36 @@ fn days(text: &[u8]) -> Option<i64> {
     };
     let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     Some(year * 365 + leaps + (153 * month + 2) / 5 + day - 719_469)
+}
+
+/// Add the date of a day since 1970, in the years 1 to 9999.
+pub fn write_date(day: i64, out: &mut Vec<u8>) {
+    // The inverse of `days`: eras of 400 years, which begin in March.
+    let shifted = day + 719_468;
+    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = if month < 10 {
+        (year, month + 3)
+    } else {
+        (year + 1, month - 9)
+    };
+    out.extend_from_slice(format!("{:04}-{month:02}-{day:02}", era * 400 + year).as_bytes());
+}
+
+/// Add the time of so many seconds of a day.
+pub fn write_clock(second: i64, out: &mut Vec<u8>) {
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    out.extend_from_slice(format!("{hour:02}:{minute:02}:{second:02}").as_bytes());
+}
+
+/// Add date and time, without fraction and zone, of so many seconds since 1970.
+pub fn write_instant(seconds: i64, out: &mut Vec<u8>) {
+    write_date(seconds.div_euclid(DAY), out);
+    out.push(b'T');
+    write_clock(seconds.rem_euclid(DAY), out);
 }
 
 fn length(year: i64, month: i64) -> Option<i64> {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -17,19 +18,14 @@ Row = dict[str, Any]
 
 
 def check(schema: Schema, payloads: list[bytes], content_type: str = "") -> dict[int, Row]:
-    """Decode natively, amid others; the rows of those that are taken, by number."""
+    """Decode natively, amid others; the rows of those that are taken, by number, in columns that are typed."""
     for typed in (False, True):
-        rows = _check(schema, payloads, content_type, typed=typed)
+        rows = check_as(schema, payloads, content_type, typed=typed)
     return rows
 
 
-def check_typed(schema: Schema, payloads: list[bytes], content_type: str = "") -> dict[int, Row]:
-    """The same for schemas that have a decoder only for columns that are typed."""
-    assert decoder(schema, content_type, typed=False) is None
-    return _check(schema, payloads, content_type, typed=True)
-
-
-def _check(schema: Schema, payloads: list[bytes], content_type: str, *, typed: bool) -> dict[int, Row]:
+def check_as(schema: Schema, payloads: list[bytes], content_type: str = "", *, typed: bool) -> dict[int, Row]:
+    """The same for columns that are typed, or not."""
     decode = decoder(schema, content_type, typed=typed)
     shape = schema.shape() if typed else as_sent(schema.shape())
     assert decode is not None
@@ -73,7 +69,7 @@ def slow(schema: Schema, payload: bytes, shape: Shape, content_type: str = "") -
 
 
 def plain(row: Row, shape: Shape) -> list[Any]:
-    """The values of a row, where a column of JSON text has any JSON that says the same."""
+    """The values of a row, where a column of JSON text has any JSON that says the same, and names have no order."""
     parts = [field.shape for field in shape.fields] if isinstance(shape, Struct) and shape.fields else [shape]
     return [_value(value, part) for value, part in zip(row.values(), parts, strict=True)]
 
@@ -83,12 +79,18 @@ def _value(value: Any, shape: Shape) -> Any:
         return None
     match shape:
         case Anything():
-            return parse_json(value.encode())
+            return _sorted(parse_json(value.encode()))
         case Struct() if shape.fields:
             parts = zip(value.items(), shape.fields, strict=True)
             return {name: _value(member, field.shape) for (name, member), field in parts}
         case ListOf():
             return [_value(item, shape.item) for item in value]
         case MapOf():
-            return {name: _value(item, shape.value) for name, item in value}
+            return {name: _value(item, shape.value) for name, item in sorted(value, key=itemgetter(0))}
     return value
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(value[name]) for name in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -20,6 +22,7 @@ from signalbook.pipeline.fastpath.payloads import decoder
 
 TEXT = st.text(max_size=5)
 AWARE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC))
+DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 3}
 LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ("boolean", st.booleans()),
     ("int", st.integers(-(2**31), 2**31 - 1)),
@@ -34,7 +37,12 @@ LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ({"type": "int", "logicalType": "date"}, st.dates()),
     ({"type": "int", "logicalType": "time-millis"}, st.times()),
     ({"type": "long", "logicalType": "time-micros"}, st.times()),
-    ({"type": "string", "logicalType": "uuid"}, st.uuids()),
+    ({"type": "string", "logicalType": "uuid"}, TEXT),
+    ({"type": "long", "logicalType": "timestamp-nanos"}, st.integers(-(10**15), 10**15).map(lambda n: n * 1000)),
+    ({"type": "long", "logicalType": "local-timestamp-millis"}, st.integers(-(2**63), 2**63 - 1)),
+    ({"type": "int", "logicalType": "minutes"}, st.integers(-(2**31), 2**31 - 1)),
+    (DECIMAL, st.decimals("-99999.999", "99999.999", places=3)),
+    ({"type": "bytes", "logicalType": "decimal", "precision": 38}, st.integers(1 - 10**38, 10**38 - 1).map(Decimal)),
 ]
 
 
@@ -51,12 +59,17 @@ def schemas(draw: st.DrawFn, depth: int = 2, name: str = "R") -> tuple[Any, st.S
 
 @st.composite
 def nodes(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.SearchStrategy[Any]]:
-    match draw(
-        st.sampled_from(["leaf", "leaf", "enum", "fixed", "array", "record", "null"] if depth else ["leaf", "enum"])
-    ):
+    inner = ["fixed", "decimal", "array", "map", "record", "null"] if depth else []
+    match draw(st.sampled_from(["leaf", "leaf", "enum", *inner])):
         case "array":
             kind, value = draw(nodes(depth - 1, name))
             return {"type": "array", "items": kind}, st.lists(value, max_size=3)
+        case "map":
+            kind, value = draw(nodes(depth - 1, name))
+            return {"type": "map", "values": kind}, st.dictionaries(TEXT, value, max_size=3)
+        case "decimal":
+            kind = {"type": "fixed", "name": f"{name}D", "size": 5, "logicalType": "decimal", "precision": 9}
+            return {**kind, "scale": 9}, st.decimals("-0.999999999", "0.999999999", places=9)
         case "record":
             kind, value = draw(schemas(depth - 1, name))
             return kind, value
@@ -74,12 +87,17 @@ def nodes(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.SearchStrateg
 
 
 def parse(schema: Any) -> AvroSchema:
-    return FORMAT.parse(json.dumps(schema).encode(), "Avro/1.11")
+    return parse_text(json.dumps(schema).encode())
+
+
+@lru_cache(maxsize=4)
+def parse_text(document: bytes) -> AvroSchema:
+    return FORMAT.parse(document, "Avro/1.11")
 
 
 def written(schema: Any, value: Any) -> bytes:
     stream = BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    fastavro.schemaless_writer(stream, parse(schema).parsed, value)
     return stream.getvalue()
 
 
@@ -98,7 +116,7 @@ def spoilt(draw: st.DrawFn, payload: bytes) -> bytes:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_columns_are_what_decoding_gives(data: st.DataObject) -> None:
     """K-41"""
     schema, values = data.draw(schemas())
@@ -164,20 +182,62 @@ def test_odd_bytes(kind: Any, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
+    "schema",
     [
-        {"type": "map", "values": "int"},
-        ["int", "bytes"],
-        ["int", "string", {"type": "long", "logicalType": "timestamp-millis"}],
-        ["int", {"type": "map", "values": "int"}],
-        ["null", "int", "R"],
-        ["null", "R"],
-        {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
-        {"type": "long", "logicalType": "local-timestamp-millis"},
+        {"type": "record", "name": "R", "fields": [{"name": "f", "type": {**DECIMAL, "precision": 39}}]},
+        ["null", {"type": "record", "name": "R", "fields": [{"name": "f", "type": "int"}]}],
+        "null",
     ],
 )
-def test_what_has_no_columns_has_no_decoder(kind: Any) -> None:
-    assert decoder(parse({"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]})) is None
+def test_what_has_no_columns_has_no_decoder(schema: Any) -> None:
+    assert decoder(parse(schema)) is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "values"),
+    [
+        ({"type": "map", "values": "int"}, [{}, {"a": 1, "b": 2}]),
+        ({"type": "array", "items": ["null", "string"]}, [[], ["a", None]]),
+        ("string", ["", "x"]),
+        (DECIMAL, [Decimal("1.234")]),
+    ],
+)
+def test_payloads_need_not_be_records(schema: Any, values: list[Any]) -> None:
+    assert len(check(parse(schema), [written(schema, value) for value in values])) == len(values)
+
+
+def test_names_of_a_map_come_once() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {"type": "map", "values": "int"}}]}
+    many = {f"k{number}": number for number in range(500)}
+    rows = check(parse(schema), [written(schema, {"f": many}), b"\x04\x02a\x02\x02a\x04\x00", b"\x01\x06\x02a\x02\x00"])
+    assert {number: dict(row["f"]) for number, row in rows.items()} == {0: many, 2: {"a": 1}}
+
+
+def test_more_digits_than_the_column_has_are_left() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": {**DECIMAL, "precision": 3}}]}
+    payloads = [b"\x04\x03\xe8", b"\x04\x03\xe7", b"\x04\xfc\x18", b"\x00", b"\x22" + b"\0" * 16 + b"\x01"]
+    rows = check(parse(schema), payloads)
+    assert {number: row["f"] for number, row in rows.items()} == {1: Decimal("0.999"), 3: Decimal("0.000")}
+
+
+def test_types_inside_themselves_are_text() -> None:
+    tree = {"type": "array", "items": "T"}
+    fields = [
+        {"name": "v", "type": "int"},
+        {"name": "next", "type": ["null", "T"]},
+        {"name": "all", "type": tree},
+        {"name": "by", "type": {"type": "map", "values": ["string", "T"]}},
+    ]
+    schema = {"type": "record", "name": "T", "fields": fields}
+    leaf: Any = {"v": 1, "next": None, "all": [], "by": {}}
+    deep: Any = leaf
+    for number in range(100):
+        deep = {"v": number, "next": deep, "all": [], "by": {}}
+    payloads = [written(schema, value) for value in (leaf, {**leaf, "next": leaf, "all": [leaf, leaf]}, deep)]
+    payloads.append(written(schema, {**leaf, "by": {"a": "x", "b": {**leaf, "next": leaf}}}))
+    rows = check(parse(schema), payloads)
+    assert list(rows) == [0, 1, 3]  # beyond 64 levels the slow path has the word
+    assert rows[0]["next"] == "null"
 
 
 def test_times_are_those_that_were_written() -> None:
@@ -201,7 +261,23 @@ def unions(draw: st.DrawFn, depth: int = 2, name: str = "U") -> tuple[list[Any],
         "enum": ({"type": "enum", "name": f"{name}E", "symbols": ["A", "B"]}, st.sampled_from("AB")),
         "record": (record, record_values),
         "array": ({"type": "array", "items": "boolean"}, st.lists(st.booleans(), max_size=3)),
+        "map": ({"type": "map", "values": "int"}, st.dictionaries(TEXT, st.integers(0, 9), max_size=3)),
     }
+    # Logical types, each in place of what it is written as.
+    times = draw(st.sampled_from(["timestamp-millis", "timestamp-micros", "time-micros"]))
+    choices["long"] = draw(
+        st.sampled_from(
+            [
+                choices["long"],
+                ({"type": "long", "logicalType": times}, st.times() if times == "time-micros" else AWARE),
+            ]
+        )
+    )
+    choices["int"] = ({"type": "int", "logicalType": "date"}, st.dates())
+    scale = draw(st.sampled_from([0, 2, 12]))
+    amount = {**DECIMAL, "precision": 12, "scale": scale}
+    exactly = st.integers(1 - 10**12, 10**12 - 1).map(lambda digits: Decimal(digits).scaleb(-scale))
+    choices["bytes"] = draw(st.sampled_from([("bytes", st.binary(max_size=5)), (amount, exactly)]))
     names = draw(st.lists(st.sampled_from(list(choices)), min_size=3, max_size=6, unique=True))
     kinds = [choices[each][0] for each in names]
     values = [_branch(each, choices[each], f"{name}R", f"{name}E") for each in names]
@@ -232,7 +308,7 @@ def written_as_text(draw: st.DrawFn, depth: int, name: str) -> tuple[Any, st.Sea
 
 
 @given(st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_unions_are_the_text_that_the_slow_path_writes(data: st.DataObject) -> None:
     """K-41. To the byte: readers compare texts."""
     kinds, values = data.draw(unions())
@@ -243,8 +319,9 @@ def test_unions_are_the_text_that_the_slow_path_writes(data: st.DataObject) -> N
     rows = check(found, payloads)
     for number, row in rows.items():
         assert row == slow(found, payloads[number], found.shape())
-    # Only fractions that writers write in different ways are left to others.
-    assert "float" in str(kinds) or "double" in str(kinds) or len(rows) == len(payloads)
+    # Only fractions that writers write in different ways, and decimals with exponents, are left to others.
+    odd = any(word in str(kinds) for word in ("float", "double", "'scale': 12"))
+    assert odd or len(rows) == len(payloads)
     check(found, [data.draw(spoilt(payload)) for payload in payloads])
 
 

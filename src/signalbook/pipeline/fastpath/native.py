@@ -52,6 +52,13 @@ def module() -> Any:
     return found
 
 
+def json_name(name: str) -> str:
+    """A name that stands in JSON as it is, without escapes. Raises ``NoPlan``."""
+    if not name.isprintable() or '"' in name or "\\" in name:
+        raise NoPlan
+    return name
+
+
 class Owners:
     """Which payload each row of a column is of, and which payloads have a value that was refused."""
 
@@ -115,6 +122,8 @@ def plain(kind: pa.DataType) -> Make:
         return structs(kind, [plain(field.type) for field in kind])
     if pa.types.is_list(kind):
         return lists(kind, plain(kind.value_type))
+    if pa.types.is_map(kind):
+        return maps(kind, plain(kind.item_type))
     # a column of nothing but nulls has no buffers, whatever its type
     return lambda found, _: of_buffers(kind, found) if found[2] else pa.nulls(found[0], kind)
 

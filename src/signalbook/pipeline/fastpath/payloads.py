@@ -2,22 +2,21 @@
 
 A plan of JSON Schema says columns and rules, out of the schema's normal form. Members that no plan can say come as text
 and are held to a check of their own (``formats.jsonschema.guards``), once for each value that occurs; so is the payload
-as a whole where it can be judged no other way. Plans of Avro and Protobuf say how values are encoded, and no rules.
+as a whole where it can be judged no other way. Plans of Avro (``avro.py``) and Protobuf (``protobuf.py``) say how
+values are encoded, and no rules.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from signalbook.formats import Anything, MapOf, Scalar, Schema, Shape, Struct, as_sent, is_lossy
-from signalbook.formats.avro.document import Type
 from signalbook.formats.avro.format import AvroSchema
 from signalbook.formats.base import Indexed, is_json
 from signalbook.formats.jsonschema.columns import shape_of
@@ -32,11 +31,21 @@ from signalbook.messages.payloads.content import read_schema_id
 from signalbook.pipeline import columns, rescue
 from signalbook.pipeline.arrays import ValueForm, builder
 from signalbook.pipeline.fastpath import native
-from signalbook.pipeline.fastpath.native import Decode, Decoded, Make, NoPlan, guarded, lists, maps, plain, structs
-from signalbook.values import JSONObject
+from signalbook.pipeline.fastpath.avro import avro_decoder
+from signalbook.pipeline.fastpath.native import (
+    Decode,
+    Decoded,
+    Make,
+    NoPlan,
+    guarded,
+    json_name,
+    lists,
+    maps,
+    plain,
+    structs,
+)
+from signalbook.pipeline.fastpath.protobuf import protobuf_decoder
 
-# As native/src/avro.rs and native/src/protobuf.rs read it.
-Plan = tuple[Any, ...]
 _Planned = AvroSchema | JsonSchema | ProtobufSchema
 # They are made once for a schema and columns that are typed or not; many tasks of a process share them, and they go
 # with the schema.
@@ -232,7 +241,8 @@ def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa
         for field, inner in zip(shape.fields, kind, strict=True)
     ]
     members = [
-        (_name(field.name), field.required, program) for field, (program, _) in zip(shape.fields, found, strict=True)
+        (json_name(field.name), field.required, program)
+        for field, (program, _) in zip(shape.fields, found, strict=True)
     ]
     return ("object", shape.nullable, part.extra is None, members), structs(kind, [make for _, make in found])
 
@@ -250,13 +260,6 @@ def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -
     return (GUARDED, False, is_lossy(shape)), guarded(
         check, None if isinstance(shape, Anything) else builder(shape, kind, ValueForm.TYPED)
     )
-
-
-def _name(name: str) -> str:
-    """A name that stands in JSON as it is, without escapes."""
-    if not name.isprintable() or '"' in name or "\\" in name:
-        raise NoPlan
-    return name
 
 
 def _scalar(node: NormalForm, shape: Any, kind: pa.DataType) -> Program:
@@ -310,175 +313,3 @@ def _string(strings: Strings) -> Program:
 
 # What native/src/program.rs calls columns of texts that are no texts.
 _NAMES: Final = {columns.TIMESTAMP: "timestamp", pa.date32(): "date"}
-
-
-_PLAIN: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-# Those that are text as they are.
-_WRITTEN: Final = _PLAIN - {"bytes"}
-# What the years 1 to 9999 are in the units of columns; Python has no other dates, and so the slow path has none.
-_MICROSECONDS: Final = (-62_135_596_800_000_000, 253_402_300_799_999_999)
-_DAYS: Final = (-719_162, 2_932_896)
-_DAY: Final = 86_400_000_000
-# Bounds in the column's unit, and how many of those a unit of the payload is.
-_TIMES: Final = {
-    ("long", "timestamp-millis"): (_MICROSECONDS, 1000),
-    ("long", "timestamp-micros"): (_MICROSECONDS, 1),
-    ("int", "time-millis"): ((0, _DAY - 1), 1000),
-    ("long", "time-micros"): ((0, _DAY - 1), 1),
-}
-
-
-def avro_decoder(schema: AvroSchema, shape: Shape) -> Decode:
-    """From payloads to the arrays of ``columns.payload(shape)``.
-
-    Schemas with maps, recursion, or other logical types have none, nor have unions of several types where one of them
-    has bytes or a logical type. Raises ``NoPlan``.
-    """
-    types = schema.names.types
-    node = types.get(schema.type, schema.type) if isinstance(schema.type, str) else schema.type
-    # a schema that reads what another wrote resolves names and defaults, which is left to the slow path
-    if schema.writer is not None or not isinstance(node, dict) or node["type"] != "record" or not node["fields"]:
-        raise NoPlan
-    kind = pa.struct(columns.payload(shape))
-    read = native.module().AvroDecoder(_record(node, types, kind)).read
-    return native.decoder(read, native.plain(kind), members=True)
-
-
-def _avro_plan(node: Type, types: Mapping[str, JSONObject], kind: pa.DataType) -> Plan:
-    if isinstance(node, list):
-        return _optional(node, types, kind)
-    if isinstance(node, str):
-        node = types.get(node, {"type": node})
-    name, logical = node["type"], node.get("logicalType")
-    if logical is not None:
-        return _logical(name, logical)
-    if name == "record" and pa.types.is_struct(kind):  # of one inside itself the column is text
-        return _record(node, types, kind)
-    if name == "array":
-        return "array", _avro_plan(node["items"], types, kind.value_type)
-    if name == "enum":
-        return "enum", list(node["symbols"])
-    if name == "fixed":
-        return "fixed", int(node["size"])
-    if name not in _PLAIN:
-        raise NoPlan
-    return (name,)
-
-
-def _record(node: JSONObject, types: Mapping[str, JSONObject], kind: pa.StructType) -> Plan:
-    fields = zip(node["fields"], kind, strict=True)
-    return "record", [_avro_plan(part["type"], types, field.type) for part, field in fields]
-
-
-def _optional(node: list[Type], types: Mapping[str, JSONObject], kind: pa.DataType) -> Plan:
-    """A value or null, by the number of the branch that null is; of other unions the text."""
-    if len(node) != 2 or "null" not in node or node[0] == node[1]:
-        return "text", _text(node, types, frozenset())
-    # Which branch is null differs from schema to schema, and is the first thing in the bytes of the value.
-    null = node.index("null")
-    return "optional", null, _avro_plan(node[1 - null], types, kind)
-
-
-def _text(node: Type, types: Mapping[str, JSONObject], above: frozenset[str]) -> Plan:
-    """As native/src/avrotext.rs reads it; ``above`` are the records around it."""
-    if isinstance(node, list):
-        return "union", [_text(branch, types, above) for branch in node]
-    if isinstance(node, str):
-        node = types.get(node, {"type": node})
-    name = node["type"]
-    if "logicalType" in node or node.get("name") in above:
-        raise NoPlan
-    if name == "record":
-        inside = above | {node["name"]}
-        return "object", [(part["name"], _text(part["type"], types, inside)) for part in node["fields"]]
-    if name == "array":
-        return "array", _text(node["items"], types, above)
-    if name == "enum":
-        return "enum", list(node["symbols"])
-    if name not in _WRITTEN:
-        raise NoPlan
-    return (name,)
-
-
-def _logical(name: str, logical: str) -> Plan:
-    if (name, logical) == ("string", "uuid"):
-        return ("uuid",)
-    if (name, logical) == ("int", "date"):
-        return "date", *_DAYS
-    if (name, logical) not in _TIMES:
-        raise NoPlan
-    (low, high), factor = _TIMES[name, logical]
-    return "time", low // factor, high // factor, factor
-
-
-_F: Final = FieldDescriptor
-_SCALARS: Final = {
-    _F.TYPE_BOOL: "bool", _F.TYPE_STRING: "string", _F.TYPE_BYTES: "bytes", _F.TYPE_FLOAT: "float",
-    _F.TYPE_DOUBLE: "double", _F.TYPE_INT32: "int32", _F.TYPE_INT64: "int64", _F.TYPE_UINT32: "uint32",
-    _F.TYPE_UINT64: "uint64", _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64", _F.TYPE_FIXED32: "fixed32",
-    _F.TYPE_FIXED64: "fixed64", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
-}  # fmt: skip
-_GOOGLE: Final = "google.protobuf."
-_WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-_WRAPPERS: Final = frozenset(f"{_GOOGLE}{name}Value" for name in _WRAPPED)
-# The native module keeps in one word which of them have come.
-_MOST_CHOICES: Final = 64
-
-
-def protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
-    """From payloads, in binary or in Protobuf's JSON, to the arrays of ``columns.payload(shape)``.
-
-    Types with maps, groups, recursion or well-known types but wrappers and times have none. Raises ``NoPlan``.
-    """
-    if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_GOOGLE):
-        raise NoPlan
-    kind = pa.struct(columns.payload(shape))
-    made = native.module().ProtobufDecoder(_message(schema.descriptor, kind))
-    return native.decoder(made.read_json if in_json else made.read, native.plain(kind), members=True)
-
-
-def _message(descriptor: Descriptor, kind: pa.StructType) -> Plan:
-    # the choice of an optional field of proto3 has it alone
-    choices = [choice.full_name for choice in descriptor.oneofs if len(choice.fields) > 1]
-    if len(choices) > _MOST_CHOICES:
-        raise NoPlan
-    return tuple(
-        _protobuf_field(field, column.type, choices) for field, column in zip(descriptor.fields, kind, strict=True)
-    )
-
-
-def _protobuf_field(field: FieldDescriptor, kind: pa.DataType, choices: list[str]) -> Plan:
-    if field.is_repeated and not pa.types.is_list(kind):
-        raise NoPlan
-    name, arguments, zero = _kind(field, kind.value_type if field.is_repeated else kind)
-    label = "repeated" if field.is_repeated else "required" if field.is_required else "optional"
-    choice = field.containing_oneof.full_name if field.containing_oneof is not None else None
-    return (
-        field.number,
-        name,
-        arguments,
-        label,
-        None if field.has_presence or field.is_repeated else zero,
-        choices.index(choice) if choice in choices else None,
-        field.name,
-        _name(field.json_name),
-    )
-
-
-def _kind(field: FieldDescriptor, kind: pa.DataType) -> tuple[str, Any, str]:
-    """The kind of a field's values, with what there is to say of it, and the name that stands for zero."""
-    if field.enum_type is not None:
-        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
-        return "enum", list(names.items()), names.get(0) or "0"
-    if field.type in _SCALARS:
-        return _SCALARS[field.type], None, ""
-    if field.type != _F.TYPE_MESSAGE or field.message_type is None:
-        raise NoPlan
-    name = field.message_type.full_name
-    if name == _GOOGLE + "Timestamp" and kind == columns.TIMESTAMP:
-        return "timestamp", None, ""
-    if name in _WRAPPERS:
-        return "wrapped", (None, *_kind(field.message_type.fields_by_name["value"], kind)), ""
-    if not pa.types.is_struct(kind):
-        raise NoPlan
-    return "message", _message(field.message_type, kind), ""

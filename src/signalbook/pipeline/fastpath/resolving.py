@@ -138,9 +138,12 @@ class _Resolution:
         if name == "array" and isinstance(shape, ListOf):
             item = self._value(other["items"], own["items"], kind.value_type, wanted.value_type, shape.item)
             return _list(item, wanted)
+        if name == "map" and isinstance(shape, MapOf):
+            value = self._value(other["values"], own["values"], kind.item_type, wanted.item_type, shape.value)
+            return _map(value, wanted)
         named = name not in ("enum", "fixed") or _alike(own, other)
         same = own.get("size") == other.get("size") and set(other.get("symbols", ())) <= set(own.get("symbols", ()))
-        if not (named and same and kind == wanted) or own.get("aliases") or name in ("array", "map"):
+        if not (named and same and kind == wanted) or own.get("aliases") or name == "array":
             raise NoPlan
         return _as_it_is
 
@@ -214,6 +217,14 @@ def _list(item: Convert, kind: pa.ListType) -> Convert:
     def convert(array: pa.Array) -> pa.Array:
         mask = array.is_null() if array.null_count else None
         return pa.ListArray.from_arrays(array.offsets, item(array.values), type=kind, mask=mask)
+
+    return convert
+
+
+def _map(value: Convert, kind: pa.MapType) -> Convert:
+    def convert(array: pa.Array) -> pa.Array:
+        mask = array.is_null() if array.null_count else None
+        return pa.MapArray.from_arrays(array.offsets, array.keys, value(array.items), kind, mask=mask)
 
     return convert
 

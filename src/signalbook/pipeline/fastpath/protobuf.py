@@ -1,0 +1,108 @@
+"""Protobuf payloads into columns: what the native module has to know of a message type, in binary and in its JSON."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from signalbook.formats import Shape, Struct
+from signalbook.formats.protobuf.convert import map_value
+from signalbook.formats.protobuf.format import ProtobufSchema
+from signalbook.pipeline import columns
+from signalbook.pipeline.fastpath import native
+from signalbook.pipeline.fastpath.native import Decode, NoPlan, json_name
+
+# As native/src/protobuf.rs reads it.
+Plan = tuple[Any, ...]
+_F: Final = FieldDescriptor
+_SCALARS: Final = {
+    _F.TYPE_BOOL: "bool", _F.TYPE_STRING: "string", _F.TYPE_BYTES: "bytes", _F.TYPE_FLOAT: "float",
+    _F.TYPE_DOUBLE: "double", _F.TYPE_INT32: "int32", _F.TYPE_INT64: "int64", _F.TYPE_UINT32: "uint32",
+    _F.TYPE_UINT64: "uint64", _F.TYPE_SINT32: "sint32", _F.TYPE_SINT64: "sint64", _F.TYPE_FIXED32: "fixed32",
+    _F.TYPE_FIXED64: "fixed64", _F.TYPE_SFIXED32: "sfixed32", _F.TYPE_SFIXED64: "sfixed64",
+}  # fmt: skip
+_GOOGLE: Final = "google.protobuf."
+_WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+_WRAPPERS: Final = frozenset(f"{_GOOGLE}{name}Value" for name in _WRAPPED)
+_WELL_KNOWN: Final = {
+    f"{_GOOGLE}Timestamp": "timestamp", f"{_GOOGLE}Duration": "duration", f"{_GOOGLE}FieldMask": "field_mask",
+    f"{_GOOGLE}Struct": "struct", f"{_GOOGLE}Value": "value", f"{_GOOGLE}ListValue": "list_value",
+}  # fmt: skip
+# Those with columns of their own kind, or of text.
+_TIMES: Final = frozenset({f"{_GOOGLE}Timestamp", f"{_GOOGLE}Duration"})
+_AS_TEXT: Final = "_text"
+# The native module keeps in one word which of them have come.
+_MOST_CHOICES: Final = 64
+
+
+def protobuf_decoder(schema: ProtobufSchema, shape: Shape, *, in_json: bool = False) -> Decode:
+    """From payloads, in binary or in Protobuf's JSON, to the arrays of ``columns.payload(shape)``.
+
+    A payload with an ``Any``, or a message inside of one of its own type, is refused. Raises ``NoPlan`` for types with
+    groups.
+    """
+    if not isinstance(shape, Struct) or not shape.fields or schema.descriptor.full_name.startswith(_GOOGLE):
+        raise NoPlan
+    kind = pa.struct(columns.payload(shape))
+    made = native.module().ProtobufDecoder(_message(schema.descriptor, kind))
+    return native.decoder(made.read_json if in_json else made.read, native.plain(kind), members=True)
+
+
+def _message(descriptor: Descriptor, kind: pa.StructType) -> Plan:
+    # the choice of an optional field of proto3 has it alone
+    choices = [choice.full_name for choice in descriptor.oneofs if len(choice.fields) > 1]
+    if len(choices) > _MOST_CHOICES:
+        raise NoPlan
+    return tuple(
+        _protobuf_field(field, column.type, choices) for field, column in zip(descriptor.fields, kind, strict=True)
+    )
+
+
+def _protobuf_field(field: FieldDescriptor, kind: pa.DataType, choices: list[str]) -> Plan:
+    entry = map_value(field)
+    if entry is not None:
+        (name, arguments), zero = _entry(field, entry, kind), ""
+    else:
+        name, arguments, zero = _kind(field, kind.value_type if field.is_repeated else kind)
+    label = "repeated" if field.is_repeated else "required" if field.is_required else "optional"
+    choice = field.containing_oneof.full_name if field.containing_oneof is not None else None
+    return (
+        field.number,
+        name,
+        arguments,
+        label,
+        None if field.has_presence or field.is_repeated else zero,
+        choices.index(choice) if choice in choices else None,
+        field.name,
+        json_name(field.json_name),
+    )
+
+
+def _entry(field: FieldDescriptor, value: FieldDescriptor, kind: pa.MapType) -> tuple[str, Any]:
+    """The kinds of keys and values of a map, and what stands for a value that did not come."""
+    assert field.message_type is not None
+    key = _SCALARS[field.message_type.fields_by_name["key"].type]
+    name, arguments, zero = _kind(value, kind.item_type)
+    plain = value.message_type is None
+    return "map", ((None, key), (None, name, arguments, zero if plain else None))
+
+
+def _kind(field: FieldDescriptor, kind: pa.DataType) -> tuple[str, Any, str]:
+    """The kind of a field's values, with what there is to say of it, and the name that stands for zero."""
+    if field.enum_type is not None:
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return "enum", list(names.items()), names.get(0) or "0"
+    if field.type in _SCALARS:
+        return _SCALARS[field.type], None, ""
+    if field.type != _F.TYPE_MESSAGE or field.message_type is None:
+        raise NoPlan
+    name = field.message_type.full_name
+    if name in _WRAPPERS:
+        return "wrapped", (None, *_kind(field.message_type.fields_by_name["value"], kind)), ""
+    if pa.types.is_struct(kind):
+        return "message", _message(field.message_type, kind), ""
+    if name in _WELL_KNOWN:
+        return _WELL_KNOWN[name] + (_AS_TEXT if name in _TIMES and pa.types.is_string(kind) else ""), None, ""
+    return "unplanned" if field.message_type.fields else "empty", None, ""
