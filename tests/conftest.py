@@ -6,10 +6,11 @@ import gc
 import os
 import shutil
 import signal
+import ssl
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -39,6 +40,10 @@ settings.load_profile("signalbook")
 _ARCHIVED = f' -XX:SharedArchiveFile="{_SPARK_CLASSES}" -Xlog:disable' if _SPARK_CLASSES.exists() else ""
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _SHORT_LIVED + _ARCHIVED)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _SHORT_LIVED)
+# From a file each client would read all authorities there are, which takes longer than most requests; in a folder
+# OpenSSL looks for the one that it needs, and no test needs any.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ.setdefault("SSL_CERT_DIR", ssl.get_default_verify_paths().openssl_capath)
 # Where no bytecode is written, each of the hundreds of programs that are started compiles all that it imports, and each
 # process of the tests rewrites all assertions.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -131,18 +136,30 @@ def _empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+FreshStore = Callable[[], AbstractContextManager[Store]]
+
+
+@pytest.fixture(scope="session")
+def fresh_store(_empty_file: Path) -> FreshStore:
+    """An empty store on SQLite, with a file of its own, for a block: for tests that open one with each example."""
+
+    @contextmanager
+    def opened() -> Iterator[Store]:
+        with tempfile.TemporaryDirectory(prefix="sb-store-") as folder:
+            store = open_store(f"sqlite:///{shutil.copy(_empty_file, folder)}?synchronous=off")
+            try:
+                yield store
+            finally:
+                store.close()
+
+    return opened
+
+
 @pytest.fixture
-def sqlite_store(_empty_file: Path) -> Iterator[Callable[[], Store]]:
+def sqlite_store(fresh_store: FreshStore) -> Iterator[Callable[[], Store]]:
     """Opens empty stores on SQLite, each with a file of its own, and closes them at the end."""
     with ExitStack() as opened:
-
-        def made() -> Store:
-            folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="sb-store-"))
-            store = open_store(f"sqlite:///{shutil.copy(_empty_file, folder)}?synchronous=off")
-            opened.callback(store.close)
-            return store
-
-        yield made
+        yield lambda: opened.enter_context(fresh_store())
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ import pytest
 
 from signalbook.api.kernel.origins import Origins
 from signalbook.settings import SettingError, Settings
-from signalbook.storage import open_store
 from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
@@ -22,10 +21,8 @@ PATHS = ("/dirs/d1", "/subscriptions", "/notifications", "/compat/schemaregistry
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store("sqlite://")
-    yield opened
-    opened.close()
+def store(sqlite_store: Callable[[], Store]) -> Store:
+    return sqlite_store()
 
 
 @pytest.fixture

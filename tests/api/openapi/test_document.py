@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -24,7 +24,6 @@ from signalbook.engine.config.capabilities import FLAGS
 from signalbook.engine.engine import Engine
 from signalbook.model import builtin, compile_model
 from signalbook.settings import Settings
-from signalbook.storage import open_store
 from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
@@ -35,10 +34,8 @@ IDS = {"d1": "{groupid}", "f1": "{resourceid}", "n1": "{resourceid}", "1": "{ver
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store("sqlite://")
-    yield opened
-    opened.close()
+def store(sqlite_store: Callable[[], Store]) -> Store:
+    return sqlite_store()
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ On one database: the others are held to what lies below by the tests beside thes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
-from signalbook.storage import open_store
 from signalbook.storage.store import Store
 
 if TYPE_CHECKING:
@@ -56,10 +55,8 @@ BODIES = ("/capabilities", "/modelsource")
 
 
 @pytest.fixture
-def store() -> Iterator[Store]:
-    opened = open_store("sqlite://")
-    yield opened
-    opened.close()
+def store(sqlite_store: Callable[[], Store]) -> Store:
+    return sqlite_store()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import FreshStore
 from tests.engine.conftest import Make, model_of
 
 from signalbook.engine.engine import Engine
@@ -23,9 +24,8 @@ from signalbook.engine.write.load import WriteLoader, load_entities
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy
 from signalbook.errors import RegistryError
 from signalbook.settings import Settings
-from signalbook.storage import open_store
 from signalbook.storage.base import Reader, Row
-from signalbook.storage.store import ReadTransaction
+from signalbook.storage.store import ReadTransaction, Store
 from signalbook.values import JSON, JSONObject
 from signalbook.xid import ROOT, Xid, named
 
@@ -67,9 +67,9 @@ Step = tuple[str, str, JSON, dict[str, Any]]
 class Twin:
     """A registry in which time is what the test says; of a Resource with up to ``few`` Versions it loads all."""
 
-    def __init__(self, few: int, **resource: JSON) -> None:
+    def __init__(self, store: Store, few: int, **resource: JSON) -> None:
         self._few = few
-        self.store = open_store("sqlite://")
+        self.store = store
         self.engine = Engine(self.store, settings=Settings(model="empty"))
         with self.engine.writing() as session:
             session.execute(ConfigCommand(name="modelsource", method=Method.PUT, body=model_of(**resource)))
@@ -115,12 +115,11 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", params=[{}, {"maxversions": 4}, {"singleversionroot": True}], ids=str)
-def twins(mode: str, request: pytest.FixtureRequest) -> Iterator[tuple[Twin, Twin]]:
+def twins(mode: str, request: pytest.FixtureRequest, fresh_store: FreshStore) -> Iterator[tuple[Twin, Twin]]:
     """One registry that loads as little as it may, and one that loads everything."""
-    both = [Twin(number, versionmode=mode, hasdocument=False, **request.param) for number in (0, 1 << 60)]
-    yield both[0], both[1]
-    for twin in both:
-        twin.store.close()
+    more = {"versionmode": mode, "hasdocument": False, **request.param}
+    with fresh_store() as one, fresh_store() as two:
+        yield Twin(one, 0, **more), Twin(two, 1 << 60, **more)
 
 
 GROUPS = count(1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conftest import FreshStore
 from tests.engine.conftest import Registry
 
 from signalbook.engine.engine import Engine
 from signalbook.settings import Settings
-from signalbook.storage import open_store
 from signalbook.storage.store import Store
 
 PATH = "/schemagroups/g/schemas/orders"
@@ -100,12 +100,15 @@ NAMES = st.sampled_from("abc")
 WRITE = st.tuples(st.sampled_from(["put", "delete", "group"]), NAMES, st.integers(1, 3), NAMES)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None)
 @given(st.lists(WRITE, max_size=25))
-def test_numbers_of_random_writes(writes: list[tuple[str, str, int, str]]) -> None:
+def test_numbers_of_random_writes(fresh_store: FreshStore, writes: list[tuple[str, str, int, str]]) -> None:
     """Against a model: a content that was met first has the next number, and keeps it."""
-    store = open_store("sqlite://")
-    registry = Registry(Engine(store, settings=Settings(registry_id="test")), store)
+    with fresh_store() as store:
+        number_writes(Registry(Engine(store, settings=Settings(registry_id="test")), store), writes)
+
+
+def number_writes(registry: Registry, writes: list[tuple[str, str, int, str]]) -> None:
     model: dict[str, int] = {}
     there: dict[str, str] = {}
     for kind, schema, version, name in writes:
@@ -121,4 +124,3 @@ def test_numbers_of_random_writes(writes: list[tuple[str, str, int, str]]) -> No
             registry.delete(path)
             del there[path]
         assert {path: number(registry, path) for path in there} == {path: model[name] for path, name in there.items()}
-    store.close()
