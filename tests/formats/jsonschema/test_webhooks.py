@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def _named(examples: JSON) -> Iterator[tuple[str, JSON]]:
             yield f"{event['name']}${payload.get('action', 'event')}", payload
 
 
+@cache
 def schema_of(document: bytes, name: str) -> JsonSchema:
     return FORMAT.parse(document, "JsonSchema/draft-07", link=f"#/definitions/{name}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,17 @@ ACCEPTED = "/messagegroups/parcels/messages/parcel.accepted"
 DELIVERED = "/messagegroups/parcels/messages/parcel.delivered"
 
 
-@pytest.fixture(params=["iceberg", "parquet", "delta"])
-def lake(request: pytest.FixtureRequest, tmp_path: Path, definitions: Path, parcels: Parcels) -> Path:
-    """Two batches: 20 parcels accepted, 5 delivered, one event broken in each."""
+@pytest.fixture(scope="module", params=["iceberg", "parquet", "delta"])
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, parcels: Parcels) -> Path:
+    """Two batches: 20 parcels accepted, 5 delivered, one event broken in each. It is for all tests to read."""
     table_format: TableFormat = request.param
-    output = tmp_path / "lake"
+    folder = tmp_path_factory.mktemp("profile")
+    definitions, output = folder / "parcels.xreg.json", folder / "lake"
+    definitions.write_text(json.dumps(parcels.catalogue()), encoding="utf-8")
     for batch in ("b1", "b2"):
         accepted = [parcels.event(n, data={"id": f"P{n}", "weight": n, "stops": ["x"] * n}) for n in range(10)]
         delivered = [parcels.event(n, type="parcel.delivered") for n in range(5)] if batch == "b1" else []
-        path = tmp_path / f"{batch}.jsonl"
+        path = folder / f"{batch}.jsonl"
         path.write_bytes(parcels.lines(*accepted, *delivered, "broken"))
         job = Job(
             registry=str(definitions), inputs=(str(path),), output=output, table_format=table_format, batch_id=batch
