@@ -122,6 +122,7 @@ class Settings:
     confluent_port: int = _setting(
         0, "Port whose root is the Confluent-compatible API, for clients that look at the root only; 0 is none."
     )
+    ui: str = _setting("on", "Whether the explorer, pages for people, is served at /ui: on or off.")
     follow: tuple[str, ...] = _setting(
         (), "Registries to copy from: URL, URL#XID for a part, URL#XID=NAME for a group under another name."
     )

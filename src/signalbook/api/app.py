@@ -37,6 +37,7 @@ from signalbook.api.pipelines import PipelinesAPI
 from signalbook.api.search import SearchAPI
 from signalbook.api.subscriptions import SubscriptionsAPI
 from signalbook.api.tokens import TokensAPI
+from signalbook.api.ui import routes as ui
 from signalbook.api.xregistry.routes import XRegistryAPI
 from signalbook.engine.engine import Engine
 from signalbook.events.delivery.deliveries import Deliveries
@@ -130,6 +131,7 @@ def create_app(
         *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),
         *TokensAPI(kernel).routes(),
+        *ui.routes(kernel),
     ]
     return Application(others, registry, kernel.admission, settings, lifespan)
 

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from typing import Final
 
 from signalbook.access.decisions import UNRESTRICTED, Access
-from signalbook.access.restricted import restricted
+from signalbook.access.restricted import is_shown, restricted
 from signalbook.engine.config.capabilities import require_available
 from signalbook.engine.read.evaluation import AttributeLookup, FilterEvaluation, LoadedMember, PathMember, PathWalk
 from signalbook.engine.read.filters import Filter
@@ -31,6 +31,7 @@ from signalbook.engine.search.finding import Search, SearchPage, search
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Row
+from signalbook.storage.outbox import Record
 from signalbook.storage.schemaids import SchemaIdReader
 from signalbook.storage.store import ReadTransaction
 from signalbook.values import JSONObject, dump_json
@@ -111,6 +112,11 @@ class View:
         """
         position = self._outbox.position()
         return "".join(f"{position} {record.correlationid}" for record in self._outbox.records(position - 1, 1))
+
+    def latest(self, most: int, *, among: int = 200) -> list[Record]:
+        """The newest committed changes that ``access`` shows, the newest first; of the last ``among`` at most."""
+        records = self._outbox.records(max(0, self._outbox.position() - among), among)
+        return [record for record in reversed(records) if is_shown(record, self.access)][:most]
 
     def entity(self, xid: Xid, options: ViewOptions) -> JSONObject:
         """The Registry, a Group, Resource, meta or Version.

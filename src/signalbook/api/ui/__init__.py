@@ -1,0 +1,1 @@
+"""The explorer: pages for people, below ``/ui`` (docs/ui.md)."""

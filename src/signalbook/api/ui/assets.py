@@ -1,0 +1,70 @@
+"""The explorer's style sheet, scripts and icon: files of this package, at URLs that name their content.
+
+A URL with the digest of the content never means anything else, so that browsers keep it for good; another version of
+Signalbook has other URLs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from starlette.routing import Route
+
+from signalbook.api.kernel.requests import HTTPRequest
+from signalbook.api.kernel.responses import Response
+from signalbook.api.kernel.routing import Kernel, PathEndpoint
+from signalbook.errors import RegistryError
+
+PATH: Final = "/ui/-/static"
+_TYPES: Final = {
+    "explorer.css": "text/css; charset=utf-8",
+    "explorer.js": "text/javascript; charset=utf-8",
+    "htmx.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_FOR_GOOD: Final = ("Cache-Control", "public, max-age=31536000, immutable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asset:
+    """One file: ``name`` is that in its URL, with the digest of its ``content``."""
+
+    name: str
+    contenttype: str
+    content: bytes
+
+
+@cache
+def assets() -> Mapping[str, Asset]:
+    """All of them, by the names of their files."""
+    return {name: _asset(name) for name in _TYPES}
+
+
+def _asset(name: str) -> Asset:
+    content = (files("signalbook.api.ui") / "static" / name).read_bytes()
+    stem, _, suffix = name.rpartition(".")
+    sealed = f"{stem}.{hashlib.blake2b(content, digest_size=8).hexdigest()}.{suffix}"
+    return Asset(name=sealed, contenttype=_TYPES[name], content=content)
+
+
+def routes(kernel: Kernel) -> list[Route]:
+    """They are the same for everybody, and no secret."""
+    by_name = {asset.name: _response(asset) for asset in assets().values()}
+
+    async def show(request: HTTPRequest) -> Response:
+        found = by_name.get(request.params["name"])
+        if found is None:
+            raise RegistryError("not_found", subject=request.path)
+        return found
+
+    return [Route(f"{PATH}/{{name}}", PathEndpoint({"GET": show}, kernel, public=True))]
+
+
+def _response(asset: Asset) -> Response:
+    headers = (("Content-Type", asset.contenttype), _FOR_GOOD, ("X-Content-Type-Options", "nosniff"))
+    return Response(headers=headers, body=asset.content)

@@ -1,0 +1,167 @@
+"""Attributes of entities as values to show: in the model's words, with what refers to entities as links.
+
+How much is shown is bounded: an entity may have a megabyte of attributes, a page has 200 KB. What is cut says so, and
+is complete in the JSON view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from signalbook.model import Attribute, Model
+from signalbook.values import JSON, JSONObject, dump_json
+from signalbook.xid import Xid, XidError
+
+_LONGEST: Final = 2000
+_DEEPEST: Final = 5
+_MOST_MEMBERS: Final = 100
+_ALL: Final = 40_000
+_REFERENCES: Final = frozenset({"uri", "url", "xid", "urirelative", "urlrelative", "uriabsolute", "urlabsolute"})
+_SCHEMES: Final = frozenset({"http", "https"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """One value. ``cut`` says that there is more of it.
+
+    ``kind`` is text; json, which has several lines; time, of which ``href`` is the timestamp; link, to an entity whose
+    page is ``href`` below ``/ui``; away, to another site; list or object, which have ``members``.
+    """
+
+    kind: str
+    text: str = ""
+    href: str = ""
+    members: tuple[Member, ...] = ()
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A named value: an attribute, a key of a map, or an item of an array, with what the model says about it."""
+
+    name: str
+    value: Shown
+    type: str = ""
+    description: str = ""
+
+
+@dataclass(kw_only=True)
+class AttributeValues:
+    """Shows the values of one page, as long as there is room. ``root`` is the URL of the registry."""
+
+    model: Model
+    root: str
+    room: int = field(default=_ALL)
+
+    def members(
+        self, values: JSONObject, known: Mapping[str, Attribute], leave_out: Iterable[str]
+    ) -> tuple[Member, ...]:
+        """The attributes of an entity in the order they come in."""
+        out = frozenset(leave_out)
+        return tuple(self._member(name, value, known.get(name)) for name, value in values.items() if name not in out)
+
+    def shown(self, value: JSON, attribute: Attribute | None = None, depth: int = 0) -> Shown:
+        """One value; ``attribute`` is what the model says about it."""
+        kind = attribute.type if attribute is not None else "any"
+        match value:
+            case dict() if depth < _DEEPEST and kind != "any":
+                return self._object(value, attribute, depth)
+            case list() if depth < _DEEPEST and all(isinstance(each, (str, int, float, bool)) for each in value):
+                item = attribute.item if attribute is not None else None
+                return self._list((self.shown(each, item, depth + 1) for each in value), len(value))
+            case list() if depth < _DEEPEST and kind == "array":
+                item = attribute.item if attribute is not None else None
+                return self._list((self.shown(each, item, depth + 1) for each in value), len(value))
+            case dict() | list():
+                return self._json(value)
+            case str():
+                return self._text(value, kind)
+            case _:
+                return Shown(kind="text", text=dump_json(value).decode())
+
+    def link(self, reference: str) -> str | None:
+        """The page of the entity that a reference names, below ``/ui``; None if it names none of this registry."""
+        path = reference.removeprefix(self.root).removeprefix("#").removesuffix("$details")
+        try:
+            xid = Xid.parse(path)
+        except XidError:
+            return None
+        known = self.model.group_type(xid) is not None
+        if not known or (xid.resource_type and self.model.resource_type(xid) is None):
+            return None
+        return str(xid)
+
+    def _member(self, name: str, value: JSON, attribute: Attribute | None, depth: int = 0) -> Member:
+        described = str(attribute.definition.get("description", "")) if attribute is not None else ""
+        return Member(
+            name=name[:_LONGEST],
+            value=self.shown(value, attribute, depth),
+            type=_type(attribute),
+            description=described[:_LONGEST],
+        )
+
+    def _object(self, value: JSONObject, attribute: Attribute | None, depth: int) -> Shown:
+        inner = attribute.attributes if attribute is not None else None
+        known = inner.active(value) if inner is not None else {}
+        item = attribute.item if attribute is not None else None
+        members: list[Member] = []
+        for name, each in value.items():
+            if len(members) == _MOST_MEMBERS or self.room <= 0:
+                break
+            members.append(self._member(name, each, known.get(name, item), depth + 1))
+        return Shown(kind="object", members=tuple(members), cut=len(members) < len(value))
+
+    def _list(self, items: Iterator[Shown], length: int) -> Shown:
+        members: list[Member] = []
+        for item in items:
+            members.append(Member(name="", value=item))
+            if len(members) == _MOST_MEMBERS or self.room <= 0:
+                break
+        return Shown(kind="list", members=tuple(members), cut=len(members) < length)
+
+    def _json(self, value: JSON) -> Shown:
+        text = msgspec.json.format(dump_json(value), indent=2).decode()
+        kept = self._kept(text, 4 * _LONGEST)
+        return Shown(kind="json", text=kept, cut=len(kept) < len(text))
+
+    def _text(self, text: str, kind: str) -> Shown:
+        kept = self._kept(text, _LONGEST)
+        if len(kept) < len(text):
+            return Shown(kind="text", text=kept, cut=True)
+        if kind in _REFERENCES and (href := self.link(text)) is not None:
+            return Shown(kind="link", text=text, href=href)
+        if kind in _REFERENCES and _is_away(text):
+            return Shown(kind="away", text=text, href=text)
+        return moment(text) if kind == "timestamp" else Shown(kind="text", text=text)
+
+    def _kept(self, text: str, most: int) -> str:
+        kept = text[: max(0, min(most, self.room))]
+        self.room -= len(kept) + 20
+        return kept
+
+
+def moment(text: str) -> Shown:
+    """A timestamp as people read it, to the minute in UTC; ``href`` is it in full."""
+    day, _, time = text.partition("T")
+    return Shown(kind="time", text=f"{day} {time[:5]}" if time.endswith("Z") else text, href=text)
+
+
+def _is_away(text: str) -> bool:
+    """Whether a browser may be led there: never by a scheme that runs something."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in _SCHEMES and bool(parts.netloc)
+
+
+def _type(attribute: Attribute | None) -> str:
+    """Its type as the model calls it: ``map of string``."""
+    if attribute is None:
+        return ""
+    return f"{attribute.type} of {attribute.item.type}" if attribute.item is not None else attribute.type

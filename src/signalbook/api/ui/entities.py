@@ -1,0 +1,195 @@
+"""The page of any entity, whatever the model: what it is, its attributes, its document, and what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.api.ui.attributes import AttributeValues, Member, Shown, moment
+from signalbook.api.ui.documents import ShownDocument, shown_document
+from signalbook.api.ui.listing import MOST_SORTED, Label, Listing, first_members, labels
+from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.engine.read.inlining import NOTHING, Inline
+from signalbook.engine.read.paging import parse_sort
+from signalbook.engine.read.paths import collections_of
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.model import Attribute, AttributeSet, Model
+from signalbook.values import JSONObject
+from signalbook.xid import Kind, Xid
+
+_MEMBERS: Final = 20
+_VERSIONS: Final = 10
+_LABELS: Final = 40
+_TITLE: Final = 200
+_TEXT: Final = 4000
+_HEAD: Final = frozenset(
+    {
+        *("self", "shortself", "xid", "epoch", "name", "description", "documentation", "labels", "icon", "deprecated"),
+        *("createdat", "modifiedat", "isdefault", "versionid", "meta", "metaurl", "defaultversionid"),
+        *("defaultversionurl", "readonly", "xref"),
+    }
+)
+"""Attributes that are shown in the head of the page, beside it, or by its sections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A fact of the registry about an entity: when, which version, how often changed."""
+
+    name: str
+    value: Shown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heading:
+    """What an entity is: the head of its page. ``deprecated`` has the details of that, if it is."""
+
+    kind: str
+    title: str
+    xid: str
+    description: str
+    documentation: Shown | None
+    labels: tuple[Label, ...]
+    deprecated: tuple[Member, ...] | None
+    facts: tuple[Fact, ...]
+    json: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityContent:
+    """A whole page: its head, ``attributes`` and those of its ``meta``, a document, and what it has by collection."""
+
+    heading: Heading
+    attributes: tuple[Member, ...]
+    meta: tuple[Member, ...]
+    document: ShownDocument | None
+    versions: Listing | None
+    listings: tuple[Listing, ...]
+
+
+def page(view: View, request: UIRequest, xid: Xid) -> Page:
+    """The page of a Group, a Resource, its meta or a Version."""
+    shown = _read(view, request, xid)
+    values = AttributeValues(model=view.model, root=request.base_url)
+    heading = heading_of(view, values, xid, shown)
+    content = EntityContent(
+        heading=heading,
+        attributes=_attributes(view.model, values, xid, shown),
+        meta=_meta(view.model, values, xid, shown),
+        document=document_of(view, xid),
+        versions=_versions(view, xid, shown),
+        listings=tuple(_listings(view, xid)),
+    )
+    return Page(template="entity.html", title=heading.title, content=content, crumbs=crumbs(xid))
+
+
+def _read(view: View, request: UIRequest, xid: Xid) -> JSONObject:
+    inline = Inline(names={"meta": NOTHING}) if xid.kind is Kind.RESOURCE else NOTHING
+    return view.entity(xid, ViewOptions(base_url=request.base_url, inline=inline))
+
+
+def heading_of(view: View, values: AttributeValues, xid: Xid, shown: JSONObject) -> Heading:
+    """The head of an entity's page; ``shown`` is it as JSON, a Resource with its meta."""
+    meta = shown.get("meta", {})
+    deprecated = shown.get("deprecated", meta.get("deprecated"))
+    documentation = str(shown.get("documentation", ""))
+    kind = view.model.resource_type(xid) or view.model.group_type(xid)
+    singular = kind.singular if kind is not None else "registry"
+    collection = xid.resource.parent if xid.resource_id else xid.parent
+    return Heading(
+        kind=f"{singular} {xid.kind}" if xid.kind in (Kind.VERSION, Kind.META) else singular,
+        title=str(shown.get("name") or xid.id)[:_TITLE],
+        xid=str(xid),
+        description=str(shown.get("description", ""))[:_TEXT],
+        documentation=values.shown(documentation, _URL) if documentation else None,
+        labels=labels({**meta.get("labels", {}), **shown.get("labels", {})}, collection, _LABELS),
+        deprecated=None if deprecated is None else values.members(deprecated, {}, ()),
+        facts=tuple(_facts(xid, shown, meta)),
+        json=_json_path(view.model, xid),
+    )
+
+
+def _facts(xid: Xid, shown: JSONObject, meta: JSONObject) -> Iterator[Fact]:
+    yield Fact(name="id", value=Shown(kind="text", text=xid.id))
+    if "name" in shown and xid.kind is not Kind.META:
+        yield Fact(name="name", value=Shown(kind="text", text=str(shown["name"])[:_TITLE]))
+    if (version := meta.get("defaultversionid")) is not None:
+        yield Fact(name="default version", value=Shown(kind="link", text=version, href=f"{xid}/versions/{version}"))
+    if xid.kind is Kind.VERSION:
+        default = "yes" if shown.get("isdefault") else "no"
+        yield Fact(name="default version", value=Shown(kind="text", text=default))
+    if (target := shown.get("xref", meta.get("xref"))) is not None:
+        yield Fact(name="refers to", value=Shown(kind="link", text=str(target), href=str(target)))
+    for name, text in (("createdat", "created"), ("modifiedat", "changed")):
+        if name in shown:
+            yield Fact(name=text, value=moment(str(shown[name])))
+    if "epoch" in shown:
+        yield Fact(name="epoch", value=Shown(kind="text", text=str(shown["epoch"])))
+
+
+def _json_path(model: Model, xid: Xid) -> str:
+    """Where the entity is as JSON, below the root of the registry."""
+    kind = model.resource_type(xid)
+    documented = kind is not None and kind.hasdocument and xid.kind in (Kind.RESOURCE, Kind.VERSION)
+    return f"{xid}$details" if documented else str(xid)
+
+
+def _attributes(model: Model, values: AttributeValues, xid: Xid, shown: JSONObject) -> tuple[Member, ...]:
+    known = _known(model, xid)
+    return values.members(shown, known.active(shown), _left_out(model, xid))
+
+
+def _known(model: Model, xid: Xid) -> AttributeSet:
+    """What the model says about the attributes of an entity."""
+    kind = model.resource_type(xid)
+    if kind is None:
+        return model.groups[xid.group_type].attributes
+    return kind.metaattributes if xid.kind is Kind.META else kind.attributes
+
+
+def _left_out(model: Model, xid: Xid) -> set[str]:
+    """Names of what is no attribute in the words of the model, or is elsewhere on the page."""
+    kind = model.resource_type(xid)
+    names = collections_of(model, xid.parts[0::2]) if xid.kind in (Kind.GROUP, Kind.RESOURCE) else ()
+    derived = {f"{name}{suffix}" for name in names for suffix in ("", "url", "count")}
+    ids = {f"{kind.singular}id"} if kind is not None else {f"{model.groups[xid.group_type].singular}id"}
+    return {*_HEAD, *derived, *ids}
+
+
+def _meta(model: Model, values: AttributeValues, xid: Xid, shown: JSONObject) -> tuple[Member, ...]:
+    kind = model.resource_type(xid)
+    meta = shown.get("meta")
+    if kind is None or meta is None:
+        return ()
+    return values.members(meta, kind.metaattributes.active(meta), {*_HEAD, f"{kind.singular}id"})
+
+
+def document_of(view: View, xid: Xid) -> ShownDocument | None:
+    """The document of a Resource or Version, None for what has none."""
+    kind = view.model.resource_type(xid)
+    if kind is None or not kind.hasdocument or xid.kind not in (Kind.RESOURCE, Kind.VERSION):
+        return None
+    found = view.document(xid, ViewOptions())
+    if found.url is not None:
+        return ShownDocument(note="It is kept elsewhere.", away=found.url)
+    contenttype, named = (found.contenttype or "")[:_TITLE], str(found.attributes.get("format", ""))[:_TITLE]
+    return shown_document(found.content, contenttype=contenttype, format=named)
+
+
+def _listings(view: View, xid: Xid) -> Iterator[Listing]:
+    """The first Resources of a Group, of each type."""
+    for plural in collections_of(view.model, xid.parts[0::2]) if xid.kind is Kind.GROUP else ():
+        yield first_members(view, xid / plural, _MEMBERS)
+
+
+def _versions(view: View, xid: Xid, shown: JSONObject) -> Listing | None:
+    """The newest Versions of a Resource."""
+    if xid.kind is not Kind.RESOURCE or "versionscount" not in shown:
+        return None
+    below = xid / "versions"
+    sort = "createdat=desc" if shown["versionscount"] <= MOST_SORTED else None
+    return first_members(view, below, _VERSIONS, parse_sort(sort, below, view.model, subject=str(below)))
+
+
+_URL: Final = Attribute(name="documentation", type="url", definition={}, check=lambda value, _: value, branches={})

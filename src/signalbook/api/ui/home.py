@@ -1,0 +1,95 @@
+"""The first page: what this registry is, what is in it, what changed last, and where to go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from signalbook.api.ui.attributes import AttributeValues, Shown, moment
+from signalbook.api.ui.pages import Page, UIRequest
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.storage.outbox import Record
+from signalbook.xid import ROOT, Kind, Xid
+
+_CHANGES: Final = 15
+_TEXT: Final = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupTypeCount:
+    """A Group type: how many Groups there are, and what they have."""
+
+    plural: str
+    description: str
+    count: int
+    resources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeLine:
+    """One change: when, what was done, and to what. ``href`` is empty where nothing is left."""
+
+    when: Shown
+    verb: str
+    entity: str
+    xid: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeContent:
+    """The registry itself, its Group types and its latest changes."""
+
+    name: str
+    id: str
+    description: str
+    documentation: Shown | None
+    epoch: int
+    kinds: tuple[GroupTypeCount, ...]
+    changes: tuple[ChangeLine, ...]
+
+
+def page(view: View, request: UIRequest) -> Page:
+    """The page of the Registry."""
+    shown = view.entity(ROOT, ViewOptions(base_url=request.base_url))
+    values = AttributeValues(model=view.model, root=request.base_url)
+    name = str(shown.get("name") or shown["registryid"])[:200]
+    documentation = shown.get("documentation")
+    content = HomeContent(
+        name=name,
+        id=str(shown["registryid"]),
+        description=str(shown.get("description", ""))[:_TEXT],
+        documentation=values.shown(documentation, view.model.attributes["documentation"]) if documentation else None,
+        epoch=shown["epoch"],
+        kinds=tuple(_kinds(view, shown)),
+        changes=change_lines(view, view.latest(_CHANGES)),
+    )
+    return Page(template="home.html", title=name, content=content)
+
+
+def _kinds(view: View, shown: dict[str, object]) -> Iterator[GroupTypeCount]:
+    for plural, kind in view.model.groups.items():
+        count = shown.get(f"{plural}count", 0)
+        yield GroupTypeCount(
+            plural=plural,
+            description=str(kind.document.get("description", "")),
+            count=count if isinstance(count, int) else 0,
+            resources=tuple(kind.resources),
+        )
+
+
+def change_lines(view: View, records: Sequence[Record]) -> tuple[ChangeLine, ...]:
+    """Lines of the change feed for people; what is not there any more is no link."""
+    xids = [Xid.parse(record.change["xid"]) for record in records]
+    there = view.reader.get_many({xid.resource if xid.kind is Kind.META else xid for xid in xids})
+    return tuple(
+        ChangeLine(
+            when=moment(record.time.strftime("%Y-%m-%dT%H:%M:%SZ")),
+            verb=str(record.change["action"]),
+            entity=str(record.change["entity"]),
+            xid=str(xid),
+            href=str(xid) if (xid.resource if xid.kind is Kind.META else xid) in there and xid.parts else "",
+        )
+        for record, xid in zip(records, xids, strict=True)
+    )

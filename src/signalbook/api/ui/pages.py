@@ -1,0 +1,252 @@
+"""A page of the explorer as a value, the request for one, and how it becomes HTML.
+
+A page is a function from the registry at one instant and a request to a ``Page``: the name of a template, and values
+for it. Templates choose and repeat, but decide nothing. ``ReadPage`` serves such a function; ``FormPage`` has handlers,
+for what asks or changes more than the registry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from http import HTTPStatus
+from typing import ClassVar, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.types import Scope
+
+from signalbook import __version__
+from signalbook.access.base import NOTHING, Action
+from signalbook.access.decisions import Access
+from signalbook.api.kernel.errors import NotAllowed
+from signalbook.api.kernel.requests import base_url, query_pairs, raw_path
+from signalbook.api.kernel.responses import Header, Response, options_response
+from signalbook.api.kernel.routing import EntityAPI, Handler, Kernel, PathEndpoint
+from signalbook.api.ui.assets import PATH as STATIC
+from signalbook.api.ui.assets import assets
+from signalbook.engine.engine import Session
+from signalbook.engine.read.view import View
+from signalbook.settings import Settings
+from signalbook.values import JSONObject
+from signalbook.xid import ROOT, Xid
+
+PATH: Final = "/ui"
+SECURITY: Final[tuple[Header, ...]] = (
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+)
+"""Nothing runs or loads but what this server serves, whatever somebody wrote into an attribute."""
+_MOST_PARAMETERS: Final = 100
+_READS: Final = ("GET", "HEAD", "OPTIONS")
+# Characters that show nothing, or turn around what others show: a reader has to see that they are there.
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-"
+    "\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crumb:
+    """One step of the way to a page; ``href`` is below ``/ui``, None at a step that is no link."""
+
+    text: str
+    href: str | None = None
+
+
+def crumbs(xid: Xid, *below: str) -> tuple[Crumb, ...]:
+    """The way to the page of ``xid``, or to one ``below`` it; the last step is no link."""
+    steps = [Crumb(text="Registry", href="")]
+    steps += [Crumb(text=part, href=str(Xid(xid.parts[: end + 1]))) for end, part in enumerate(xid.parts)]
+    steps += [Crumb(text=text) for text in below]
+    return (*steps[:-1], Crumb(text=steps[-1].text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """What a template shows: ``content`` are the values of the page, ``title`` is that of the window."""
+
+    template: str
+    title: str
+    content: object
+    crumbs: tuple[Crumb, ...] = ()
+    status: int = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class UIRequest:
+    """A request for a page that only reads. ``path`` is below ``/ui``, percent-encoded as it was sent."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    raw_headers: tuple[tuple[bytes, bytes], ...]
+    base_url: str
+    settings: Settings
+    access: Access
+
+    @property
+    def subject(self) -> str:
+        """The path as errors quote it."""
+        return self.path
+
+    def prepare(self) -> None:
+        """There is no body."""
+
+
+def shown_text(value: object) -> object:
+    """What a template puts out, with characters that would not be seen, or mislead, by their code points."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", value)
+    return value
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Makes HTML of pages. One for each server process; threads may share it."""
+
+    settings: Settings = field(default_factory=Settings)
+
+    @cached_property
+    def _environment(self) -> Environment:
+        made = Environment(
+            loader=PackageLoader("signalbook.api.ui"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=shown_text,
+            auto_reload=False,
+        )
+        # What is the same on every page; a template sees nothing else that is not in its page.
+        made.globals = {"version": __version__}
+        return made
+
+    def html(self, page: Page, root: str) -> str:
+        """The text of a page, for a registry whose root has the URL ``root``."""
+        base = urlsplit(root).path
+        static = {name: f"{base}{STATIC}/{asset.name}" for name, asset in assets().items()}
+        template = self._environment.get_template(page.template)
+        return template.render(page=page, content=page.content, base=base, ui=f"{base}{PATH}", root=root, static=static)
+
+    def response(self, page: Page, root: str, *headers: Header) -> Response:
+        """A page as a response."""
+        body = self.html(page, root).encode("utf-8", "replace")
+        return Response(
+            status=page.status, headers=(("Content-Type", "text/html; charset=utf-8"), *SECURITY, *headers), body=body
+        )
+
+    def failed(self, response: Response, root: str) -> Response:
+        """The error of an API, which is JSON, as a page: with the same status, headers and words."""
+        body: JSONObject = msgspec.json.decode(response.body)
+        page = Page(
+            template="error.html",
+            title=f"{response.status} {HTTPStatus(response.status).phrase}",
+            content=ErrorContent.of(body, response.status),
+            crumbs=(Crumb(text="Registry", href=""),),
+            status=response.status,
+        )
+        kept = (header for header in response.headers if header[0] != "Content-Type")
+        return self.response(page, root, *kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorContent:
+    """What is wrong, where, and every finding. ``login`` says that other credentials may help."""
+
+    status: int
+    title: str
+    detail: str
+    subject: str
+    instance: str
+    faults: tuple[tuple[str, str], ...]
+    login: bool
+
+    @classmethod
+    def of(cls, body: JSONObject, status: int) -> ErrorContent:
+        """What the body of an error says."""
+        faults = ((str(each.get("path", "")), str(each.get("message", ""))) for each in body.get("faults", ())[:100])
+        return cls(
+            status=status,
+            title=str(body.get("title", "")),
+            detail=str(body.get("detail", "")),
+            subject=str(body.get("subject", "")),
+            instance=str(body.get("instance", "")),
+            faults=tuple(faults),
+            login=status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN),
+        )
+
+
+PageFunction: TypeAlias = Callable[[View, UIRequest], Page]
+
+
+class ReadPage(EntityAPI[UIRequest]):
+    """Serves what one function makes of the registry, from memory until something is committed."""
+
+    writes: ClassVar[frozenset[str]] = frozenset()
+
+    def __init__(self, kernel: Kernel, pages: Pages, page: PageFunction) -> None:
+        super().__init__(kernel)
+        self._pages = pages
+        self._page = page
+
+    def request(self, scope: Scope, body: bytes) -> UIRequest:  # noqa: ARG002  reads have none
+        path = raw_path(scope).removeprefix(PATH)
+        # Parameters that a page does not know are for its scripts, or for nobody.
+        query = query_pairs(scope["query_string"], path, most=_MOST_PARAMETERS)
+        return UIRequest(
+            method="GET" if scope["method"] == "HEAD" else scope["method"],
+            path=path,
+            query=dict(query),
+            raw_headers=tuple(scope["headers"]),
+            base_url=base_url(scope, self.kernel.settings),
+            settings=self.kernel.settings,
+            access=scope["access"],
+        )
+
+    def check(self, view: View, request: UIRequest) -> None:  # noqa: ARG002
+        """It is a read, of somebody who may read anything at all."""
+        if request.method not in _READS:
+            raise NotAllowed(subject=request.subject, allow=_READS, action=request.method)
+        if request.method == "GET":
+            request.access.require(Action.READ, ROOT)
+
+    def options(self, view: View, request: UIRequest) -> Response:  # noqa: ARG002
+        """What may be done with a page."""
+        return options_response(_READS)
+
+    def read(self, view: View, request: UIRequest) -> Response:
+        """The page."""
+        return self._pages.response(self._page(view, request), request.base_url)
+
+    def write(self, session: Session, request: UIRequest) -> Response:  # noqa: ARG002
+        """Never: no method is among ``writes``."""
+        raise NotAllowed(subject=request.subject, allow=_READS, action=request.method)
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        """An error as a page."""
+        return self._pages.failed(super().failed(error, scope), base_url(scope, self.kernel.settings))
+
+
+class FormPage(PathEndpoint):
+    """A path with handlers of its own, for what asks or changes more than the registry; its errors are pages."""
+
+    def __init__(
+        self, handlers: Mapping[str, Handler], kernel: Kernel, pages: Pages, *, needs: Action = NOTHING
+    ) -> None:
+        super().__init__(handlers, kernel, needs=needs)
+        self._pages = pages
+
+    def failed(self, error: Exception, scope: Scope) -> Response:
+        """An error as a page."""
+        return self._pages.failed(super().failed(error, scope), base_url(scope, self.kernel.settings))

@@ -1,0 +1,55 @@
+"""The explorer's pages and their paths: those of the entities are those of the API behind ``/ui``, others have a ``-``.
+
+No Group type begins with a dash, so neither is ever taken for the other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.routing import Route
+
+from signalbook.api.kernel.routing import Kernel
+from signalbook.api.ui import assets, entities, home, listing
+from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
+from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
+from signalbook.engine.read.view import View
+from signalbook.errors import RegistryError
+from signalbook.settings import SettingError
+from signalbook.xid import ROOT
+
+OTHERS: Final[dict[str, PageFunction]] = {}
+"""Pages that read the registry and are none of one entity, by their paths."""
+
+
+def routes(kernel: Kernel) -> list[Route]:
+    """All of them; none if the setting ``ui`` is off. Raises ``SettingError`` for a value that it does not have."""
+    if kernel.settings.ui not in ("on", "off"):
+        raise SettingError(f"ui is on or off, not {kernel.settings.ui!r}")
+    if kernel.settings.ui == "off":
+        return []
+    pages = Pages()
+    entity = ReadPage(kernel, pages, registry_page)
+    return [
+        *assets.routes(kernel),
+        *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
+        Route(PATH, entity),
+        Route(f"{PATH}/{{path:any}}", entity),
+    ]
+
+
+def registry_page(view: View, request: UIRequest) -> Page:
+    """The page of the Registry, of an entity or of a collection. Raises ``not_found`` and ``malformed_id``."""
+    path = parse_path(request.path)
+    check_path(path, view.model)
+    target = path.target
+    if path.name or path.short is not None:
+        raise RegistryError("not_found", subject=path.text)
+    if target == ROOT:
+        return home.page(view, request)
+    try:
+        return listing.page(view, request, target) if target.is_collection else entities.page(view, request, target)
+    except RegistryError as error:
+        if error.code == "not_found" and not error.detail:
+            error.detail = missing_entity(target, view)
+        raise

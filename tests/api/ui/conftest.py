@@ -1,0 +1,120 @@
+"""The explorer over a registry on each database, and its pages as parsed documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from xml.etree.ElementTree import Element
+
+import html5lib
+import pytest
+
+from signalbook.storage.store import Store
+
+from ..conftest import Client, Serve
+
+XSD = '<schema xmlns="http://www.w3.org/2001/XMLSchema"><element name="letter" type="string"/></schema>'
+REGISTRY: dict[str, Any] = {
+    "name": "The workshop",
+    "schemagroups": {
+        "shop": {
+            "description": "Payloads of orders.",
+            "schemas": {
+                "order": {
+                    "versions": {
+                        "1": {"format": "JsonSchema/draft-07", "schema": {"type": "object", "title": "An order"}},
+                        "2": {"format": "JsonSchema/draft-07", "schema": {"type": "object", "title": "A better one"}},
+                    }
+                },
+                "row": {"format": "Avro/1.11", "schema": {"type": "record", "name": "Row", "fields": []}},
+                "letter": {"format": "XSD/1.0", "contenttype": "application/xml", "schema": XSD},
+                "far": {"format": "Avro/1.11", "schemaurl": "https://example.com/far.avsc"},
+            },
+        }
+    },
+    "messagegroups": {
+        "shop": {
+            "name": "Orders",
+            "labels": {"team": "checkout"},
+            "documentation": "https://example.com/orders",
+            "deprecated": {"effective": "2030-01-01T00:00:00Z", "alternative": "https://example.com/new"},
+            "messages": {
+                "placed": {
+                    "name": "Order placed",
+                    "description": "A customer placed an order.",
+                    "envelope": "CloudEvents/1.0",
+                    "envelopemetadata": {"type": {"value": "shop.placed"}, "source": {"value": "/shops/{shop}"}},
+                    "dataschemaformat": "JsonSchema/draft-07",
+                    "dataschemauri": "/schemagroups/shop/schemas/order",
+                    "labels": {"pii": "yes", "empty": ""},
+                }
+            },
+        }
+    },
+    "endpoints": {"orders": {"usage": ["producer"], "messagegroups": ["/messagegroups/shop"]}},
+}
+PATHS = (
+    "",
+    "/messagegroups",
+    "/messagegroups/shop",
+    "/messagegroups/shop/messages",
+    "/messagegroups/shop/messages/placed",
+    "/messagegroups/shop/messages/placed/meta",
+    "/messagegroups/shop/messages/placed/versions",
+    "/messagegroups/shop/messages/placed/versions/1",
+    "/schemagroups/shop",
+    "/schemagroups/shop/schemas",
+    "/schemagroups/shop/schemas/order",
+    "/schemagroups/shop/schemas/row",
+    "/schemagroups/shop/schemas/letter",
+    "/schemagroups/shop/schemas/far",
+    "/schemagroups/shop/schemas/order/versions?sort=createdat",
+    "/schemagroups/shop/schemas/order/versions/2",
+    "/endpoints/orders",
+    "/endpoints?q=nothing",
+)
+"""A page of each kind, below ``/ui``."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page as a browser understands it."""
+
+    status: int
+    headers: Any
+    text: str
+    root: Element
+
+    def all(self, tag: str) -> list[Element]:
+        """Elements by their name."""
+        return list(self.root.iter(tag))
+
+    def words(self, tag: str = "body") -> str:
+        """What there is to read in the first element of a name, spaces apart from each other."""
+        return " ".join(" ".join(self.all(tag)[0].itertext()).split())
+
+    def links(self) -> dict[str, str]:
+        """Where links lead, by their texts; of several with one text the first."""
+        return {"".join(each.itertext()).strip(): each.get("href", "") for each in reversed(self.all("a"))}
+
+
+def parse(text: str) -> Element:
+    """A document in HTML. Raises ``ParseError`` for anything that HTML5 calls an error."""
+    parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
+    found: Element = parser.parse(text)
+    return found
+
+
+def show(client: Client, path: str, **sent: Any) -> Document:
+    """A page of the explorer."""
+    answer = client.get(f"/ui{path}", **sent)
+    return Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
+
+
+@pytest.fixture
+def explorer(store: Store, serve: Serve) -> Client:
+    """A registry with something of each kind."""
+    client = serve(store, model="default")
+    answer = client.put("/?inline=*", REGISTRY)
+    assert answer.is_success, answer.text
+    return client

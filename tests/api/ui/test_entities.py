@@ -1,0 +1,83 @@
+"""The page of an entity: its attributes in the model's words, its document, links to what it refers to."""
+
+from __future__ import annotations
+
+from ..conftest import Client
+from .conftest import show
+
+MESSAGE = "/messagegroups/shop/messages/placed"
+
+
+def test_attributes_come_with_what_the_model_says(explorer: Client) -> None:
+    words = show(explorer, MESSAGE).words("main")
+    assert "Order placed" in words
+    assert "A customer placed an order." in words
+    assert "envelope string CloudEvents/1.0 Metadata envelope of the message, as NAME/VERSION." in words
+
+
+def test_references_are_links(explorer: Client) -> None:
+    links = show(explorer, MESSAGE).links()
+    assert links["/schemagroups/shop/schemas/order"] == "/ui/schemagroups/shop/schemas/order"
+    assert links["pii=yes"] == "/ui/messagegroups/shop/messages?label=pii%3Dyes"
+    assert show(explorer, "/endpoints/orders").links()["/messagegroups/shop"] == "/ui/messagegroups/shop"
+    group = show(explorer, "/messagegroups/shop")
+    assert group.links()["https://example.com/orders"] == "https://example.com/orders"
+    away = next(each for each in group.all("a") if each.get("href") == "https://example.com/orders")
+    assert away.get("rel") == "noopener noreferrer nofollow"
+
+
+def test_what_refers_to_nothing_of_the_model_is_text(explorer: Client) -> None:
+    explorer.send("PATCH", MESSAGE, json={"dataschemauri": "/nothing/here/at/all", "dataschemaformat": "Avro/1.11"})
+    assert "/nothing/here/at/all" not in show(explorer, MESSAGE).links()
+
+
+def test_it_shows_the_way_to_the_json(explorer: Client) -> None:
+    for path, wanted in (
+        (MESSAGE, MESSAGE),
+        ("/schemagroups/shop/schemas/order", "/schemagroups/shop/schemas/order$details"),
+    ):
+        page = show(explorer, path)
+        assert f"curl -s 'http://r.example{wanted}'" in page.words("aside")
+        assert explorer.get(page.links()[path]).json()["xid"] == path
+
+
+def test_documents_are_highlighted_and_laid_out(explorer: Client) -> None:
+    page = show(explorer, "/schemagroups/shop/schemas/order/versions/1")
+    code = next(each for each in page.all("code") if each.get("id") == "text")
+    assert "".join(code.itertext()) == '{\n  "type": "object",\n  "title": "An order"\n}'
+    assert {each.get("class") for each in code.iter("span")} >= {"nt", "s2"}
+    xml = show(explorer, "/schemagroups/shop/schemas/letter")
+    assert '<element name="letter"' in "".join(xml.root.itertext())
+
+
+def test_documents_that_are_no_text_or_elsewhere_say_so(explorer: Client) -> None:
+    assert "It is kept elsewhere." in show(explorer, "/schemagroups/shop/schemas/far").words("main")
+    put = explorer.put_document(
+        "/schemagroups/shop/schemas/raw", b"\xff\x00", "application/octet-stream", format="Own/1"
+    )
+    assert put.is_success, put.text
+    assert "It is not text. 2 bytes" in show(explorer, "/schemagroups/shop/schemas/raw").words("main")
+
+
+def test_deprecation_is_told_with_its_details(explorer: Client) -> None:
+    words = show(explorer, "/messagegroups/shop").words("main")
+    assert "deprecated" in words
+    assert "https://example.com/new" in words
+
+
+def test_a_cross_reference_shows_its_target(explorer: Client) -> None:
+    put = explorer.put("/messagegroups/shop/messages/alias", {"meta": {"xref": MESSAGE}})
+    assert put.is_success, put.text
+    page = show(explorer, "/messagegroups/shop/messages/alias")
+    assert page.links()[MESSAGE] == f"/ui{MESSAGE}"
+    assert "A customer placed an order." in page.words("main")
+
+
+def test_the_registry_tells_what_it_has_and_what_changed(explorer: Client) -> None:
+    explorer.send("DELETE", "/endpoints/orders")
+    words = show(explorer, "").words("main")
+    assert "The workshop" in words
+    assert "0 endpoints" in words
+    assert "1 messagegroups" in words
+    assert "deleted /endpoints/orders" in words
+    assert "/endpoints/orders" not in show(explorer, "").links()
