@@ -20,10 +20,11 @@ from signalbook.documents.reading import (
     check_size,
     files_of,
     parse_document,
+    read_bytes,
     read_document,
     read_limited,
 )
-from signalbook.documents.sources import SourceDocument, merge, parse_source, read_folder, read_source
+from signalbook.documents.sources import SourceDocument, merge, parse_source, read_folder, read_source, source_of
 from signalbook.documents.writing import FolderFile, files_for, indent, place, write_document
 
 __all__ = [
@@ -50,11 +51,13 @@ __all__ = [
     "parse_source",
     "place",
     "proto_format",
+    "read_bytes",
     "read_document",
     "read_folder",
     "read_limited",
     "read_source",
     "repair_json",
+    "source_of",
     "target_of",
     "write_document",
 ]

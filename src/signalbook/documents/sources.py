@@ -147,9 +147,17 @@ def read_source(
     path: Path, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES
 ) -> SourceDocument:
     """The document in a file, with the files it names below ``root`` (its own folder). Raises ``DocumentError``."""
+    data = read_bytes(path, max_bytes=max_bytes)
+    return source_of(path, data, root=root, lenient=lenient, max_bytes=max_bytes)
+
+
+def source_of(
+    path: Path, data: bytes, *, root: Path | None = None, lenient: bool = False, max_bytes: int = MAX_BYTES
+) -> SourceDocument:
+    """The same out of what was read of the file."""
     # In a folder there may be several of a name.
     label = "" if root is None else path.relative_to(root).as_posix()
-    source = parse_source(read_bytes(path, max_bytes=max_bytes), name=str(path), lenient=lenient, label=label)
+    source = parse_source(data, name=str(path), lenient=lenient, label=label)
     try:
         files = attach(source.document, beside=path, root=root or path.parent, max_bytes=max_bytes)
     except DocumentError as error:

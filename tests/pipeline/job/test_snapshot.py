@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -50,6 +51,28 @@ def registry(parcels: Any) -> Iterator[str]:
 
 def test_a_registry_and_its_document_are_the_same(registry: str, definitions: Path) -> None:
     assert Snapshot.load(registry).fingerprint == Snapshot.load(str(definitions)).fingerprint
+
+
+def test_a_document_is_read_again_when_it_is_another(definitions: Path) -> None:
+    first = Snapshot.load(str(definitions)).check(Policy())
+    assert Snapshot.load(str(definitions)).messages is first.messages
+    text = definitions.read_text()
+    definitions.write_text(text.replace("parcel.noted", "parcel.seen"))
+    assert Snapshot.load(str(definitions)).check(Policy()).fingerprint != first.fingerprint
+    definitions.write_text(text)
+    group = Snapshot.load(str(definitions), ("/messagegroups/parcels",))
+    assert (group, group.fingerprint) == (replace(first, outlines=()), first.fingerprint)
+
+
+def test_files_that_a_document_names_are_read_each_time(tmp_path: Path, parcels: Any) -> None:
+    document = parcels.catalogue()
+    version = document["schemagroups"]["parcels"]["schemas"]["parcel"]["versions"]["1"]
+    (schema := tmp_path / "parcel.schema.json").write_text(json.dumps(version.pop("schema")))
+    version["schemaurl"] = f"./{schema.name}"
+    (path := tmp_path / "definitions.json").write_text(json.dumps(document))
+    first = Snapshot.load(str(path))
+    schema.write_text("{}")
+    assert Snapshot.load(str(path)).fingerprint != first.fingerprint
 
 
 def test_it_survives_shipping(definitions: Path) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from signalbook.client import Client
 from signalbook.client.responses import BadResponse, NotFound
 from signalbook.confluent.naming import URL_PREFIX
-from signalbook.documents import Upload, aim, read_folder, read_source
+from signalbook.documents import SourceDocument, Upload, aim, read_bytes, read_folder, source_of
 from signalbook.formats.base import family
 from signalbook.formats.imports import ROOT_LABEL, Importable, SchemaFiles, by_xid
 from signalbook.messages import Contract, Policy, Reason, SchemaDocument
@@ -281,6 +281,9 @@ class Snapshot:
         definitions, too, which are all that one with Confluent's API alone has. Raises ``PipelineError`` if there are
         no messages, and what the reader raises.
         """
+        path = None if is_foreign(registry) or registry.startswith(_URL) else Path(registry)
+        if path is not None and path.is_file() and not subjects:
+            return cls._of_file(path, groups, versions)
         doubts = _hidden(registry)
         try:
             documents = () if is_foreign(registry) else read_documents(registry)
@@ -291,6 +294,20 @@ class Snapshot:
         except PipelineError as error:
             raise PipelineError("\n".join([str(error), *doubts])) from None
         return replace(found, doubts=(*doubts, *found.doubts))
+
+    @classmethod
+    def _of_file(cls, path: Path, groups: Sequence[str], versions: Sequence[str]) -> Snapshot:
+        """That of one document: of the same bytes the same as in the batch before of this process."""
+        content = read_bytes(path)
+        key = str(path), digest(content), tuple(groups), tuple(versions)
+        if key in _loaded:
+            return _loaded[key]
+        source = source_of(path, content)
+        found = cls.of_registry(str(path), [_named(source)], groups, versions)
+        _loaded.clear()  # one, as of contracts
+        if not source.files:  # of which these bytes say nothing
+            _loaded[key] = found
+        return found
 
     def with_subjects(self, registry: str, strategy: Strategy) -> Snapshot:
         """These definitions, and those that the subjects of the registry at a URL are. Raises as ``load`` does."""
@@ -457,7 +474,10 @@ class Snapshot:
             _checked.clear()  # one, as of contracts
             _checked[key] = found
         outlines, left_out, doubts = _checked[key]
-        return replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *doubts))
+        found = replace(self, outlines=outlines, left_out=left_out, doubts=(*self.doubts, *doubts))
+        # What takes long to find out of thousands of definitions is the same of both.
+        vars(found).update({name: getattr(self, name) for name in ("_text", "fingerprint")})
+        return found
 
     def _check(self, policy: Policy) -> _Checked:
         unknown = policy.unknown_overrides(self.selected)
@@ -484,6 +504,7 @@ class Snapshot:
 
 _Checked: TypeAlias = tuple[tuple[Outline, ...], Mapping[str, LeftOut], tuple[str, ...]]
 _checked: Final[dict[tuple[str, Policy], _Checked]] = {}
+_loaded: Final[dict[tuple[str, str, tuple[str, ...], tuple[str, ...]], Snapshot]] = {}
 _compiled: Final[dict[tuple[str, Policy], Contract]] = {}
 
 
@@ -536,8 +557,12 @@ def read_documents(registry: str) -> list[tuple[str, JSONObject]]:
     if not path.exists():
         shown = without_user(registry)
         raise PipelineError(f"the definitions {shown} are not there: give a registry's URL, a document or a folder")
-    sources = read_folder(path) if path.is_dir() else [read_source(path)]
-    return [(source.name, whole(aim(source.document))) for source in sources]
+    sources = read_folder(path) if path.is_dir() else [source_of(path, read_bytes(path))]
+    return list(map(_named, sources))
+
+
+def _named(source: SourceDocument) -> tuple[str, JSONObject]:
+    return source.name, whole(aim(source.document))
 
 
 def is_foreign(registry: str) -> bool:
