@@ -19,6 +19,7 @@ from fastavro.read import SchemaResolutionError
 from signalbook.formats.avro import json_encoding, resolution
 from signalbook.formats.avro.document import PRIMITIVES, Names, Type, empty_items, is_recursive, read
 from signalbook.formats.avro.json_encoding import surplus, violations
+from signalbook.formats.avro.tree import tree_of
 from signalbook.formats.base import (
     MAX_FINDINGS,
     PayloadError,
@@ -34,6 +35,7 @@ from signalbook.formats.base import (
 )
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct
+from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, Finding, JSONObject, digest, dump_json
 
 _PLAIN: Final[dict[str, Kind]] = {
@@ -254,6 +256,10 @@ class AvroSchema:
     @cached_property
     def _shape(self) -> Shape:
         return shape_of(self.type, self.names.types)
+
+    def tree(self) -> SchemaNode:
+        """What conforming values have in them."""
+        return tree_of(self.type, self.names.types)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """The enum fields of a record."""

@@ -25,7 +25,9 @@ from signalbook.formats.jsonschema.comparison import compare
 from signalbook.formats.jsonschema.document import DIALECTS, UNUSABLE, JsonSchemaDocument, by_format
 from signalbook.formats.jsonschema.normal import NormalForm
 from signalbook.formats.jsonschema.reader import read
+from signalbook.formats.jsonschema.tree import tree_of
 from signalbook.formats.shape import Shape
+from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, Finding, digest
 
 
@@ -73,6 +75,10 @@ class JsonSchema(JsonValues):
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Required top-level members with a closed set of scalar values."""
         return constants(self.node)
+
+    def tree(self) -> SchemaNode:
+        """What conforming values have in them."""
+        return tree_of(self.document, self.uri)
 
     @cached_property
     def node(self) -> NormalForm:

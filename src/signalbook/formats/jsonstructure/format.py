@@ -21,8 +21,10 @@ from signalbook.formats.base import (
 from signalbook.formats.compatibility import Difference, SchemaText
 from signalbook.formats.jsonstructure import comparison
 from signalbook.formats.jsonstructure.document import document_findings
+from signalbook.formats.jsonstructure.tree import tree_of
 from signalbook.formats.jsonstructure.types import IMPORTS, KINDS, PRIMITIVES, TIMES, Structure, required, resolved
 from signalbook.formats.shape import Anything, Field, ListOf, MapOf, Scalar, Shape, Struct, bounded
+from signalbook.formats.tree import SchemaNode
 from signalbook.largejson import parse_untrusted_json
 from signalbook.values import JSON, Finding, JSONError, JSONObject, canonical_json, digest
 
@@ -266,6 +268,10 @@ class JsonStructure(JsonValues):
     def shape(self) -> Shape:
         """The columns a conforming payload fits into."""
         return shape_of(self.structure, self.schema)
+
+    def tree(self) -> SchemaNode:
+        """What conforming values have in them."""
+        return tree_of(self.structure, self.schema)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """Required top-level properties with listed values."""

@@ -41,7 +41,9 @@ from signalbook.formats.protobuf.compiler import (
     refused_imports,
 )
 from signalbook.formats.protobuf.convert import Plans, shape_of
+from signalbook.formats.protobuf.tree import tree_of
 from signalbook.formats.shape import Shape
+from signalbook.formats.tree import SchemaNode
 from signalbook.values import JSON, MAX_DEPTH, Finding, digest, dump_json
 
 # What is raised for a value that is no message of a type.
@@ -181,6 +183,10 @@ class ProtobufSchema:
     @cached_property
     def _shape(self) -> Shape:
         return shape_of(self.descriptor, self.descriptors.comments)
+
+    def tree(self) -> SchemaNode:
+        """What messages have in them."""
+        return tree_of(self.descriptor, self.descriptors.comments)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """None: enums are open in Protobuf."""

@@ -23,10 +23,12 @@ from signalbook.formats.base import (
     unsupported,
 )
 from signalbook.formats.shape import Anything, Shape
+from signalbook.formats.tree import SchemaNode
 from signalbook.formats.xsd import documents, limits, paths
 from signalbook.formats.xsd.content import BAD_TEXT, Child, Planner, Unfit
 from signalbook.formats.xsd.documents import Built, Sources
 from signalbook.formats.xsd.paths import linked, roots
+from signalbook.formats.xsd.tree import tree_of
 from signalbook.values import JSON, Finding, digest
 
 
@@ -136,6 +138,10 @@ class XsdSchema:
     def shape(self) -> Shape:
         """The columns of the root's members."""
         return next(iter(self.plans.values())).plan.shape if len(self.plans) == 1 else Anything()
+
+    def tree(self) -> SchemaNode:
+        """What a document of this schema has in it."""
+        return tree_of(self.plans, self.components)
 
     def constants(self) -> Mapping[str, frozenset[JSON]]:
         """None: what tells XML documents apart is their root."""

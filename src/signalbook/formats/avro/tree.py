@@ -1,0 +1,114 @@
+"""Avro schemas as trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from signalbook.formats.avro.document import PRIMITIVES, Type
+from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
+from signalbook.values import JSONObject
+
+_KINDS: Final[dict[str, Kind]] = {
+    "record": "object",
+    "array": "array",
+    "map": "map",
+    "null": "null",
+    "boolean": "boolean",
+    "int": "integer",
+    "long": "integer",
+    "float": "number",
+    "double": "number",
+    "bytes": "bytes",
+    "fixed": "bytes",
+    "string": "string",
+    "enum": "string",
+}
+_LOGICAL: Final[dict[str, Kind]] = {
+    "timestamp-millis": "timestamp",
+    "timestamp-micros": "timestamp",
+    "date": "date",
+    "time-millis": "time",
+    "time-micros": "time",
+    "decimal": "decimal",
+}
+_BOUNDS: Final = ("precision", "scale", "size", "default")
+
+
+def tree_of(root: Type, types: Mapping[str, JSONObject]) -> SchemaNode:
+    """A type, with the named types it uses in their places."""
+    return _Tree(types).node(root, "", ())
+
+
+class _Tree:
+    """Makes one tree; a type inside of itself is not opened again."""
+
+    def __init__(self, types: Mapping[str, JSONObject]) -> None:
+        self._types = types
+        self._room = Room()
+
+    def node(self, given: Type, name: str, above: tuple[str, ...], field: JSONObject | None = None) -> SchemaNode:
+        """The node of a type; of a field with what that says."""
+        own = self._types[given] if isinstance(given, str) and given not in PRIMITIVES else given
+        if isinstance(own, list):
+            return self._union(own, name, above, field)
+        kind = own if isinstance(own, str) else str(own["type"])
+        schema: JSONObject = {} if isinstance(own, str) else own
+        full = str(schema.get("name", ""))
+        cut = full in above or not self._room.take(len(above))
+        logical = str(schema.get("logicalType", ""))
+        return SchemaNode(
+            kind=_LOGICAL.get(logical, _KINDS.get(kind, "any")),
+            type=" ".join(part for part in (kind, logical, full) if part),
+            name=name,
+            required=_is_required(field),
+            description=text((field or {}).get("doc") or schema.get("doc") or ""),
+            constraints=_constraints(schema, field),
+            values=_values(schema, kind),
+            members=() if cut else self._members(schema, kind, (*above, full)),
+            cut=cut,
+        )
+
+    def _union(self, branches: list[Type], name: str, above: tuple[str, ...], field: JSONObject | None) -> SchemaNode:
+        others = [each for each in branches if each != "null"]
+        nullable = len(others) < len(branches)
+        if len(others) == 1:
+            one = self.node(others[0], name, above, field)
+            return SchemaNode(
+                kind=one.kind, type=one.type, name=name, required=one.required, nullable=nullable, values=one.values,
+                description=one.description, constraints=one.constraints, members=one.members, cut=one.cut,
+            )  # fmt: skip
+        cut = not self._room.take(len(above))
+        return SchemaNode(
+            kind="choice",
+            type="union",
+            name=name,
+            required=_is_required(field),
+            nullable=nullable,
+            description=text((field or {}).get("doc") or ""),
+            members=() if cut else tuple(self.node(each, "", (*above, "")) for each in others),
+            cut=cut,
+        )
+
+    def _members(self, schema: JSONObject, kind: str, above: tuple[str, ...]) -> tuple[SchemaNode, ...]:
+        if kind == "record":
+            fields = schema["fields"][: max(0, self._room.nodes)]
+            return tuple(self.node(each["type"], each["name"], above, each) for each in fields)
+        inner = schema.get("items" if kind == "array" else "values")
+        return () if inner is None else (self.node(inner, "", above),)
+
+
+def _is_required(field: JSONObject | None) -> bool:
+    """Whether a field has no default, which stands for it where a writer does not know it."""
+    return field is not None and "default" not in field
+
+
+def _constraints(schema: JSONObject, field: JSONObject | None) -> tuple[tuple[str, str], ...]:
+    symbols = (("one of", ", ".join(few(schema["symbols"]))),) if "symbols" in schema else ()
+    return (*symbols, *constraints(schema, _BOUNDS[:3]), *constraints(field or {}, _BOUNDS[3:]))
+
+
+def _values(schema: JSONObject, kind: str) -> tuple[Any, ...]:
+    if kind == "fixed":
+        return (bytes(int(schema["size"])),) if int(schema["size"]) <= 1024 and "logicalType" not in schema else ()
+    return few(schema.get("symbols"))

@@ -1,0 +1,176 @@
+"""JSON Schemas as trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from signalbook.formats.jsonschema.document import JsonSchemaDocument, absolute, fragment_of, lookup
+from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
+from signalbook.values import JSON, JSONObject
+
+_BOUNDS: Final = (
+    "const", "format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties",
+    "contentEncoding", "contentMediaType", "default",
+)  # fmt: skip
+_KINDS: Final[dict[str, Kind]] = {
+    "object": "object",
+    "array": "array",
+    "string": "string",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
+_IMPLIED: Final = {"properties": "object", "additionalProperties": "object", "items": "array", "pattern": "string"}
+_PARTS: Final = ("oneOf", "anyOf")
+
+
+def tree_of(document: JsonSchemaDocument, uri: str) -> SchemaNode:
+    """The schema at ``uri``, with what it refers to in its place."""
+    base, _, fragment = uri.partition("#")
+    return _Tree(document).node(lookup(document.documents.get(base, True), fragment_of(f"#{fragment}")), base, "", ())
+
+
+class _Tree:
+    """Makes one tree. Where a reference leads back to what it lies in, the tree ends."""
+
+    def __init__(self, document: JsonSchemaDocument) -> None:
+        self._document = document
+        self._room = Room()
+
+    def node(self, schema: JSON, base: str, name: str, above: tuple[str, ...], *, required: bool = False) -> SchemaNode:
+        """The node of a schema that lies in the document ``base``, inside of what ``above`` refers to."""
+        merged, base, above, whole = self._merged(schema, base, above)
+        kinds = _types(merged)
+        kind: Kind = next((_KINDS[each] for each in kinds if each != "null" and each in _KINDS), "any")
+        if kinds == ["null"]:
+            kind = "null"
+        members: tuple[SchemaNode, ...] = ()
+        cut = not whole or not self._room.take(len(above))
+        if not cut:
+            kind, members = self._members(merged, kind, base, above)
+            cut = self._room.nodes < 0
+        return SchemaNode(
+            kind=kind,
+            type=_named(merged, kinds, kind),
+            name=name,
+            required=required,
+            nullable="null" in kinds and kind != "null",
+            description=text(merged.get("description") or merged.get("title") or ""),
+            constraints=_constraints(merged),
+            values=_values(merged),
+            members=members,
+            cut=cut,
+        )
+
+    def _merged(self, schema: JSON, base: str, above: tuple[str, ...]) -> tuple[JSONObject, str, tuple[str, ...], bool]:
+        """A schema with what it refers to and all parts of its ``allOf``; false where it leads back to itself."""
+        result: JSONObject = dict(schema) if isinstance(schema, dict) else {}
+        whole = True
+        reference = result.pop("$ref", None)
+        if isinstance(reference, str):
+            target = f"{absolute(base, reference)}#{fragment_of(reference)}"
+            if target in above:
+                return result, base, above, False
+            above = (*above, target)
+            there, fragment = absolute(base, reference), fragment_of(reference)
+            found = self._found(there, fragment)
+            more, base, above, whole = self._merged(found, there, above)
+            result = _joined(more, result)
+        for part in result.pop("allOf", ()) if isinstance(result.get("allOf"), list) else ():
+            more, _, above, complete = self._merged(part, base, above)
+            result, whole = _joined(result, more), whole and complete
+        return result, base, above, whole
+
+    def _found(self, document: str, fragment: str) -> JSON:
+        root = self._document.documents.get(document, {})
+        if fragment and not fragment.startswith("/"):  # an anchor: the validator knows where it is
+            return {"description": f"as {fragment} says"}
+        return lookup(root, fragment)
+
+    def _members(
+        self, schema: JSONObject, kind: Kind, base: str, above: tuple[str, ...]
+    ) -> tuple[Kind, tuple[SchemaNode, ...]]:
+        for part in _PARTS:
+            branches = schema.get(part)
+            if isinstance(branches, list) and kind in ("any", "object") and not schema.get("properties"):
+                return "choice", tuple(self.node(each, base, "", (*above, "")) for each in self._some(branches))
+        if kind == "object":
+            return self._object(schema, base, above)
+        if kind == "array":
+            return kind, tuple(self.node(each, base, "", (*above, "")) for each in self._some(_items(schema)))
+        return kind, ()
+
+    def _object(self, schema: JSONObject, base: str, above: tuple[str, ...]) -> tuple[Kind, tuple[SchemaNode, ...]]:
+        properties = schema.get("properties")
+        needed = schema.get("required")
+        wanted = set(needed) if isinstance(needed, list) and all(isinstance(each, str) for each in needed) else set()
+        if isinstance(properties, dict) and properties:
+            return "object", tuple(
+                self.node(each, base, name, (*above, ""), required=name in wanted)
+                for name, each in self._some(list(properties.items()))
+            )
+        value = schema.get("additionalProperties")
+        if isinstance(value, dict):
+            return "map", (self.node(value, base, "", (*above, "")),)
+        return "object", tuple(SchemaNode(kind="any", type="any", name=name, required=True) for name in wanted)
+
+    def _some(self, items: list[Any]) -> Iterator[Any]:
+        for item in items:
+            if self._room.nodes <= 0:
+                self._room.nodes = -1
+                return
+            yield item
+
+
+def _joined(a: JSONObject, b: JSONObject) -> JSONObject:
+    """Both of two schemas that hold together; of what both say, what the second says."""
+    result = {**a, **b}
+    if isinstance(a.get("properties"), dict) and isinstance(b.get("properties"), dict):
+        result["properties"] = {**a["properties"], **b["properties"]}
+    if isinstance(a.get("required"), list) and isinstance(b.get("required"), list):
+        result["required"] = [*a["required"], *b["required"]]
+    return result
+
+
+def _types(schema: JSONObject) -> list[str]:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return [kind]
+    if isinstance(kind, list):
+        return [each for each in kind if isinstance(each, str)]
+    return next(([kind] for name, kind in _IMPLIED.items() if name in schema), [])
+
+
+def _named(schema: JSONObject, kinds: list[str], kind: Kind) -> str:
+    if kind == "choice":
+        return "one of" if "oneOf" in schema else "any of"
+    if "enum" in schema and not kinds:
+        return "enum"
+    if "const" in schema and not kinds:
+        return "constant"
+    return " or ".join(kinds) or "any"
+
+
+def _items(schema: JSONObject) -> list[JSON]:
+    items = schema.get("items")
+    several = schema.get("prefixItems", items)
+    if isinstance(several, list):
+        return several
+    return [items] if isinstance(items, (dict, bool)) else []
+
+
+def _constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
+    found = constraints(schema, _BOUNDS)
+    if isinstance(schema.get("enum"), list):
+        found = (("one of", ", ".join(text(each) for each in few(schema["enum"]))), *found)
+    return (*found, ("no other members", "true")) if schema.get("additionalProperties") is False else found
+
+
+def _values(schema: Mapping[str, JSON]) -> tuple[JSON, ...]:
+    for name in ("const", "default", "example"):
+        if name in schema:
+            return (schema[name],)
+    return few(schema.get("examples")) or few(schema.get("enum"))

@@ -1,0 +1,120 @@
+"""JSON Structure types as trees."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from signalbook.formats.jsonstructure.types import Structure, required, resolved
+from signalbook.formats.tree import Kind, Room, SchemaNode, constraints, few, text
+from signalbook.values import JSON, JSONObject
+
+_INTEGERS: Final = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "integer")
+_NUMBERS: Final = ("number", "float", "double", "float8")
+_KINDS: Final[dict[str, Kind]] = {
+    "object": "object",
+    "array": "array",
+    "set": "array",
+    "tuple": "array",
+    "map": "map",
+    "choice": "choice",
+    "null": "null",
+    "boolean": "boolean",
+    "any": "any",
+    **dict.fromkeys(_INTEGERS, "integer"),
+    **dict.fromkeys(_NUMBERS, "number"),
+}
+_TEXTS: Final = {
+    **dict.fromkeys(("int64", "uint64", "int128", "uint128", "decimal"), "1"),
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "date": "2030-01-31",
+    "datetime": "2030-01-31T12:00:00Z",
+    "time": "12:00:00Z",
+    "duration": "PT1H",
+    "uri": "https://example.com/",
+    "binary": "YWJj",
+    "jsonpointer": "/a",
+}
+"""Texts of types that JSON has no form of their own for."""
+_BOUNDS: Final = (
+    "const", "precision", "scale", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum",
+    "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "contentEncoding", "contentMediaType", "unit", "default",
+)  # fmt: skip
+
+
+def tree_of(structure: Structure, schema: JSON) -> SchemaNode:
+    """A type, with those it refers to and extends in their places."""
+    return _Tree(structure).node(schema, "", ())
+
+
+class _Tree:
+    """Makes one tree; a type inside of itself is not opened again."""
+
+    def __init__(self, structure: Structure) -> None:
+        self._structure = structure
+        self._room = Room()
+
+    def node(self, given: JSON, name: str, above: tuple[int, ...], *, required: bool = False) -> SchemaNode:
+        """The node of a type."""
+        stated = given if isinstance(given, dict) else {}
+        kinds = stated.get("type")
+        nullable = isinstance(kinds, list) and "null" in kinds
+        others = [each for each in kinds if each != "null"] if isinstance(kinds, list) else []
+        if len(others) == 1:
+            stated = {**stated, "type": others[0]}
+        schema = resolved(self._structure, stated)
+        kind = schema.get("type", "any")
+        cut = id(schema) in above or not self._room.take(len(above))
+        inside = (*above, id(schema))
+        if isinstance(kind, list):
+            shown: Kind = "choice"
+            branches = [{"type": each} for each in others]
+            members = () if cut else tuple(self.node(each, "", inside) for each in branches)
+        else:
+            shown = _KINDS.get(str(kind), "string")
+            members = () if cut else self._members(schema, str(kind), inside)
+        return SchemaNode(
+            kind=shown,
+            type="union" if isinstance(kind, list) else str(kind),
+            name=name,
+            required=required,
+            nullable=nullable,
+            description=text(stated.get("description") or schema.get("description") or ""),
+            constraints=_constraints(schema),
+            values=_values(schema, str(kind)),
+            members=members,
+            cut=cut,
+        )
+
+    def _members(self, schema: JSONObject, kind: str, above: tuple[int, ...]) -> tuple[SchemaNode, ...]:
+        match kind:
+            case "object":
+                wanted = {name for each in required(self._structure, schema)[:1] for name in each}
+                properties = list(self._structure.properties(schema).items())[: max(0, self._room.nodes)]
+                return tuple(self.node(each, name, above, required=name in wanted) for name, each in properties)
+            case "array" | "set":
+                return (self.node(schema.get("items"), "", above),)
+            case "map":
+                return (self.node(schema.get("values"), "", above),)
+            case "tuple":
+                properties_of = self._structure.properties(schema)
+                names = schema.get("tuple")
+                return tuple(self.node(properties_of.get(name), name, above) for name in few(names))
+            case "choice":
+                choices = schema.get("choices")
+                named = list(choices.items())[: max(0, self._room.nodes)] if isinstance(choices, dict) else []
+                return tuple(self.node(each, name, above) for name, each in named)
+        return ()
+
+
+def _constraints(schema: JSONObject) -> tuple[tuple[str, str], ...]:
+    found = constraints(schema, _BOUNDS)
+    if isinstance(schema.get("enum"), list):
+        found = (("one of", ", ".join(text(each) for each in few(schema["enum"]))), *found)
+    return (*found, ("no other members", "true")) if schema.get("additionalProperties") is False else found
+
+
+def _values(schema: JSONObject, kind: str) -> tuple[JSON, ...]:
+    if "const" in schema:
+        return (schema["const"],)
+    named = few(schema.get("examples")) or few(schema.get("enum"))
+    return named or ((_TEXTS[kind],) if kind in _TEXTS else ())

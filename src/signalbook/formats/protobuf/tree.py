@@ -1,0 +1,103 @@
+"""Protobuf message types as trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from signalbook.formats.protobuf.convert import map_value
+from signalbook.formats.tree import ONLY_ONE, Kind, Room, SchemaNode, text
+
+_GOOGLE: Final = "google.protobuf."
+_NAMES: Final = {
+    number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptor.__dict__.items()
+    if name.startswith("TYPE_")
+}  # fmt: skip
+_KINDS: Final[dict[str, Kind]] = {
+    "double": "number",
+    "float": "number",
+    "bool": "boolean",
+    "string": "string",
+    "bytes": "bytes",
+    "enum": "string",
+}
+_KNOWN: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
+    f"{_GOOGLE}Timestamp": ("string", ("2030-01-31T12:00:00Z",)),
+    f"{_GOOGLE}Duration": ("string", ("3600s",)),
+    f"{_GOOGLE}FieldMask": ("string", ("name",)),
+    f"{_GOOGLE}Struct": ("any", ()),
+    f"{_GOOGLE}Value": ("any", ()),
+    f"{_GOOGLE}ListValue": ("array", ()),
+    f"{_GOOGLE}Any": ("any", ()),
+}
+"""Types of Google's that have a form of their own in JSON, with a value of it."""
+
+
+def tree_of(descriptor: Descriptor, comments: Mapping[str, str]) -> SchemaNode:
+    """A message type, with ``comments`` by full name of the field."""
+    return _Tree(comments).message(descriptor, "", ())
+
+
+class _Tree:
+    """Makes one tree; a type inside of itself is not opened again."""
+
+    def __init__(self, comments: Mapping[str, str]) -> None:
+        self._comments = comments
+        self._room = Room()
+
+    def message(
+        self, descriptor: Descriptor, name: str, above: tuple[str, ...], *, required: bool = False, about: str = ""
+    ) -> SchemaNode:
+        """The node of a message type."""
+        full = descriptor.full_name
+        if full in _KNOWN:
+            kind, values = _KNOWN[full]
+            return SchemaNode(kind=kind, type=full, name=name, required=required, description=about, values=values)
+        cut = full in above or not self._room.take(len(above))
+        fields = [] if cut else list(descriptor.fields)[: max(0, self._room.nodes)]
+        return SchemaNode(
+            kind="object",
+            type=full,
+            name=name,
+            required=required,
+            description=about,
+            members=tuple(self._field(field, (*above, full)) for field in fields),
+            cut=cut or len(fields) < len(descriptor.fields),
+        )
+
+    def _field(self, field: FieldDescriptor, above: tuple[str, ...]) -> SchemaNode:
+        about = text(self._comments.get(field.full_name, ""))
+        entry = map_value(field)
+        if entry is not None:
+            inner = self._single(entry, "", above)
+            return SchemaNode(
+                kind="map", type=f"map of {inner.type}", name=field.name, description=about, members=(inner,)
+            )
+        if field.is_repeated:
+            inner = self._single(field, "", above)
+            return SchemaNode(
+                kind="array", type=f"repeated {inner.type}", name=field.name, description=about, members=(inner,)
+            )
+        return self._single(field, field.name, above, about)
+
+    def _single(self, field: FieldDescriptor, name: str, above: tuple[str, ...], about: str = "") -> SchemaNode:
+        if field.message_type is not None:
+            return self.message(field.message_type, name, above, required=field.is_required, about=about)
+        kind = _NAMES[field.type]
+        symbols = tuple(value.name for value in field.enum_type.values) if field.enum_type is not None else ()
+        oneof = field.containing_oneof
+        bounds = [("one of", ", ".join(symbols[:20]))] if symbols else []
+        # What proto3 calls optional is a oneof of its own, which says nothing more.
+        if oneof is not None and len(oneof.fields) > 1:
+            bounds.append((ONLY_ONE, ", ".join(each.name for each in oneof.fields)))
+        return SchemaNode(
+            kind=_KINDS.get(kind, "integer"),
+            type=field.enum_type.full_name if field.enum_type is not None else kind,
+            name=name,
+            required=field.is_required,
+            description=about,
+            constraints=(("number", str(field.number)), *bounds) if name else tuple(bounds),
+            values=symbols[:20],
+        )

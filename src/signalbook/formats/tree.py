@@ -1,0 +1,180 @@
+"""What a schema says, as a tree for people, alike for all formats; and sample values made from it.
+
+A tree is bounded: definitions may use each other, or themselves, so that thirty lines describe a billion places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any, Final, Literal, Protocol, runtime_checkable
+
+from signalbook.values import JSON, dump_json
+
+Kind = Literal[
+    "object", "array", "map", "choice", "null", "any", "string", "integer", "number", "boolean", "bytes", "timestamp",
+    "date", "time", "decimal",
+]  # fmt: skip
+MOST_NODES: Final = 500
+DEEPEST: Final = 24
+ONLY_ONE: Final = "only one of"
+"""The constraint of members that exclude each other; its value are their names."""
+_LONGEST: Final = 400
+_MOST_VALUES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaNode:
+    """A place in the values that a schema describes.
+
+    ``name`` is that of the member, ``""`` for a root, an item or a branch; ``type`` is in the words of the format.
+    ``constraints`` are pairs of what is bounded, and how. ``values`` are those that the schema names itself: constants,
+    examples, defaults, the symbols of an enumeration. ``members`` are those of an object, the item of an array, the
+    value of a map, the branches of a choice; ``cut`` says that some are not there.
+    """
+
+    kind: Kind
+    type: str
+    name: str = ""
+    required: bool = False
+    nullable: bool = False
+    description: str = ""
+    constraints: tuple[tuple[str, str], ...] = ()
+    values: tuple[Any, ...] = ()
+    members: tuple[SchemaNode, ...] = ()
+    cut: bool = False
+
+
+@runtime_checkable
+class Described(Protocol):
+    """What a ``Schema`` has beside its other methods if it can say what it describes."""
+
+    def tree(self) -> SchemaNode:
+        """What conforming values have in them."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Room:
+    """How many nodes a tree may still have."""
+
+    nodes: int = field(default=MOST_NODES)
+
+    def take(self, depth: int) -> bool:
+        """Whether there is room for another node, which is taken then."""
+        self.nodes -= 1
+        return self.nodes >= 0 and depth < DEEPEST
+
+
+def text(value: Any) -> str:
+    """A description or bound as one short text."""
+    shown = value if isinstance(value, str) else dump_json(value).decode("utf-8", "replace")
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
+
+
+def constraints(schema: dict[str, JSON], names: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Those members of a schema in JSON that bound its values, as they are written."""
+    return tuple((name, text(schema[name])) for name in names if name in schema)
+
+
+def few(values: Any) -> tuple[Any, ...]:
+    """The first of the values that a schema names."""
+    return tuple(values[:_MOST_VALUES]) if isinstance(values, list) else ()
+
+
+def sample(node: SchemaNode, depth: int = 0) -> Any:
+    """A value of the kind that a node describes: named by the schema where it names one, else a plain one.
+
+    It is a proposal: a schema may ask for more than its tree tells, so whoever shows it validates it.
+    """
+    if node.values:
+        return node.values[0]
+    if node.nullable and node.cut:
+        return None
+    match node.kind:
+        case "object":
+            return {each.name: sample(each, depth + 1) for each in _wanted(node, depth)}
+        case "array":
+            return [sample(node.members[0], depth + 1)] if node.members and depth < DEEPEST else []
+        case "map":
+            return {"key": sample(node.members[0], depth + 1)} if node.members and depth < DEEPEST else {}
+        case "choice":
+            return sample(_branch(node), depth + 1) if node.members else None
+        case "string":
+            return _string(node)
+        case "integer" | "number":
+            return _number(node)
+    return _PLAIN.get(node.kind)
+
+
+_OPTIONAL_DEPTH: Final = 4
+_PLAIN: Final[dict[str, Any]] = {
+    "boolean": True,
+    "bytes": b"abc",
+    "timestamp": datetime(2030, 1, 31, 12, tzinfo=UTC),
+    "date": date(2030, 1, 31),
+    "time": time(12, 0),
+    "decimal": Decimal("1"),
+    "any": {},
+}
+_FORMATS: Final = {
+    "date-time": "2030-01-31T12:00:00Z",
+    "date": "2030-01-31",
+    "time": "12:00:00Z",
+    "email": "someone@example.com",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uri": "https://example.com/",
+    "uri-reference": "/path",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "datetime": "2030-01-31T12:00:00Z",
+    "duration": "PT1H",
+    "binary": "YWJj",
+    "jsonpointer": "/a",
+}
+
+
+def _wanted(node: SchemaNode, depth: int) -> Iterator[SchemaNode]:
+    """Members to show: what is optional, too, as long as it does not go on for ever; of alternatives the first."""
+    met: set[str] = set()
+    for each in node.members:
+        others = dict(each.constraints).get(ONLY_ONE, "")
+        if each.required or (depth < _OPTIONAL_DEPTH and not each.cut and (not others or others not in met)):
+            met.add(others)
+            yield each
+
+
+def _branch(node: SchemaNode) -> SchemaNode:
+    """The branch that says most: one that is not null."""
+    return next((each for each in node.members if each.kind != "null"), node.members[0])
+
+
+def _string(node: SchemaNode) -> str:
+    bounds = dict(node.constraints)
+    made = _FORMATS.get(bounds.get("format", ""), node.name or "text")
+    least, most = bounds.get("minLength", "0"), bounds.get("maxLength", "")
+    made = made.ljust(min(int(least), _LONGEST) if least.isdigit() else 0, "x")
+    return made[: int(most)] if most.isdigit() else made
+
+
+def _number(node: SchemaNode) -> int | float:
+    """The least number that is allowed, else the greatest, else one."""
+    bounds = dict(node.constraints)
+    step = _as_number(bounds.get("multipleOf", ""))
+    for name, offset in (("minimum", 0), ("exclusiveMinimum", 1), ("maximum", 0), ("exclusiveMaximum", -1)):
+        bound = _as_number(bounds.get(name, ""))
+        if bound is not None:
+            value = bound + offset * (step or 1)
+            return int(value) if float(value).is_integer() else value
+    one = step or 1
+    return int(one) if float(one).is_integer() else one
+
+
+def _as_number(given: str) -> float | None:
+    try:
+        return float(given)
+    except ValueError:
+        return None

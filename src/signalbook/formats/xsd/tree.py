@@ -1,0 +1,158 @@
+"""XML Schema elements as trees: attributes with an ``@``, the text of an element with attributes as ``$``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from xmlschema.validators import XsdAtomicBuiltin
+
+from signalbook.formats.tree import Kind, Room, SchemaNode, text
+from signalbook.formats.xsd.content import Child, ChildrenPlan, ElementPlan, Simple, Value
+from signalbook.formats.xsd.limits import local
+
+_KINDS: Final[dict[str, Kind]] = {
+    "bool": "boolean",
+    "int32": "integer",
+    "int64": "integer",
+    "uint64": "integer",
+    "float32": "number",
+    "float64": "number",
+    "decimal": "decimal",
+    "base64": "bytes",
+    "hex": "bytes",
+}
+_TEXTS: Final = {
+    "decimal": "1",
+    "date": "2030-01-31",
+    "time": "12:00:00Z",
+    "timestamp": "2030-01-31T12:00:00Z",
+    "duration": "PT1H",
+}
+_FACETS: Final = (
+    ("minLength", "min_length"),
+    ("maxLength", "max_length"),
+    ("minimum", "min_value"),
+    ("maximum", "max_value"),
+)
+
+
+def tree_of(plans: Mapping[str, Child], components: Mapping[str, Any]) -> SchemaNode:
+    """The root of a payload; where there may be several, a choice of them."""
+    tree = _Tree()
+    roots = tuple(tree.child(plan, components.get(tag), 0) for tag, plan in plans.items())
+    if len(roots) == 1:
+        return roots[0]
+    # As decoded values have it: an object whose only member is the root.
+    branches = tuple(SchemaNode(kind="object", type="element", members=(root,)) for root in roots)
+    return SchemaNode(kind="choice", type="one of these elements", members=branches)
+
+
+class _Tree:
+    """Makes one tree. What a type inside of itself has is XML text in decoded values, and no part of the tree."""
+
+    def __init__(self) -> None:
+        self._room = Room()
+
+    def child(self, child: Child, component: Any, depth: int) -> SchemaNode:
+        """The node of an element."""
+        xsd = getattr(component, "type", component)
+        if not child.repeated:
+            return self._plan(child.plan, child.name, xsd, component, depth, child)
+        item = self._plan(child.plan, "", xsd, component, depth + 1, child)
+        return SchemaNode(
+            kind="array",
+            type=f"several {item.type}",
+            name=child.name,
+            required=child.required,
+            description=item.description,
+            members=(item,),
+        )
+
+    def _plan(self, plan: ElementPlan, name: str, xsd: Any, component: Any, depth: int, child: Child) -> SchemaNode:
+        about = _about(component) or _about(xsd)
+        required = child.required and name != ""
+        if isinstance(plan, Value):
+            found = _simple(plan.simple, name=name, required=required, about=about, default=plan.default)
+            return replace(found, nullable=child.nillable)
+        kind = child.type_name or "element"
+        node = SchemaNode(
+            kind="object", type=kind, name=name, required=required, nullable=child.nillable, description=about
+        )
+        if not isinstance(plan, ChildrenPlan):
+            # Decoded values have it as text.
+            return replace(node, kind="string", type=f"{kind}, as XML", values=(f"<{local(child.tag)}/>",))
+        if not self._room.take(depth):
+            return replace(node, cut=True)
+        return replace(node, members=tuple(self._members(plan, xsd, depth + 1)), cut=self._room.nodes <= 0)
+
+    def _members(self, plan: ChildrenPlan, xsd: Any, depth: int) -> list[SchemaNode]:
+        content: Any = getattr(xsd, "content", None)
+        elements = {each.name: each for each in content.iter_elements()} if hasattr(content, "iter_elements") else {}
+        declared = getattr(xsd, "attributes", {})
+        found = [
+            _simple(
+                each.simple,
+                about=_about(declared.get(each.tag)),
+                name=each.name,
+                required=each.required,
+                default=each.default,
+            )
+            for each in plan.attributes
+        ]
+        if plan.value is not None:
+            found.append(_simple(plan.value.simple, name="$", required=True, default=plan.value.default))
+        for each in plan.children:
+            if self._room.nodes <= 0:
+                break
+            found.append(self.child(each, elements.get(each.tag), depth))
+        return found
+
+
+def _simple(
+    simple: Simple,
+    *,
+    name: str,
+    required: bool,
+    about: str = "",
+    default: str | None = None,
+) -> SchemaNode:
+    xsd = simple.type
+    kind = _KINDS.get(simple.coding, "string")
+    listed = [str(each) for each in xsd.enumeration or ()][:20]
+    values: tuple[Any, ...] = tuple(simple.read(each) for each in listed)
+    # A decimal of any size is text in decoded values, like times.
+    known = "decimal" if getattr(xsd.root_type, "local_name", "") == "decimal" else simple.kind
+    if not values and kind == "string" and known in _TEXTS:
+        values = (_TEXTS[known],)
+    own = SchemaNode(
+        kind=kind,
+        type=xsd.local_name or xsd.root_type.local_name or simple.kind,
+        name="" if simple.is_list else name,
+        required=required,
+        description=about or _about(xsd),
+        constraints=tuple(_constraints(xsd, listed, default)),
+        values=() if simple.is_list else values,
+    )
+    if not simple.is_list:
+        return own
+    return SchemaNode(kind="array", type=f"list of {own.type}", name=name, required=required, members=(own,))
+
+
+def _constraints(xsd: Any, listed: list[str], default: str | None) -> list[tuple[str, str]]:
+    found = [("one of", ", ".join(listed))] if listed else []
+    for name, attribute in _FACETS:
+        value = getattr(xsd, attribute, None)
+        # A built-in type's own bounds are in its name.
+        if value is not None and not isinstance(xsd, XsdAtomicBuiltin):
+            found.append((name, text(str(value))))
+    patterns = getattr(xsd, "patterns", None)
+    if patterns is not None and not isinstance(xsd, XsdAtomicBuiltin):
+        found += [("pattern", text(each)) for each in patterns.regexps]
+    return [*found, ("default", text(default))] if default is not None else found
+
+
+def _about(component: Any) -> str:
+    annotation = getattr(component, "annotation", None)
+    return "" if annotation is None else text(" ".join(str(annotation).split()))
