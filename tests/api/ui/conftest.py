@@ -72,6 +72,8 @@ PATHS = (
     "/schemagroups/shop/schemas/order/versions/2",
     "/endpoints/orders",
     "/endpoints?q=nothing",
+    "/-/search?q=order",
+    "/-/try/messagegroups/shop/messages/placed",
 )
 """A page of each kind, below ``/ui``."""
 
@@ -105,9 +107,9 @@ def parse(text: str) -> Element:
     return found
 
 
-def show(client: Client, path: str, **sent: Any) -> Document:
+def show(client: Client, path: str, method: str = "GET", **sent: Any) -> Document:
     """A page of the explorer."""
-    answer = client.get(f"/ui{path}", **sent)
+    answer = client.send(method, f"/ui{path}", **sent)
     return Document(answer.status_code, answer.headers, answer.text, parse(answer.text))
 
 

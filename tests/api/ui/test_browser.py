@@ -26,6 +26,7 @@ OPTIONS = (
     *("--disable-component-update", "--disable-sync"),
 )
 AUDIT = "async () => (await axe.run()).violations.map(v => [v.id, v.nodes.map(n => n.html)])"
+_PATIENT = 120_000
 GROUPS: dict[str, Any] = {f"g{number:02}": {"description": "one of many"} for number in range(60)}
 
 
@@ -44,8 +45,8 @@ def browser() -> Iterator[Browser]:
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The explorer of a real server."""
     with serving(tmp_path_factory.mktemp("explorer")) as root:
-        httpx.put(root, json=REGISTRY).raise_for_status()
-        httpx.post(f"{root}/messagegroups", json=GROUPS).raise_for_status()
+        httpx.put(root, json=REGISTRY, timeout=120).raise_for_status()
+        httpx.post(f"{root}/messagegroups", json=GROUPS, timeout=120).raise_for_status()
         yield f"{root}/ui"
 
 
@@ -59,6 +60,8 @@ def opened(
         color_scheme="dark" if scheme == "dark" else "light",
         java_script_enabled=scripts,
     )
+    # A busy machine must not fail a test.
+    context.set_default_timeout(_PATIENT)
     page, wrong = context.new_page(), list[str]()
     page.on("console", lambda message: wrong.append(message.text) if message.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -95,7 +98,7 @@ def test_the_keyboard_leads_everywhere(browser: Browser, url: str) -> None:
 def test_the_filter_answers_while_one_types(browser: Browser, url: str) -> None:
     with opened(browser, f"{url}/messagegroups") as page:
         page.fill("main input[name=q]", "g4")
-        expect(page.locator("a.id")).to_have_count(10)
+        expect(page.locator("a.id")).to_have_count(10, timeout=_PATIENT)
         assert "q=g4" in page.url, "it can be shared"
 
 
@@ -110,3 +113,16 @@ def test_all_of_it_reads_without_scripts(browser: Browser, url: str) -> None:
         page.keyboard.press("Enter")
         page.wait_for_url("**q=g4**")
         assert page.locator("a.id").count() == 10
+
+
+def test_a_message_is_tried_in_place(browser: Browser, url: str) -> None:
+    with opened(browser, f"{url}/messagegroups/shop/messages/placed") as page:
+        page.get_by_role("link", name="Try a message of your own").click()
+        page.get_by_role("button", name="Try it").click()
+        expect(page.locator("#outcome h2")).to_have_text("conforms", timeout=_PATIENT)
+        page.fill("#message", "{}")
+        page.get_by_role("button", name="Try it").click()
+        expect(page.locator("#outcome h2")).to_contain_text("rejected", timeout=_PATIENT)
+        page.set_input_files("#file", files=[{"name": "a", "mimeType": "", "buffer": b"\xff\x00"}])
+        expect(page.locator("#message")).to_have_value("/wA=", timeout=_PATIENT)
+        assert page.is_checked("input[name=base64]")

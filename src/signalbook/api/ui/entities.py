@@ -27,7 +27,7 @@ _HEAD: Final = frozenset(
     {
         *("self", "shortself", "xid", "epoch", "name", "description", "documentation", "labels", "icon", "deprecated"),
         *("createdat", "modifiedat", "isdefault", "versionid", "meta", "metaurl", "defaultversionid"),
-        *("defaultversionurl", "readonly", "xref"),
+        *("defaultversionurl", "defaultversionsticky", "readonly", "xref", "ancestorid"),
     }
 )
 """Attributes that are shown in the head of the page, beside it, or by its sections."""
@@ -57,8 +57,15 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EntityPage:
+    """The page of an entity that has nothing beside."""
+
+    entity: EntityContent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EntityContent:
-    """A whole page: its head, ``attributes`` and those of its ``meta``, a document, and what it has by collection."""
+    """What every entity has on its page: its head, ``attributes``, those of its ``meta``, a document, what it has."""
 
     heading: Heading
     attributes: tuple[Member, ...]
@@ -70,18 +77,26 @@ class EntityContent:
 
 def page(view: View, request: UIRequest, xid: Xid) -> Page:
     """The page of a Group, a Resource, its meta or a Version."""
+    entity = entity_content(view, request, xid)
+    return Page(
+        template="entity.html", title=entity.heading.title, content=EntityPage(entity=entity), crumbs=crumbs(xid)
+    )
+
+
+def entity_content(
+    view: View, request: UIRequest, xid: Xid, *, leave_out: frozenset[str] = frozenset()
+) -> EntityContent:
+    """What the page of any entity shows; attributes to ``leave_out`` are shown by sections of their own."""
     shown = _read(view, request, xid)
     values = AttributeValues(model=view.model, root=request.base_url)
-    heading = heading_of(view, values, xid, shown)
-    content = EntityContent(
-        heading=heading,
-        attributes=_attributes(view.model, values, xid, shown),
+    return EntityContent(
+        heading=heading_of(view, values, xid, shown),
+        attributes=_attributes(view.model, values, xid, shown, leave_out),
         meta=_meta(view.model, values, xid, shown),
         document=document_of(view, xid),
         versions=_versions(view, xid, shown),
         listings=tuple(_listings(view, xid)),
     )
-    return Page(template="entity.html", title=heading.title, content=content, crumbs=crumbs(xid))
 
 
 def _read(view: View, request: UIRequest, xid: Xid) -> JSONObject:
@@ -116,7 +131,11 @@ def _facts(xid: Xid, shown: JSONObject, meta: JSONObject) -> Iterator[Fact]:
         yield Fact(name="name", value=Shown(kind="text", text=str(shown["name"])[:_TITLE]))
     if (version := meta.get("defaultversionid")) is not None:
         yield Fact(name="default version", value=Shown(kind="link", text=version, href=f"{xid}/versions/{version}"))
+    if meta.get("defaultversionsticky"):
+        yield Fact(name="stays", value=Shown(kind="text", text="the default, whatever is newer"))
     if xid.kind is Kind.VERSION:
+        ancestor = str(shown.get("ancestorid", ""))
+        yield Fact(name="ancestor", value=Shown(kind="link", text=ancestor, href=f"{xid.parent}/{ancestor}"))
         default = "yes" if shown.get("isdefault") else "no"
         yield Fact(name="default version", value=Shown(kind="text", text=default))
     if (target := shown.get("xref", meta.get("xref"))) is not None:
@@ -135,9 +154,11 @@ def _json_path(model: Model, xid: Xid) -> str:
     return f"{xid}$details" if documented else str(xid)
 
 
-def _attributes(model: Model, values: AttributeValues, xid: Xid, shown: JSONObject) -> tuple[Member, ...]:
+def _attributes(
+    model: Model, values: AttributeValues, xid: Xid, shown: JSONObject, leave_out: frozenset[str]
+) -> tuple[Member, ...]:
     known = _known(model, xid)
-    return values.members(shown, known.active(shown), _left_out(model, xid))
+    return values.members(shown, known.active(shown), _left_out(model, xid) | leave_out)
 
 
 def _known(model: Model, xid: Xid) -> AttributeSet:

@@ -5,20 +5,23 @@ No Group type begins with a dash, so neither is ever taken for the other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from starlette.routing import Route
 
 from signalbook.api.kernel.routing import Kernel
-from signalbook.api.ui import assets, entities, home, listing
+from signalbook.api.ui import assets, entities, home, listing, messages, searching
+from signalbook.api.ui.definitions import is_message
 from signalbook.api.ui.pages import PATH, Page, PageFunction, Pages, ReadPage, UIRequest
+from signalbook.api.ui.trying import Trying
 from signalbook.api.xregistry.requests import check_path, missing_entity, parse_path
 from signalbook.engine.read.view import View
 from signalbook.errors import RegistryError
 from signalbook.settings import SettingError
-from signalbook.xid import ROOT
+from signalbook.xid import ROOT, Xid
 
-OTHERS: Final[dict[str, PageFunction]] = {}
+OTHERS: Final[dict[str, PageFunction]] = {searching.SEARCH: searching.page}
 """Pages that read the registry and are none of one entity, by their paths."""
 
 
@@ -33,9 +36,16 @@ def routes(kernel: Kernel) -> list[Route]:
     return [
         *assets.routes(kernel),
         *(Route(path, ReadPage(kernel, pages, page)) for path, page in OTHERS.items()),
+        *Trying(kernel, pages).routes(),
         Route(PATH, entity),
         Route(f"{PATH}/{{path:any}}", entity),
     ]
+
+
+def _page_of(view: View, target: Xid) -> Callable[[View, UIRequest, Xid], Page]:
+    if target.is_collection:
+        return listing.page
+    return messages.page if is_message(view, target) else entities.page
 
 
 def registry_page(view: View, request: UIRequest) -> Page:
@@ -48,7 +58,7 @@ def registry_page(view: View, request: UIRequest) -> Page:
     if target == ROOT:
         return home.page(view, request)
     try:
-        return listing.page(view, request, target) if target.is_collection else entities.page(view, request, target)
+        return _page_of(view, target)(view, request, target)
     except RegistryError as error:
         if error.code == "not_found" and not error.detail:
             error.detail = missing_entity(target, view)

@@ -4,7 +4,7 @@
 document.addEventListener("keydown", (event) => {
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const box = document.querySelector("input[type=search]");
+  const box = document.querySelector("main input[type=search]") ?? document.querySelector("input[type=search]");
   if (!box) return;
   event.preventDefault();
   box.focus();
@@ -14,6 +14,7 @@ document.addEventListener("keydown", (event) => {
 // A button that copies the text of the element it names; hidden where there is no script to do so.
 const prepare = (root) => {
   for (const button of root.querySelectorAll("button[data-copy]")) button.hidden = !navigator.clipboard;
+  for (const box of root.querySelectorAll(".choose")) box.hidden = false;
 };
 
 document.addEventListener("click", async (event) => {
@@ -28,6 +29,22 @@ document.addEventListener("click", async (event) => {
     button.textContent = "Not copied";
   }
   setTimeout(() => { button.textContent = label; }, 2000);
+});
+
+// A file goes into the text box that its field names: bytes that are no text as Base64.
+document.addEventListener("change", async (event) => {
+  const field = event.target;
+  if (!field.dataset.into || !field.files.length) return;
+  const into = document.getElementById(field.dataset.into);
+  const bytes = new Uint8Array(await field.files[0].slice(0, into.maxLength).arrayBuffer());
+  const base64 = into.form.elements.base64;
+  try {
+    into.value = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    base64.checked = false;
+  } catch {
+    into.value = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+    base64.checked = true;
+  }
 });
 
 prepare(document);

@@ -1,0 +1,99 @@
+"""Message definitions of the registry as ``messages/`` wants them: with their bases, and the schemas they name.
+
+Everything is looked up in one view, so that nothing is used that the identity may not read, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from signalbook.engine.read.paging import PageRequest
+from signalbook.engine.read.view import View, ViewOptions
+from signalbook.errors import RegistryError
+from signalbook.messages import Contract, Policy, SchemaDocument
+from signalbook.messages.definitions.definition import CompiledDefinition, compile_definition
+from signalbook.messages.definitions.normalise import Materialised, materialise
+from signalbook.messages.definitions.schemas import ContractSchemas
+from signalbook.values import JSON, JSONObject
+from signalbook.xid import Kind, Xid, XidError
+
+MOST: Final = 200
+"""Definitions that a message is held to; a group may have thousands."""
+MESSAGES: Final = "messages"
+_DOCUMENTED: Final = (Kind.RESOURCE, Kind.VERSION)
+
+
+def is_message(view: View, xid: Xid) -> bool:
+    """Whether an entity is a message definition, by the default model's names."""
+    return xid.resource_type == MESSAGES and xid.kind in _DOCUMENTED and view.model.resource_type(xid) is not None
+
+
+@dataclass(kw_only=True)
+class RegistryDefinitions:
+    """Looks up definitions and schemas in a view, each once."""
+
+    view: View
+    root: str
+    _entities: dict[Xid, JSONObject | None] = field(default_factory=dict)
+
+    def raw(self, xid: Xid) -> JSONObject | None:
+        """A definition as the registry has it, None if it is not there."""
+        if xid not in self._entities:
+            self._entities[xid] = self._read(xid)
+        return self._entities[xid]
+
+    def base(self, reference: str) -> Mapping[str, JSON] | None:
+        """The definition that a ``basemessage`` names."""
+        xid = self.named(reference)
+        return None if xid is None else self.raw(xid)
+
+    def named(self, reference: str) -> Xid | None:
+        """The entity that a reference names, be it there or not."""
+        text = reference.removeprefix(self.root).removeprefix("#").removesuffix("$details")
+        try:
+            xid = Xid.parse(text)
+        except XidError:
+            return None
+        known = self.view.model.resource_type(xid) is not None
+        return xid if known and xid.kind in _DOCUMENTED else None
+
+    def schema(self, name: str) -> SchemaDocument | None:
+        """The document that a reference names."""
+        xid = self.named(name)
+        kind = None if xid is None else self.view.model.resource_type(xid)
+        if xid is None or kind is None or not kind.hasdocument:
+            return None
+        try:
+            found = self.view.document(xid, ViewOptions())
+        except RegistryError:
+            return None
+        version = xid.resource / "versions" / str(found.attributes["versionid"])
+        format = str(found.attributes.get("format", ""))  # noqa: A001  the spec's name
+        return None if found.url is not None else SchemaDocument(content=found.content, format=format, xid=str(version))
+
+    def materialised(self, xid: Xid) -> Materialised | None:
+        """A definition completed by its bases."""
+        raw = self.raw(xid)
+        return None if raw is None else materialise(raw, self.base)
+
+    def compiled(self, xid: Xid, made: Materialised) -> CompiledDefinition:
+        """A definition ready for use. Raises ``DefinitionError``."""
+        return compile_definition(str(xid), made.definition, ContractSchemas(self.schema), Policy())
+
+    def contract(self, xid: Xid) -> Contract:
+        """The definition ``xid`` with the others of its group, up to ``MOST``: what tells them apart counts, too."""
+        group = xid.resource.parent
+        listed = self.view.listed(group, ViewOptions(), PageRequest(limit=MOST))
+        others = self.view.members(group, listed, ViewOptions())
+        definitions = {f"{group}/{name}": definition for name, definition in others.items()}
+        own = self.raw(xid)
+        definitions |= {str(xid.resource): own} if own is not None else {}
+        return Contract.compile(definitions, self.schema, bases=self.base)
+
+    def _read(self, xid: Xid) -> JSONObject | None:
+        try:
+            return self.view.entity(xid, ViewOptions(base_url=self.root))
+        except RegistryError:
+            return None

@@ -1,0 +1,229 @@
+"""The page of a message definition: its properties and where they come from, its payload, and a sample of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from signalbook.api.ui.attributes import AttributeValues
+from signalbook.api.ui.definitions import RegistryDefinitions
+from signalbook.api.ui.documents import highlighted
+from signalbook.api.ui.entities import EntityContent, entity_content
+from signalbook.api.ui.pages import Page, UIRequest, crumbs
+from signalbook.api.ui.samples import Samples, samples_of
+from signalbook.engine.read.view import View
+from signalbook.formats.tree import Described, SchemaNode
+from signalbook.messages import DefinitionError, Materialised, normalise
+from signalbook.messages.cloudevents import REQUIRED
+from signalbook.messages.definitions.definition import declared_attributes, declared_options
+from signalbook.messages.definitions.normalise import CLOUDEVENTS
+from signalbook.messages.definitions.properties import Property, PropertyError
+from signalbook.messages.definitions.schemas import SchemaUse
+from signalbook.values import JSON, Finding, JSONObject
+from signalbook.xid import Xid
+
+_LONGEST: Final = 400
+_MOST_FINDINGS: Final = 20
+_SECTIONS: Final = frozenset(
+    {
+        *("envelope", "envelopemetadata", "protocol", "protocoloptions", "dataschema", "dataschemaformat"),
+        *("dataschemauri", "dataschemaxid", "datacontenttype", "basemessage", "basemessageuri"),
+    }
+)
+"""Attributes that sections of their own show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyRow:
+    """One property. ``how`` is fixed, template or open; ``origin`` is the page of the base that says it, if any."""
+
+    name: str
+    how: str
+    value: str
+    type: str
+    required: bool
+    description: str
+    origin: str
+    origin_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyTable:
+    """The properties of the envelope, or of the protocol."""
+
+    title: str
+    about: str
+    rows: tuple[PropertyRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadContent:
+    """What the payload is: its ``schema`` as a page below ``/ui``, or inline; ``missing`` is why there is no tree."""
+
+    format: str
+    contenttype: str
+    schema: str
+    inline: str
+    tree: SchemaNode | None
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageContent:
+    """A whole page: ``entity`` as that of any entity, and what only messages have."""
+
+    entity: EntityContent
+    bases: tuple[str, ...]
+    doubts: tuple[str, ...]
+    tables: tuple[PropertyTable, ...]
+    payload: PayloadContent | None
+    samples: Samples | None
+    tried_at: str
+
+
+def page(view: View, request: UIRequest, xid: Xid) -> Page:
+    """The page of a message definition, or of one Version of it."""
+    definitions = RegistryDefinitions(view=view, root=request.base_url)
+    entity = entity_content(view, request, xid, leave_out=_SECTIONS)
+    made = definitions.materialised(xid)
+    assert made is not None, "entity_content has found it"
+    found = tuple(_tables(made, definitions, xid))
+    payload, samples, faults = _payload_and_samples(definitions, xid, made, view, request)
+    content = MessageContent(
+        entity=entity,
+        bases=tuple(made.chain),
+        doubts=(*(str(finding) for finding in made.findings[:_MOST_FINDINGS]), *faults),
+        tables=found,
+        payload=payload,
+        samples=samples,
+        tried_at=f"/-/try{xid}",
+    )
+    return Page(template="message.html", title=entity.heading.title, content=content, crumbs=crumbs(xid))
+
+
+def _tables(made: Materialised, definitions: RegistryDefinitions, xid: Xid) -> Iterator[PropertyTable]:
+    definition = made.definition
+    layers = list(_layers(made, definitions, xid))
+    if definition.get("envelope"):
+        attributes = declared_attributes(definition)
+        said = definition.get("envelopemetadata") or {}
+        rows = [_row(each, each.name, said, layers, "envelopemetadata") for each in attributes]
+        if definition["envelope"] == CLOUDEVENTS:
+            rows += [_demanded(name) for name in REQUIRED if name not in said and name != "specversion"]
+        about = "Context attributes of each event."
+        yield PropertyTable(title=f"Envelope: {definition['envelope']}", about=about, rows=tuple(rows))
+    protocol = str(definition.get("protocol") or "")
+    if protocol:
+        try:
+            options = declared_options(protocol, definition.get("protocoloptions"))
+        except PropertyError:
+            options = []
+        said = definition.get("protocoloptions") or {}
+        rows = [
+            _row(each, each.path.removeprefix("protocoloptions."), said, layers, "protocoloptions") for each in options
+        ]
+        yield PropertyTable(
+            title=f"Protocol: {protocol}", about="What the protocol carries beside the payload.", rows=tuple(rows)
+        )
+
+
+def _layers(made: Materialised, definitions: RegistryDefinitions, xid: Xid) -> Iterator[tuple[str, JSONObject]]:
+    """The definition itself, as "", and its bases by their references, each as it says by itself."""
+    own = definitions.raw(xid)
+    yield "", normalise(own or {})[0]
+    for reference in made.chain:
+        yield reference, normalise(definitions.base(reference) or {})[0]
+
+
+def _row(
+    declared: Property, name: str, said: Mapping[str, JSON], layers: list[tuple[str, JSONObject]], section: str
+) -> PropertyRow:
+    origin = next((reference for reference, layer in layers if _says(layer.get(section), name)), "")
+    entry = said.get(name)
+    try:
+        template = declared.template()
+    except PropertyError:
+        template = None
+    value = "" if declared.value is None else str(declared.value)
+    return PropertyRow(
+        name=name,
+        how="template" if template is not None else "fixed" if declared.value is not None else "open",
+        value=value[:_LONGEST],
+        type=declared.type,
+        required=declared.required,
+        description=str(entry.get("description") or "")[:_LONGEST] if isinstance(entry, dict) else "",
+        origin=origin,
+        origin_name=origin.rpartition("/")[2],
+    )
+
+
+def _says(section: JSON, name: str) -> bool:
+    """Whether a section of one definition has the property: by its whole name, or by the first part of its path."""
+    if not isinstance(section, dict):
+        return False
+    if name in section:
+        return True
+    first, _, rest = name.partition(".")
+    inner = section.get(first)
+    if isinstance(inner, dict):
+        return not rest or rest in inner
+    return isinstance(inner, list) and any(isinstance(each, dict) and each.get("name") == rest for each in inner)
+
+
+def _demanded(name: str) -> PropertyRow:
+    return PropertyRow(
+        name=name,
+        how="open",
+        value="",
+        type="string" if name != "source" else "urireference",
+        required=True,
+        description="Every CloudEvent has it.",
+        origin="",
+        origin_name="",
+    )
+
+
+def _payload_and_samples(
+    definitions: RegistryDefinitions, xid: Xid, made: Materialised, view: View, request: UIRequest
+) -> tuple[PayloadContent | None, Samples | None, tuple[str, ...]]:
+    try:
+        compiled = definitions.compiled(xid, made)
+    except DefinitionError as error:
+        return None, None, tuple(str(each) for each in error.findings[:_MOST_FINDINGS])
+    use = compiled.schema_use
+    values = AttributeValues(model=view.model, root=request.base_url)
+    tree = use.schema.tree() if isinstance(use.schema, Described) else None
+    payload = _payload(made.definition, use, tree, values, compiled.payload_type)
+    return payload, samples_of(compiled, tree), ()
+
+
+def _payload(
+    definition: JSONObject, use: SchemaUse, tree: SchemaNode | None, values: AttributeValues, contenttype: str
+) -> PayloadContent | None:
+    reference = str(definition.get("dataschemaxid") or definition.get("dataschemauri") or "")
+    inline = definition.get("dataschema")
+    if not (reference or inline is not None or contenttype):
+        return None
+    shown = ""
+    if inline is not None:
+        text = inline if isinstance(inline, str) else _laid_out(inline)
+        shown = highlighted(text, "json" if not isinstance(inline, str) else "")
+    return PayloadContent(
+        format=str(definition.get("dataschemaformat") or (use.schema.format if use.schema else "")),
+        contenttype=contenttype,
+        schema=values.link(use.document or reference) or "",
+        inline=shown,
+        tree=tree,
+        missing=tuple(_words(each) for each in use.findings[:_MOST_FINDINGS]),
+    )
+
+
+def _laid_out(value: JSON) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _words(finding: Finding) -> str:
+    return f"{finding.path}: {finding.message}" if finding.path else finding.message

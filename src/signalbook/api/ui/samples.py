@@ -1,0 +1,172 @@
+"""A sample message of a definition, in forms to copy: as a CloudEvent, for curl, for Kafka.
+
+It is made as ``signalbook message build`` makes messages, with plain values where the definition leaves them open, and
+held to the schema before it is shown.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from shlex import quote
+from typing import Any, Final
+
+import msgspec
+
+from signalbook.formats.tree import Described, SchemaNode, sample
+from signalbook.messages import CompiledDefinition, Message, Outbound, OutboundError, Surroundings, to_record
+from signalbook.messages import build as build_message
+from signalbook.messages.bindings.base import Binding, Uncarriable, find_binding
+from signalbook.messages.cloudevents import JSON_FORMAT, Mode
+from signalbook.messages.eventformats import EventError, find_format
+from signalbook.messages.payloads.payload import UNSET
+from signalbook.messages.producing.building import Param, required_inputs
+from signalbook.values import Finding, format_timestamp
+
+EVENT: Final = "sample-event"
+BASE64: Final = "base64: "
+"""What a payload that is no text begins with."""
+_WHEN: Final = datetime(2030, 1, 31, 12, tzinfo=UTC)
+_LONGEST: Final = 12_000
+_MOST_FINDINGS: Final = 20
+_HERE: Final = Surroundings(clock=lambda: _WHEN, new_id=lambda: "A234-1234-1234")
+_OPEN: Final[dict[str, Any]] = {
+    "integer": 1,
+    "uinteger": 1,
+    "ulong": 1,
+    "number": 1,
+    "boolean": True,
+    "binary": "YWJj",
+    "timestamp": format_timestamp(_WHEN),
+    "uri": "https://example.com/",
+    "url": "https://example.com/",
+    "uriabsolute": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "symbol": "symbol",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleForm:
+    """The sample in one form: ``id`` is that of its element, ``title`` what it is called."""
+
+    id: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """All forms of one sample; or, without any, what keeps one from being made."""
+
+    forms: tuple[SampleForm, ...] = ()
+    faults: tuple[Finding, ...] = ()
+
+
+def sampled(definition: CompiledDefinition) -> Samples:
+    """A sample message of ``definition``."""
+    schema = definition.schema_use.schema
+    return samples_of(definition, schema.tree() if isinstance(schema, Described) else None)
+
+
+def samples_of(definition: CompiledDefinition, tree: SchemaNode | None) -> Samples:
+    """A sample message of ``definition``, whose payload ``tree`` describes."""
+    data = UNSET if tree is None else sample(tree)
+    params = required_inputs(definition)
+    context = {each.name: each.name for each in params if each.source == "template"}
+    overrides = {each.paths[0]: _value(each) for each in params if each.source == "property" and each.required}
+    try:
+        outbound = build_message(definition, context, data, overrides, surroundings=_HERE)
+    except OutboundError as error:
+        return Samples(faults=error.findings[:_MOST_FINDINGS])
+    return Samples(forms=tuple(form for form in _forms(outbound) if len(form.text) <= _LONGEST))
+
+
+def _value(param: Param) -> Any:
+    return _OPEN.get(param.type, param.name.rpartition(".")[2] or "value")
+
+
+def _forms(outbound: Outbound) -> Iterator[SampleForm]:
+    protocol = outbound.definition.protocol
+    if outbound.event is not None:
+        try:
+            event = find_format(JSON_FORMAT).encode(outbound.event)
+            text = msgspec.json.format(event, indent=2).decode()
+            yield SampleForm(id=EVENT, title="CloudEvent in JSON", text=text)
+        except EventError:
+            pass
+    elif outbound.body is not None:
+        yield SampleForm(id="sample-payload", title="Payload", text=_body_text(outbound.body))
+    if protocol in ("", "HTTP") and (message := _carried("HTTP", outbound)):
+        yield SampleForm(id="sample-curl", title="curl", text=_curl(message))
+    if protocol in ("", "KAFKA") and (message := _carried("KAFKA", outbound)):
+        yield SampleForm(id="sample-kafka", title="Kafka record, by kcat", text=_kcat(message))
+    if protocol not in ("", "HTTP", "KAFKA") and (message := _carried(protocol, outbound)):
+        text = msgspec.json.format(to_record(message), indent=2)
+        body = "" if message.body is None else f"\n{_body_text(message.body)}"
+        yield SampleForm(id="sample-record", title=f"{protocol}: properties, then the body", text=text + body)
+
+
+def _carried(protocol: str, outbound: Outbound) -> Message | None:
+    """The message as a protocol carries it, None where it cannot."""
+    binding: Binding | None = find_binding(protocol)
+    if binding is None:
+        return None
+    try:
+        if outbound.event is not None:
+            message = binding.encode(outbound.event, Mode.BINARY)
+        else:
+            message = binding.native(outbound.body, outbound.content_type)
+        options: Mapping[str, Any] = outbound.options if outbound.definition.protocol == protocol else {}
+        return binding.carrying(message, options) if options else message
+    except (EventError, Uncarriable):
+        return None
+
+
+def _curl(message: Message) -> str:
+    sections = message.sections
+    method = str(sections.get("method") or "POST")
+    path = str(sections.get("path") or "/")
+    lines = [f"curl -X {quote(method)} {quote('https://example.com' + path)}"]
+    lines += [f"-H {quote(f'{name}: {_text(value)}')}" for name, value in sections.get("headers", ())]
+    if message.content_type and not any(name.lower() == "content-type" for name, _ in sections.get("headers", ())):
+        lines.append(f"-H {quote(f'Content-Type: {message.content_type}')}")
+    if message.body is None:
+        return " \\\n  ".join(lines)
+    body = message.body
+    if _is_text(body):
+        return " \\\n  ".join([*lines, f"--data-binary {quote(body.decode())}"])
+    return f"echo {b64encode(body).decode()} | base64 -d | " + " \\\n  ".join([*lines, "--data-binary @-"])
+
+
+def _kcat(message: Message) -> str:
+    sections = message.sections
+    topic = str(sections.get("topic") or "TOPIC")
+    lines = [f"kcat -P -b localhost:9092 -t {quote(topic)}"]
+    if (key := sections.get("key")) is not None:
+        lines.append(f"-k {quote(_text(key))}")
+    lines += [f"-H {quote(f'{name}={_text(value)}')}" for name, value in sections.get("headers", ())]
+    body = message.body or b""
+    command = " \\\n  ".join(lines)
+    if _is_text(body) and b"\n" not in body:
+        return f"printf %s {quote(body.decode())} | {command}"
+    return f"echo {b64encode(body).decode()} | base64 -d | {command}"
+
+
+def _body_text(body: bytes) -> str:
+    return body.decode() if _is_text(body) else f"{BASE64}{b64encode(body).decode()}"
+
+
+def _is_text(body: bytes) -> bool:
+    try:
+        return body.decode().isprintable() or all(
+            character.isprintable() or character in "\n\r\t" for character in body.decode()
+        )
+    except UnicodeDecodeError:
+        return False
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

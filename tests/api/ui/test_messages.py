@@ -1,0 +1,175 @@
+"""The page of a message: properties with their origin, the payload as a tree, a sample that conforms."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ..conftest import Client
+from .conftest import Document, show
+
+BASE = "/messagegroups/shop/messages/base"
+MESSAGE = "/messagegroups/shop/messages/paid"
+SCHEMA = {
+    "type": "object",
+    "required": ["amount"],
+    "additionalProperties": False,
+    "properties": {"amount": {"type": "number", "minimum": 3, "description": "What was paid"}},
+}
+AVRO = {"type": "record", "name": "Paid", "fields": [{"name": "amount", "type": "double", "doc": "What was paid"}]}
+STRUCTURE = {
+    "$schema": "https://json-structure.org/meta/core/v0/#",
+    "$id": "https://example.com/paid",
+    "name": "Paid",
+    "type": "object",
+    "required": ["amount"],
+    "properties": {"amount": {"type": "double", "description": "What was paid"}},
+}
+PROTO = 'syntax = "proto3";\nmessage Paid {\n  // What was paid\n  double amount = 1;\n}\n'
+XSD = """<schema xmlns="http://www.w3.org/2001/XMLSchema"><element name="paid"><complexType><sequence>
+<element name="amount" type="double"><annotation><documentation>What was paid</documentation></annotation></element>
+</sequence></complexType></element></schema>"""
+FORMATS: dict[str, Any] = {
+    "JsonSchema/draft-07": SCHEMA,
+    "Avro/1.11": AVRO,
+    "JsonStructure/draft-04": STRUCTURE,
+    "Protobuf/3": PROTO,
+    "XSD/1.0": XSD,
+}
+
+
+def definition(format: str = "JsonSchema/draft-07", schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    return {
+        "envelope": "CloudEvents/1.0",
+        "envelopemetadata": {"type": {"value": "shop.paid"}},
+        "dataschemaformat": format,
+        "dataschema": schema,
+        **more,
+    }
+
+
+def put(client: Client, path: str, body: dict[str, Any]) -> None:
+    answer = client.put(path, body)
+    assert answer.is_success, answer.text
+
+
+def element(page: Document, id: str) -> str:
+    found = next(each for each in page.root.iter() if each.get("id") == id)
+    return "".join(found.itertext())
+
+
+def rows(page: Document) -> dict[str, str]:
+    """The rows of all property tables, by the names of the properties."""
+    tables = [each for each in page.all("table") if each.get("class") == "properties"]
+    found = [" ".join(" ".join(row.itertext()).split()) for table in tables for row in table.iter("tr")]
+    return {text.partition(" ")[0]: text for text in found}
+
+
+def test_properties_say_what_is_required_fixed_templated_and_inherited(explorer: Client) -> None:
+    metadata = {
+        "source": {"type": "uritemplate", "value": "/shops/{shop}", "description": "Which shop"},
+        "time": {"type": "timestamp", "required": True},
+    }
+    put(explorer, BASE, {"envelope": "CloudEvents/1.0", "envelopemetadata": metadata})
+    kafka = {"protocol": "KAFKA", "protocoloptions": {"topic": "paid", "key": "{shop}"}}
+    put(explorer, MESSAGE, definition(basemessage=BASE, **kafka))
+    page = show(explorer, MESSAGE)
+    found = rows(page)
+    assert "shop.paid · fixed" in found["type"].replace("fixed", "· fixed")
+    assert found["source"].startswith("source required /shops/{shop} template from base Which shop")
+    assert "required" in found["time"]
+    assert "from base" in found["time"]
+    assert "open" in found["time"]
+    assert "from" not in found["type"]
+    assert "Every CloudEvent has it." in found["id"]
+    assert "paid fixed" in found["topic"]
+    assert "{shop} template" in found["key"]
+    assert page.links()["base"] == f"/ui{BASE}"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_payload_is_a_tree_in_every_format(explorer: Client, format: str) -> None:
+    put(explorer, MESSAGE, definition(format, FORMATS[format]))
+    page = show(explorer, MESSAGE)
+    tree = next(each for each in page.all("div") if each.get("class") == "tree")
+    words = " ".join(" ".join(tree.itertext()).split())
+    assert "amount" in words
+    assert "What was paid" in words
+    assert element(page, "sample-event"), "and a sample that conforms to it"
+
+
+def test_a_sample_can_be_sent_as_it_is(explorer: Client) -> None:
+    put(explorer, MESSAGE, definition())
+    page = show(explorer, MESSAGE)
+    event = json.loads(element(page, "sample-event"))
+    assert event["type"] == "shop.paid"
+    assert event["data"] == {"amount": 3}
+    assert "-H 'ce-type: shop.paid'" in element(page, "sample-curl")
+    assert "-H ce_type=shop.paid" in element(page, "sample-kafka")
+    assert "conforms" in try_it(explorer, json.dumps(event)).words("main")
+
+
+def test_where_no_sample_conforms_it_says_why(explorer: Client) -> None:
+    schema = {**SCHEMA, "not": {"required": ["amount"]}}
+    put(explorer, MESSAGE, definition(schema=schema))
+    assert "No sample could be made that conforms" in show(explorer, MESSAGE).words("main")
+
+
+def test_a_schema_that_is_not_there_is_told(explorer: Client) -> None:
+    body = definition()
+    del body["dataschema"]
+    put(explorer, MESSAGE, {**body, "dataschemauri": "/schemagroups/shop/schemas/nowhere"})
+    assert "names no schema" in show(explorer, MESSAGE).words("main")
+
+
+def try_it(client: Client, text: str, **form: str) -> Document:
+    return show(client, f"/-/try{MESSAGE}", method="POST", data={"message": text, **form})
+
+
+def test_a_message_is_matched_and_each_violation_has_its_place(explorer: Client) -> None:
+    put(explorer, MESSAGE, definition())
+    event = {"specversion": "1.0", "id": "1", "source": "/shops/a", "type": "shop.paid", "data": {"amount": 1, "x": 2}}
+    words = try_it(explorer, json.dumps(event)).words("main")
+    assert "rejected schema_violation" in words
+    assert "/amount 1 is less than the minimum of 3" in words
+    assert f"It may have meant {MESSAGE}" in words
+    other = {**event, "type": "shop.placed"}
+    assert "It is a message of /messagegroups/shop/messages/placed" in try_it(explorer, json.dumps(other)).words("main")
+    assert "no_match" in try_it(explorer, json.dumps({**event, "type": "else"})).words("main")
+    assert "invalid_cloudevent" in try_it(explorer, "{}").words("main")
+
+
+def test_a_payload_alone_is_held_to_the_schema(explorer: Client) -> None:
+    put(explorer, MESSAGE, definition("Avro/1.11", AVRO))
+    good = try_it(explorer, "AAAAAAAACEA=", kind="payload", base64="yes").words("main")
+    assert "conforms" in good
+    assert '"amount": 3.0' in good
+    assert "decode_error" in try_it(explorer, "AAA=", kind="payload", base64="yes").words("main")
+    assert "it is not Base64" in try_it(explorer, "?", kind="payload", base64="yes").words("main")
+
+
+def test_the_form_begins_with_the_sample(explorer: Client) -> None:
+    put(explorer, MESSAGE, definition())
+    page = show(explorer, f"/-/try{MESSAGE}")
+    assert json.loads(page.words("textarea"))["data"] == {"amount": 3}
+
+
+def test_what_is_no_message_cannot_be_tried(explorer: Client) -> None:
+    for path in ("/-/try/schemagroups/shop/schemas/order", "/-/try/messagegroups/shop/messages/gone", "/-/try/x"):
+        assert show(explorer, path).status == 404
+    put(explorer, MESSAGE, definition())
+    assert try_it(explorer, "{}", kind="else").status == 400
+    assert try_it(explorer, "x" * 300_000).status == 400
+    assert show(explorer, f"/-/try{MESSAGE}", method="POST", content=b"%ff%").status in (200, 400)
+    before = explorer.get("/export").text
+    try_it(explorer, "{}")
+    assert explorer.get("/export").text == before
+
+
+def test_a_page_of_another_site_cannot_use_the_form(explorer: Client) -> None:
+    put(explorer, MESSAGE, definition())
+    sent = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
+    answer = explorer.send("POST", f"/ui/-/try{MESSAGE}", data={"message": "{}"}, headers=sent)
+    assert answer.status_code == 403

@@ -1,0 +1,39 @@
+"""The page of a search: hits with the reason, facets as links, pages."""
+
+from __future__ import annotations
+
+from ..conftest import Client
+from .conftest import show
+
+
+def test_hits_say_why_they_matched(explorer: Client) -> None:
+    page = show(explorer, "/-/search", params={"q": "customer"})
+    assert page.links()["placed"] == "/ui/messagegroups/shop/messages/placed"
+    assert [each.text for each in page.all("mark")] == ["customer"]
+    assert "1 found" in page.words("main")
+
+
+def test_facets_narrow_and_widen(explorer: Client) -> None:
+    wide = show(explorer, "/-/search", params={"q": "shop"})
+    href = next(href for text, href in wide.links().items() if "type=schema" in href)
+    narrow = show(explorer, href.removeprefix("/ui"))
+    assert "type=" not in next(href for text, href in narrow.links().items() if "take away" in text)
+    assert narrow.status == 200
+
+
+def test_pages_lead_on(explorer: Client) -> None:
+    groups = {f"many{number:02}": {"name": "One of many"} for number in range(60)}
+    assert explorer.send("POST", "/messagegroups", json=groups).is_success
+    seen: list[str] = []
+    path = "/-/search?q=many"
+    for _ in range(3):
+        page = show(explorer, path)
+        seen += ["".join(each.itertext()) for each in page.all("a") if each.get("class") == "id"]
+        path = page.links().get("next", "").removeprefix("/ui")
+    assert len(set(seen)) == len(seen) == 60
+
+
+def test_what_cannot_be_searched_for_is_told(explorer: Client) -> None:
+    assert "cannot be searched for" in show(explorer, "/-/search", params={"q": 'field:"'}).words("main")
+    assert show(explorer, "/-/search").status == 200
+    assert show(explorer, "/-/search?q=shop&cursor=x").status == 400
