@@ -25,7 +25,7 @@ pub fn array<'py>(column: &mut Column, py: Python<'py>) -> PyResult<Bound<'py, P
         Kind::Float(values, _) => buffers.push(Some(words(take(values), f64::to_ne_bytes, py)?)),
         Kind::Instant(values, _) => buffers.push(Some(words(take(values), i64::to_ne_bytes, py)?)),
         Kind::Date(values, _) => buffers.push(Some(words(take(values), i32::to_ne_bytes, py)?)),
-        Kind::String(found, _) | Kind::Raw(found, _) => buffers.extend(texts(found, py)?),
+        Kind::String(found, _) | Kind::Raw(found, _) | Kind::Choice(found, _) => buffers.extend(texts(found, py)?),
         Kind::List(list) => {
             buffers.push(Some(offsets(&mut list.ends, py)?));
             children.append(array(&mut list.item, py)?)?;

@@ -24,6 +24,14 @@ pub fn decode(text: &[u8], into: &mut Vec<u8>) -> Scanned<()> {
     Ok(())
 }
 
+/// The same of a text in the first alphabet alone, and padded.
+pub fn decode_strictly(text: &[u8], into: &mut Vec<u8>) -> Scanned<()> {
+    if text.len() % 4 != 0 || text.iter().any(|digit| matches!(digit, b'-' | b'_')) {
+        return Err(Refused);
+    }
+    decode(text, into)
+}
+
 fn sextet(digit: u8) -> Scanned<u32> {
     Ok(u32::from(match digit {
         b'A'..=b'Z' => digit - b'A',

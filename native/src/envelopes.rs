@@ -8,25 +8,28 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays;
+use crate::base64;
 use crate::columns::{Bits, Texts};
 use crate::json::{Inside, Key, Refused, Scanned, Scanner, MAX_DEPTH};
 use crate::payloads::{Column, Kind};
 
 const SPECVERSION: usize = 0;
 const DATA: usize = 1;
-const FIRST: usize = 2;
+const BASE64: usize = 2;
+const FIRST: usize = 3;
 /// Sets of members are bits of a word.
 const MOST_MEMBERS: usize = 128;
 
 type Bounds<'a> = &'a [ReadOnlyCell<i64>];
 type Array<'py> = Bound<'py, PyTuple>;
-/// A column of texts, and for each what it was: a text (0), a truth (1) or a number (2); nothing where all are texts.
+/// A column of texts, and for each what it was: a text (0), a truth (1), a number (2) or bytes (3); nothing where all are
+/// texts.
 type Mixed<'py> = (Array<'py>, Option<Bound<'py, PyBytes>>);
 
 /// Takes apart events that have no other attributes than these.
 #[pyclass(frozen)]
 pub struct Envelopes {
-    /// Of all members: `specversion`, `data`, attributes, extensions.
+    /// Of all members: `specversion`, `data`, `data_base64`, attributes, extensions.
     names: Vec<Key>,
     /// Where extensions begin.
     extensions: usize,
@@ -38,7 +41,7 @@ impl Envelopes {
     /// The first `needed` attributes are those that each event has.
     #[new]
     fn new(attributes: Vec<String>, needed: usize, extensions: Vec<String>) -> PyResult<Self> {
-        let mut names = vec![Key::new("specversion"), Key::new("data")];
+        let mut names = vec![Key::new("specversion"), Key::new("data"), Key::new("data_base64")];
         names.extend(attributes.iter().map(|name| Key::new(name)));
         let first = names.len();
         names.extend(extensions.iter().map(|name| Key::new(name)));
@@ -53,7 +56,7 @@ impl Envelopes {
     }
 
     /// Of the messages that lie in a block from `starts` to `ends` the numbers of those that are not taken; and columns
-    /// of the others: data, attributes, extensions.
+    /// of the others: data (that in Base64 as its bytes), attributes, extensions.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -66,8 +69,10 @@ impl Envelopes {
         let ends = ends.as_slice(py).ok_or_else(odd)?;
         let found = catch_unwind(AssertUnwindSafe(|| self.columns(block, starts, ends)));
         let (refused, mut members) = found.map_err(|_| PyValueError::new_err("a fault in this module"))?;
-        let found = members.iter_mut().skip(DATA).map(|member| member.finish(py));
-        Ok((refused, found.collect::<PyResult<_>>()?))
+        let found = members.iter_mut().enumerate();
+        let found = found.filter(|(place, _)| *place == DATA || *place >= FIRST);
+        let columns = found.map(|(_, member)| member.finish(py)).collect::<PyResult<_>>()?;
+        Ok((refused, columns))
     }
 }
 
@@ -103,6 +108,8 @@ enum Value<'a> {
     Text(Inside<'a>),
     Truth(bool),
     Whole(i64),
+    /// Bytes in Base64.
+    Bytes(Inside<'a>),
 }
 
 /// The members of one event after another, most of which have the same in the same order.
@@ -139,6 +146,12 @@ impl<'a> Event<'a> {
             more = scanner.more(b'}')?;
         }
         scanner.end()?;
+        if let Value::Text(text) = self.values[BASE64] {
+            if seen & 1 << DATA != 0 {
+                return Err(Refused);
+            }
+            self.values[DATA] = Value::Bytes(text);
+        }
         self.complete()
     }
 
@@ -176,10 +189,11 @@ impl<'a> Event<'a> {
 
     /// Whether all is there that has to be.
     fn complete(&self) -> Scanned<()> {
-        let needed = &self.values[..FIRST + self.envelopes.needed];
+        let needed = &self.values[FIRST..FIRST + self.envelopes.needed];
         let there = needed.iter().all(|value| matches!(value, Value::Text(_)));
         let version = matches!(self.values[SPECVERSION], Value::Text(text) if text.raw == b"1.0");
-        if there && version {
+        let data = matches!(self.values[DATA], Value::Text(_) | Value::Bytes(_));
+        if there && version && data {
             Ok(())
         } else {
             Err(Refused)
@@ -187,8 +201,11 @@ impl<'a> Event<'a> {
     }
 
     fn append(&self, members: &mut [Member]) -> Scanned<()> {
-        let mut found = self.values.iter().zip(members).skip(DATA);
-        found.try_for_each(|(value, member)| member.push(*value))
+        let mut found = self.values.iter().zip(members).enumerate();
+        found.try_for_each(|(place, (value, member))| match place {
+            SPECVERSION | BASE64 => Ok(()),
+            _ => member.push(*value),
+        })
     }
 }
 
@@ -258,6 +275,10 @@ impl Member {
         match value {
             Value::Unset => {}
             Value::Text(text) => text.append(into)?,
+            Value::Bytes(text) => {
+                base64::decode_strictly(&text.text()?, into)?;
+                self.odd.push((self.valid.len(), 3));
+            }
             Value::Truth(truth) => {
                 into.extend_from_slice(if truth { b"true" } else { b"false" });
                 self.odd.push((self.valid.len(), 1));

@@ -123,6 +123,11 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
+    /// Back to a place that lies behind.
+    pub fn back(&mut self, at: usize) {
+        self.at = at;
+    }
+
     /// The bytes from `start` up to here.
     pub fn since(&self, start: usize) -> &'a [u8] {
         &self.text[start..self.at]

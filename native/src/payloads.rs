@@ -33,6 +33,8 @@ pub enum Kind {
     Date(Vec<i32>, Strings),
     /// The JSON text of any value, as it was sent; whether others make columns of it, which may leave members out.
     Raw(Texts, bool),
+    /// The JSON text of a value that one of these columns would take, as it was sent. None of them keeps a row.
+    Choice(Texts, Vec<Column>),
     List(List),
     Map(Map),
     Object(Object),
@@ -77,7 +79,7 @@ impl Column {
             Kind::Float(values, _) => values.len(),
             Kind::Instant(values, _) => values.len(),
             Kind::Date(values, _) => values.len(),
-            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.len(),
+            Kind::String(texts, _) | Kind::Raw(texts, _) | Kind::Choice(texts, _) => texts.ends.len(),
             Kind::List(list) => list.ends.len(),
             Kind::Map(map) => map.ends.len(),
             Kind::Object(object) => object.rows,
@@ -109,10 +111,24 @@ impl Column {
             Kind::Float(values, _) => values.push(0.0),
             Kind::Instant(values, _) => values.push(0),
             Kind::Date(values, _) => values.push(0),
-            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.repeat(),
+            Kind::String(texts, _) | Kind::Raw(texts, _) | Kind::Choice(texts, _) => texts.ends.repeat(),
             Kind::List(list) => list.ends.repeat(),
             Kind::Map(map) => map.ends.repeat(),
             Kind::Object(object) => object.skip(),
+        }
+    }
+
+    /// Whether a value may begin with this byte.
+    fn begins(&self, byte: u8) -> bool {
+        match &self.kind {
+            _ if byte == b'n' => self.nullable || matches!(self.kind, Kind::Raw(..) | Kind::Choice(..)),
+            Kind::Null => false,
+            Kind::Bool(..) => matches!(byte, b't' | b'f'),
+            Kind::Integer(..) | Kind::Float(..) => matches!(byte, b'-' | b'0'..=b'9'),
+            Kind::String(..) | Kind::Instant(..) | Kind::Date(..) => byte == b'"',
+            Kind::List(_) => byte == b'[',
+            Kind::Map(_) | Kind::Object(_) => byte == b'{',
+            Kind::Raw(..) | Kind::Choice(..) => true,
         }
     }
 
@@ -124,7 +140,7 @@ impl Column {
             Kind::Float(values, _) => values.reserve(rows),
             Kind::Instant(values, _) => values.reserve(rows),
             Kind::Date(values, _) => values.reserve(rows),
-            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.ends.reserve(rows),
+            Kind::String(texts, _) | Kind::Raw(texts, _) | Kind::Choice(texts, _) => texts.ends.reserve(rows),
             Kind::List(list) => list.ends.reserve(rows),
             Kind::Map(map) => map.ends.reserve(rows),
             Kind::Object(object) => object.reserve(rows),
@@ -141,7 +157,7 @@ impl Column {
             Kind::Float(values, _) => values.truncate(rows),
             Kind::Instant(values, _) => values.truncate(rows),
             Kind::Date(values, _) => values.truncate(rows),
-            Kind::String(texts, _) | Kind::Raw(texts, _) => texts.truncate(rows),
+            Kind::String(texts, _) | Kind::Raw(texts, _) | Kind::Choice(texts, _) => texts.truncate(rows),
             Kind::List(list) => {
                 list.ends.truncate(rows);
                 list.item.truncate(list.ends.end());
@@ -185,6 +201,12 @@ impl Kind {
                 texts.bytes.extend_from_slice(scanner.since(start));
                 texts.close()?;
             }
+            Kind::Choice(texts, columns) => {
+                let start = scanner.at();
+                choose(scanner, columns, depth)?;
+                texts.bytes.extend_from_slice(scanner.since(start));
+                texts.close()?;
+            }
             Kind::Instant(values, rules) => return timed(scanner, values, rules, times::instant),
             Kind::Date(values, rules) => return timed(scanner, values, rules, times::date),
             Kind::List(list) => list.read(scanner, depth + 1)?,
@@ -193,6 +215,27 @@ impl Kind {
         }
         Ok(true)
     }
+}
+
+/// Past a value that one of some columns takes.
+fn choose(scanner: &mut Scanner<'_>, columns: &mut [Column], depth: usize) -> Scanned<()> {
+    let (start, undeclared, first) = (scanner.at(), scanner.undeclared, scanner.peek());
+    for column in columns.iter_mut().filter(|column| column.begins(first)) {
+        let found = column.read(scanner, depth);
+        column.truncate(0);
+        // All of the value is kept, whatever these columns would hold of it.
+        scanner.undeclared = undeclared;
+        if found.is_ok() {
+            if matches!(first, b'{' | b'[') {
+                // Columns pass over what they do not hold.
+                scanner.back(start);
+                scanner.skip_unique(depth)?;
+            }
+            return Ok(());
+        }
+        scanner.back(start);
+    }
+    Err(Refused)
 }
 
 /// Read a text as `parse` does; what that is not all of is kept elsewhere.

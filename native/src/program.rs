@@ -28,6 +28,11 @@ pub fn column(program: &Bound<'_, PyTuple>, gaps: bool) -> PyResult<Column> {
         "date" => Kind::Date(Vec::new(), strings(program)?),
         // The texts of the second are held to more than there is to say here.
         "raw" | "guarded" => Kind::Raw(Texts::default(), rule(program, 2)?),
+        "choice" => {
+            let columns: Vec<Bound<'_, PyTuple>> = rule(program, 2)?;
+            let columns = columns.iter().map(|each| column(each, false));
+            Kind::Choice(Texts::default(), columns.collect::<PyResult<_>>()?)
+        }
         "list" => Kind::List(List {
             ends: Offsets::default(),
             sizes: sizes(program)?,

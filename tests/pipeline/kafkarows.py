@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Any
@@ -71,6 +73,25 @@ def _avro(value: Any) -> bytes:
     fastavro.schemaless_writer(stream, AVRO, value)
     return stream.getvalue()
 
+
+def _by_arrow(codec: str, body: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, codec) as stream:
+        stream.write(body)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": lambda body: _by_arrow("brotli", body),
+    "zstd": lambda body: _by_arrow("zstd", body),
+    "GZIP, identity": gzip.compress,
+    "deflate,gzip": lambda body: gzip.compress(zlib.compress(body)),
+    "compress": lambda body: body,
+    " identity ": lambda body: body,
+}
 
 TYPED = {
     "parcel.accepted": "application/json",
@@ -178,6 +199,10 @@ def kafka_records(draw: st.DrawFn) -> tuple[bytes | None, list[tuple[str, bytes 
         value = (
             draw(st.sampled_from([b"\0\0\0\0\6", b"\0\0\0\0\7", b"\0\0\0\0\x08\0", b"\0\0\0\0\x09", b"\0\0"])) + value
         )
+    if value is not None and draw(st.integers(0, 4)) == 0:
+        encoding, encode = draw(st.sampled_from(list(ENCODINGS.items())))
+        value = encode(value)
+        headers.append(("content-encoding", encoding.encode()))
     if draw(st.integers(0, 5)) == 0:  # in structured mode after all
         value = json.dumps(
             {name.removeprefix("ce_"): text for name, text in head.items() if name != "content-type"}

@@ -41,6 +41,8 @@ class Policy:
     - ``required_schema``: a definition without a payload schema is not enough (K-42);
     - ``on_duplicate_names``: an object of a JSON payload has a name twice: the last one counts, or the payload is
       rejected (RFC 8259, 4: names SHOULD be unique; CloudEvents 1.0.2 takes any JSON as data);
+    - ``on_tombstone``: a record of Kafka with a key and no value, that is no event, deletes what has that key where a
+      topic is compacted: it is rejected where the definition names a schema, as it has no payload, or dropped;
     - ``rescue``: what columns do not hold of a payload is kept in a column of its own, or dropped;
     - ``columns``: times, dates and decimals that payloads have as text or numbers get columns of their own types, or of
       those they are sent as; ``auto`` is as tables are already, and typed where there are none;
@@ -65,6 +67,7 @@ class Policy:
     required_schema: bool = False
     wire_prefix: Literal["none", "confluent"] = "none"
     on_duplicate_names: Literal["last", "dead_letter"] = "last"
+    on_tombstone: Literal["dead_letter", "drop"] = "dead_letter"
     rescue: Literal["keep", "drop"] = "keep"
     columns: Literal["auto", "typed", "as_sent"] = "auto"
     unknown_fields: Literal["dead_letter", "drop"] = "dead_letter"

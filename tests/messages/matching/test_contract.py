@@ -12,6 +12,7 @@ from msgspec import structs
 from signalbook.formats.jsonschema.format import JsonSchema
 from signalbook.messages import Accepted, Contract, Dropped, Message, Outcome, Passed, Rejected
 from signalbook.messages.bindings.http import request
+from signalbook.messages.bindings.kafka import record
 from signalbook.messages.bindings.mqtt import publish
 from signalbook.messages.matching.contract import Deferred
 from signalbook.values import Finding, JSONObject, dump_json
@@ -417,6 +418,25 @@ def test_what_more_than_the_type_may_decide(contract_of: ContractOf, other: JSON
     contract = contract_of({"m": typed("other"), "o": other})
     assert contract.of_unknown_type("HTTP") is None
     assert contract_of({"o": other}).of_unknown_type("HTTP") is None
+
+
+@pytest.mark.parametrize(
+    ("policy", "found", "expected"),
+    [
+        ("drop", record("t", None, key=b"k"), "Dropped"),
+        ("dead_letter", record("t", None, key=b"k"), "schema_violation"),
+        ("drop", record("t", None), "schema_violation"),
+        ("drop", record("t", b"", key=b"k"), "decode_error"),
+        ("drop", record("t", b"{}", key=b"k"), "m"),
+        ("drop", record("other", None, key=b"k"), "no_match"),
+    ],
+)
+def test_tombstones_go_where_the_policy_says(
+    contract_of: ContractOf, policy: str, found: Message, expected: str
+) -> None:
+    """K-46: records that delete what has their key are no payloads."""
+    definition = {"protocol": "KAFKA", "protocoloptions": {"topic": "t"}, **schema({"type": "object"})}
+    assert word(one(contract_of({"m": definition}, on_tombstone=policy), found)) == expected
 
 
 def test_a_policy_for_unknown_messages_spares_no_near_miss(contract_of: ContractOf, line: Line) -> None:

@@ -240,6 +240,28 @@ def test_sound_records_are_not_looked_at_one_by_one(strategy: Strategy, monkeypa
         assert processed(found, KAFKA, base.record_batches(batch))[0].landed.total() == 2 * count
 
 
+def test_message_types_inside_of_others_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subjects are no definitions of them, but others may be."""
+    subjects = Subjects(
+        {("shop", each.version): each for each in versions("shop", "PROTOBUF", {6: PROTO_2})}, {"shop": 1}
+    )
+    _, schemas = subjects.definitions("topic")
+    latest = next(xid for xid in schemas if xid.endswith("/versions/1"))
+    messages: dict[str, Any] = {
+        f"/messagegroups/g/messages/{name}": {
+            "protocol": "KAFKA", "protocoloptions": {"topic": "scans"}, "dataschemauri": f"{latest}:shop.{name}",
+        }
+        for name in ("Item", "Item.Part")
+    }  # fmt: skip
+    policy = parse_flags(["wire_prefix=confluent"])
+    found = Snapshot(messages=messages, schemas=schemas, selected=tuple(messages)).compile(policy)
+    records = [sent(6, each) for each in (b"\4\2\0\x0a\1i", b"\2\2\x0a\1i", b"\4\2\0")]
+    same(*both(found, "scans", *records, sent(6, b"\4\2"), sent(6, b"\4\2\2x"), sent(6, b"\x14" + b"\2" * 10)))
+    monkeypatch.setattr(Contract, "process", lambda *_: pytest.fail("a message by itself"))
+    _, tables = processed(found, KAFKA, base.record_batches(rows(*records, topic="scans")))
+    assert sorted(map(len, tables.values())) == [1, 2]
+
+
 def enum(*symbols: str, **more: Any) -> dict[str, Any]:
     return {"type": "enum", "name": "E", "symbols": list(symbols), **more}
 

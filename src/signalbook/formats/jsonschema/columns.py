@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from signalbook.formats.jsonschema.document import JsonSchemaDocument
-from signalbook.formats.jsonschema.normal import ANY, NormalForm, Numbers, Objects
+from signalbook.formats.jsonschema.normal import ANY, NormalForm, Numbers, Objects, closed
 from signalbook.formats.shape import Anything, Field, Kind, ListOf, MapOf, Scalar, Shape, Struct, bounded
 from signalbook.values import JSON
 
@@ -117,14 +117,5 @@ def _constants_of(part: Objects) -> dict[str, frozenset[JSON]]:
     first, *others = map(_constants_of, part.alternatives) if part.alternatives else ({},)
     shared = [name for name in first if all(name in other for other in others)]
     found = {name: first[name].union(*(other[name] for other in others)) for name in shared}
-    own = {name: _constants(member) for name, member in part.properties.items() if name in part.required}
+    own = {name: closed(member) for name, member in part.properties.items() if name in part.required}
     return found | {name: values for name, values in own.items() if values}
-
-
-def _constants(node: NormalForm) -> frozenset[JSON] | None:
-    """The closed set of values of a member, or ``None`` where it is open."""
-    numbers, strings = node.numbers, node.strings
-    if node.arrays or node.objects or (numbers and numbers.values is None) or (strings and strings.values is None):
-        return None
-    values: set[JSON] = {*node.booleans, *((numbers and numbers.values) or ()), *((strings and strings.values) or ())}
-    return frozenset(values | {None} if node.null else values)

@@ -14,6 +14,8 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from signalbook.values import JSON
+
 T = TypeVar("T", str, int)
 
 
@@ -67,7 +69,7 @@ class Objects:
     """Objects with these members; ``extra`` is what any other member must be, ``None`` if there may be none.
 
     Every required name is in ``properties``. ``low`` and ``high`` count members. Where there are ``alternatives`` each
-    object is one of those, which is more than the rest says.
+    object is one of those, which is more than the rest says; if ``complete`` all that are one of those conform.
     """
 
     properties: Mapping[str, NormalForm]
@@ -77,6 +79,7 @@ class Objects:
     high: int | None = None
     exact: bool = True
     alternatives: tuple[Objects, ...] = field(default=(), compare=False)
+    complete: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,6 +131,8 @@ def _any() -> NormalForm:
 
 
 ANY: Final = _any()
+# Any object.
+_FREE: Final = Objects(properties={}, extra=ANY)
 
 
 def unknown(*uris: str) -> NormalForm:
@@ -273,7 +278,10 @@ def _objects(a: Objects | None, b: Objects | None) -> Objects | None:
         exact=a.exact and b.exact,
     )
     alternatives = a.alternatives or b.alternatives  # of both it is enough to know one
-    return replace(found, alternatives=alternatives) if found is not None and alternatives else found
+    if found is None or not alternatives:
+        return found
+    complete = (a.complete and b == _FREE) or (b.complete and a == _FREE)
+    return replace(found, alternatives=alternatives, complete=complete)
 
 
 def _member(part: Objects, name: str) -> NormalForm:
@@ -303,17 +311,45 @@ def _either(a: NormalForm, b: NormalForm, *, once: bool) -> NormalForm:
         numbers=_either_numbers(a.numbers, b.numbers, once),
         strings=_either_strings(a.strings, b.strings, once),
         arrays=a.arrays if b.arrays is None else b.arrays if a.arrays is None else Arrays(item=ANY, exact=False),
-        objects=_either_objects(a.objects, b.objects),
+        objects=_either_objects(a.objects, b.objects, once),
         exact=a.exact and b.exact and not overlap,
         description=a.description or b.description,
     )
 
 
-def _either_objects(a: Objects | None, b: Objects | None) -> Objects | None:
+def _either_objects(a: Objects | None, b: Objects | None, once: bool) -> Objects | None:
     if a is None or b is None:
         return b if a is None else a
-    alternatives = (*(a.alternatives or (a,)), *(b.alternatives or (b,)))
-    return Objects(properties=MappingProxyType({}), extra=ANY, exact=False, alternatives=alternatives)
+    own, others = a.alternatives or (a,), b.alternatives or (b,)
+    complete = all(each.complete if each.alternatives else each.exact for each in (a, b))
+    if once:
+        few = len(own) * len(others) <= _MOST_PAIRS
+        complete = complete and few and all(_exclude(each, other) for each in own for other in others)
+    return Objects(
+        properties=MappingProxyType({}), extra=ANY, exact=False, alternatives=(*own, *others), complete=complete
+    )
+
+
+# Alternatives that are held against each other.
+_MOST_PAIRS: Final = 10_000
+
+
+def _exclude(a: Objects, b: Objects) -> bool:
+    """Whether no object is both, for a member that both need and that has other values in each."""
+    for name in a.required & b.required:
+        own, other = closed(a.properties[name]), closed(b.properties[name])
+        if own is not None and other is not None and not own & other:
+            return True
+    return False
+
+
+def closed(node: NormalForm) -> frozenset[JSON] | None:
+    """The closed set of scalar values of a member, or ``None`` where it is open."""
+    numbers, strings = node.numbers, node.strings
+    if node.arrays or node.objects or (numbers and numbers.values is None) or (strings and strings.values is None):
+        return None
+    values: set[JSON] = {*node.booleans, *((numbers and numbers.values) or ()), *((strings and strings.values) or ())}
+    return frozenset(values | {None} if node.null else values)
 
 
 def _either_numbers(a: Numbers | None, b: Numbers | None, once: bool) -> Numbers | None:

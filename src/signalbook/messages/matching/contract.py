@@ -318,22 +318,26 @@ class Contract:
         ``None`` where more than the payload is left to decide, or the message is sure to be no such one.
         """
         binding = self._bindings.get(message.protocol)
-        if binding is None or message.content_encoding or message.body is None:
-            return None
-        values = binding.values(message)
-        mode = binding.mode(message, values)
-        if mode not in (Mode.BINARY, Mode.NONE):
+        if binding is None or message.body is None:
             return None
         try:
             if TEXT_INDICATOR in message.sections:
                 check_text(message)
+            clear = unpacked(message) if message.content_encoding else message
+            values = binding.values(clear)
+            mode = binding.mode(clear, values)
+            if mode not in (Mode.BINARY, Mode.NONE):
+                return None
             carries = mode is Mode.BINARY and self.events is not None
-            event = carried_event(message, binding, values, mode) if carries else None
+            event = carried_event(clear, binding, values, mode) if carries else None
         except (EventError, Unreadable):
             return None
-        subject = Subject(message=message, mode=mode, event=event, values=values)
-        fits = fit_all(_presumed_candidates(self._leaves(subject), Payload(message, event)), subject)
-        return _presumed(subject, *fits) if len(fits) == 1 else None
+        subject = Subject(message=clear, mode=mode, event=event, values=values)
+        fits = fit_all(_presumed_candidates(self._leaves(subject), Payload(clear, event)), subject)
+        accepted = _presumed(subject, *fits) if len(fits) == 1 else None
+        if accepted is None or clear is message:
+            return accepted
+        return msgspec.structs.replace(accepted, message=message, bare=clear.body)
 
     def of_unknown_type(self, protocol: str) -> Outcome | None:
         """What becomes of every event by ``protocol`` whose type no definition has; it is about no message.

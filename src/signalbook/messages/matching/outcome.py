@@ -167,6 +167,8 @@ def decide(
     message: Message, subject: Subject, fits: Sequence[Fit], payload: Payload, binding: Binding
 ) -> tuple[Outcome, ...]:
     """The outcome for a message whose metadata ``fits`` one or more definitions."""
+    if message.body is None and _is_dropped(subject, fits):
+        return (Dropped(message=message),)
     # By far the most messages fit one definition and conform to it: they need none of what follows.
     if len(fits) == 1:
         result = _check_payload(fits[0].definition, payload)
@@ -195,6 +197,12 @@ def decide(
         if len(passed) > 1 and choice != "all":
             return (_ambiguous(message, [fit.definition for fit, _ in passed]),)
     return tuple(_accept(message, subject, fit, result, binding) for fit, result in passed)
+
+
+def _is_dropped(subject: Subject, fits: Sequence[Fit]) -> bool:
+    """Whether a message without a body is a tombstone of Kafka, which all its definitions pass over."""
+    keyed = subject.message.protocol == "KAFKA" and subject.message.sections.get("key") is not None
+    return keyed and subject.event is None and all(fit.definition.policy.on_tombstone == "drop" for fit in fits)
 
 
 def _checked(fits: Sequence[Fit], payload: Payload) -> list[tuple[Fit, PayloadResult]]:

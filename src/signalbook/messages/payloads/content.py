@@ -120,21 +120,27 @@ class Unreadable(Exception):
 
 def unpacked(message: Message) -> Message:
     """The message with its content encoding undone. Raises ``Unreadable``."""
-    body, names = message.body, _encodings(message)
-    if not names or not body:
+    if not message.body or not _encodings(message.content_encoding):
         return message
+    body = decoded(message.content_encoding, message.body, MAX_DECOMPRESSED)
+    return msgspec.structs.replace(message, body=body, content_encoding="")
+
+
+def decoded(content_encoding: str, body: bytes, limit: int) -> bytes:
+    """``body`` with its content encoding undone, ``limit`` bytes at most. Raises ``Unreadable``."""
+    names = _encodings(content_encoding) if body else []
     if len(names) > _MAX_LAYERS:
         raise Unreadable(Reason.UNSUPPORTED_FORMAT, f"packed {len(names)} times over; at most {_MAX_LAYERS} are undone")
     # The encoding named last was applied last, and comes off first (RFC 9110 8.4).
     for name in reversed(names):
-        body = unpack(name, body, MAX_DECOMPRESSED)
-    return msgspec.structs.replace(message, body=body, content_encoding="")
+        body = unpack(name, body, limit)
+    return body
 
 
 def packed(message: Message) -> Message:
     """The message with its plain body encoded as its content encoding says. Raises ``Unreadable``."""
     body = message.body
-    for name in _encodings(message) if body else ():
+    for name in _encodings(message.content_encoding) if body else ():
         writer = _WRITERS.get(name)
         if writer is None:
             text = f"no encoder for content encoding {name[:50]!r}; there are: {', '.join(_WRITERS)}"
@@ -143,11 +149,9 @@ def packed(message: Message) -> Message:
     return msgspec.structs.replace(message, body=body)
 
 
-def _encodings(message: Message) -> list[str]:
-    """What was done to the body, in this order."""
-    if not message.content_encoding:
-        return []
-    return [name for part in message.content_encoding.split(",") if (name := part.strip().lower()) not in _IDENTITY]
+def _encodings(text: str) -> list[str]:
+    """What was done to a body, in this order."""
+    return [name for part in text.split(",") if (name := part.strip().lower()) not in _IDENTITY]
 
 
 def check_text(message: Message) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from signalbook.messages.cloudevents import Attribute, attribute_text
 from signalbook.pipeline import columns
@@ -71,13 +72,17 @@ class ExtensionColumn:
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """Events of one batch of messages: the attributes that have columns, extensions, data, and the index of each."""
+    """Events of one batch of messages: the attributes that have columns, extensions, data, and the index of each.
+
+    In a JSON envelope data is JSON, but for that of events that are ``opaque``.
+    """
 
     messages: MessageBatch
     arrays: list[pa.StringArray]
     extensions: dict[str, ExtensionColumn]
     data: pa.BinaryArray
     indices: Offsets
+    opaque: npt.NDArray[np.bool_] | None = None
 
     @classmethod
     def empty(cls, messages: MessageBatch, attributes: int) -> EventColumns:
@@ -95,7 +100,8 @@ class EventColumns:
             for name, column in self.extensions.items()
         }
         arrays = [array.take(taken) for array in self.arrays]
-        return EventColumns(self.messages, arrays, extensions, self.data.take(taken), self.indices[places])
+        opaque = None if self.opaque is None else self.opaque[places]
+        return EventColumns(self.messages, arrays, extensions, self.data.take(taken), self.indices[places], opaque)
 
     def records(self) -> pa.RecordBatch:
         """The records that the events came in."""
@@ -145,6 +151,8 @@ def groups(numbers: Offsets, bound: int) -> Iterator[Offsets]:
 _MOST_PAYLOADS: Final = 4096
 _LIGHT: Final = 512
 _MAP: Final = columns.TEXT_MAP
+# In the place of an attribute's name: what the data of opaque events is said to be, null for other events.
+OPAQUE_TYPE: Final = "@datacontenttype"
 
 
 class EventBatch:
@@ -192,6 +200,16 @@ class EventBatch:
         }
 
     @cached_property
+    def opaque(self) -> npt.NDArray[np.bool_] | None:
+        """Which events are opaque, if any is."""
+        found = [each.opaque for each in self._parts]
+        if all(each is None for each in found):
+            return None
+        return np.concatenate(
+            [np.zeros(len(part), np.bool_) if part.opaque is None else part.opaque for part in self._parts]
+        )
+
+    @cached_property
     def addresses(self) -> tuple[Offsets, list[str]]:
         """For each event, all of records of Kafka, the number of its topic, and topics by number."""
         parts = [record_addresses(part.records()) for part in self._parts]
@@ -202,9 +220,18 @@ class EventBatch:
         """For each event the number of its value of an attribute, and the values by number."""
         # Soundness, routes and contexts all ask for codes of the same attributes.
         if name not in self._codes:
+            if name == OPAQUE_TYPE:
+                self._codes[name] = self._opaque_types()
+                return self._codes[name]
             extension = self.extensions.get(name)
             self._codes[name] = text_codes(self.attributes[name]) if extension is None else extension.codes()
         return self._codes[name]
+
+    def _opaque_types(self) -> tuple[Offsets, list[Any]]:
+        if self.opaque is None:
+            return np.zeros(len(self), np.int64), [None]
+        stated = self.attributes["datacontenttype"].fill_null("")
+        return text_codes(pc.if_else(pa.array(self.opaque), stated, None))
 
     def kinds(self, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Offsets]]:
         """The numbers of the events that share their values of some attributes, with those."""

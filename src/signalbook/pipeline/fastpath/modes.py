@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from signalbook.messages import CompiledDefinition, Message, Mode
 from signalbook.messages.bindings.base import structured_mode
 from signalbook.messages.cloudevents import CORE, REQUIRED, SPECVERSION
-from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR
+from signalbook.messages.payloads.content import SCHEMA_HEADER, TEXT_INDICATOR, Unreadable, decoded
 from signalbook.pipeline.columns import ATTRIBUTES
 from signalbook.pipeline.fastpath import native, payloads
-from signalbook.pipeline.fastpath.batch import EventColumns, ExtensionColumn
+from signalbook.pipeline.fastpath.batch import OPAQUE_TYPE, EventColumns, ExtensionColumn
 from signalbook.pipeline.fastpath.native import Decode
 from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch
 from signalbook.pipeline.sources.files import request_records
@@ -37,6 +37,9 @@ _OTHERS: Final = frozenset({"data", "data_base64"})
 # Each is a column of every batch; whoever makes up names goes the slow path.
 MOST_EXTENSIONS: Final = 64
 
+# What the native module calls data that was in Base64.
+_BYTES: Final = 3
+
 _TYPE: Final = "content-type"
 _ENCODING: Final = "content-encoding"
 _ASKED: Final = [name for name in dict.fromkeys((*REQUIRED, *ATTRIBUTES)) if name != "datacontenttype"]
@@ -49,7 +52,7 @@ class ContentMode(Protocol):
     """One content mode. ``kind`` are the attributes that payloads of one decoder share, the type first."""
 
     kind: ClassVar[tuple[str, ...]]
-    # whether payloads have to be JSON
+    # whether payloads have to be JSON, but for those of opaque events
     json: ClassVar[bool]
 
     def columns(self, messages: MessageBatch, /) -> tuple[EventColumns, list[int]]:
@@ -72,7 +75,7 @@ class ContentMode(Protocol):
 class StructuredMode:
     """Structured mode in JSON. Takes events with the extension attributes that earlier events had."""
 
-    kind: ClassVar[tuple[str, ...]] = ("type",)
+    kind: ClassVar[tuple[str, ...]] = ("type", OPAQUE_TYPE)
     json: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -93,6 +96,7 @@ class StructuredMode:
             native.of_buffers(pa.string() if place else pa.binary(), column)
             for place, (column, _) in enumerate(members)
         ]
+        odd = members[0][1]
         extensions = zip(self._extensions, arrays[last:], members[last:], strict=True)
         return EventColumns(
             messages,
@@ -104,6 +108,7 @@ class StructuredMode:
             },
             arrays[0],
             np.delete(np.arange(len(messages)), refused) if refused else np.arange(count),
+            None if odd is None else np.frombuffer(odd, np.uint8) == _BYTES,
         ), refused
 
     def learn(self, attributes: Mapping[str, Any]) -> None:
@@ -118,8 +123,10 @@ class StructuredMode:
         """Without demands on mode or format."""
         return definition.simple
 
-    def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> Decode | None:  # noqa: ARG002
-        """Of JSON alone, which data is."""
+    def decoder(self, definition: CompiledDefinition, kind: tuple[Any, ...]) -> Decode | None:
+        """Of JSON, which data is unless it is in Base64."""
+        if kind[1] is not None:
+            return sent_as(definition, kind[1])
         use = definition.schema_use
         if use.schema is None or not use.of_values:
             return None
@@ -162,6 +169,9 @@ _MANNERS: Final = {
     "NATS": Manner(prefix="ce-", folded=True, typed=True),
     "MQTT/5.0": Manner(prefix="", bare=True),
 }
+# Bytes of a payload whose encoding was undone, and of all payloads of a batch: larger ones are for the slow path.
+_LARGEST_DECODED: Final = 8 * 1024 * 1024
+_MOST_DECODED: Final = 64 * 1024 * 1024
 # What says of a packet of MQTT that its payload is UTF-8, which has to be true then.
 _INDICATED: Final = TEXT_INDICATOR.encode()
 
@@ -195,6 +205,7 @@ class BinaryMode:
         if self._manner.bare:
             headers.refused |= _doubtful_text(records, values)
         arrays = self._attributes(headers)
+        values = self._decoded(headers, values)
         extensions = {name: ExtensionColumn(texts) for name, texts in self._extension_texts(headers).items()}
         events = EventColumns(messages, arrays, extensions, values, np.arange(len(messages)))
         if not headers.refused.any():
@@ -214,9 +225,8 @@ class BinaryMode:
 
     def _attributes(self, headers: Headers) -> list[pa.Array]:
         """The attributes that have columns; a record that is not surely an event in binary mode is refused."""
-        # A content encoding has to be undone first, and a second content type is a contradiction that has its own
-        # reason.
-        headers.forbid([_ENCODING, SCHEMA_HEADER])
+        # A second content type is a contradiction that has its own reason.
+        headers.forbid([SCHEMA_HEADER])
         stated = f"{self._prefix}datacontenttype"
         if not self._manner.typed:
             headers.forbid([stated])
@@ -227,6 +237,23 @@ class BinaryMode:
         headers.refused |= ~version.to_numpy(zero_copy_only=False)
         found["datacontenttype"] = _content_types(headers, self._value(headers, stated) if self._manner.typed else None)
         return [found[name] for name in ATTRIBUTES]
+
+    def _decoded(self, headers: Headers, values: pa.BinaryArray) -> pa.BinaryArray:
+        """Payloads with their content encodings undone; what that makes too large, or is none, is refused."""
+        if self._manner.bare:
+            headers.forbid([_ENCODING])  # in MQTT a property like any other
+            return values
+        stated = self._value(headers, _ENCODING)
+        if stated.null_count == len(stated):
+            return values
+        found, room = values.to_pylist(), _MOST_DECODED
+        for number in np.flatnonzero(stated.is_valid().to_numpy(zero_copy_only=False) & ~headers.refused).tolist():
+            try:
+                found[number] = decoded(stated[number].as_py(), found[number], min(_LARGEST_DECODED, room))
+                room -= len(found[number])
+            except Unreadable:
+                headers.refused[number] = True
+        return pa.array(found, pa.binary())
 
     def _value(self, headers: Headers, name: str) -> pa.Array:
         """The attribute in a header; what has to be decoded is refused."""

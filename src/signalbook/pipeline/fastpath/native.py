@@ -21,7 +21,7 @@ from signalbook.pipeline.arrays import Build
 from signalbook.pipeline.errors import PipelineError
 
 # As native/src/lib.rs has it: a module built from other sources may misread plans.
-INTERFACE: Final = 7
+INTERFACE: Final = 8
 _INSTALL: Final = "run pip install ./native in a clone of this version"
 
 # Columns of the payloads that are taken, in order, and the numbers of the others.

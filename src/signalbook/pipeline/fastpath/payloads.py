@@ -184,6 +184,8 @@ def _code(member: str) -> int:
 _INT64: Final = 2**63
 # What native/src/program.rs calls texts that are held to a check of their own.
 GUARDED: Final = "guarded"
+# And those of values that may be of several types.
+CHOICE: Final = "choice"
 # As native/src/program.rs reads them.
 Program = tuple[Any, ...]
 # The plan of a column, and what makes an array of it.
@@ -211,33 +213,70 @@ def _whole(schema: JsonSchema, shape: Shape) -> tuple[bool, Program, Make]:
     return members, (program[0], False, *program[2:]), make
 
 
-def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
-    """The column of a node."""
+def _node(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
+    """The column of a node, some of whose members may have ``guards``. Raises ``NoPlan``."""
     shape = shape_of(document, node)
     if isinstance(shape, Anything):
-        if not unconstrained(node):
-            raise NoPlan
-        return ("raw", False, False), plain(kind)
+        if unconstrained(node):
+            return ("raw", False, False), plain(kind)
+        return (CHOICE, False, _choices(document, node)), plain(kind)
     if not node.here_exact:
         raise NoPlan
     null = shape.nullable
     if isinstance(shape, Struct) and node.objects:
-        return _object(document, shape, node.objects, kind)
+        return _object(document, shape, node.objects, kind, guards=guards)
     if isinstance(shape, MapOf) and node.objects and node.objects.extra:
-        program, value = _node(document, node.objects.extra, kind.item_type)
+        program, value = _node(document, node.objects.extra, kind.item_type, guards=guards)
         return ("map", null, *_sizes(node.objects), program), maps(kind, value)
     if node.arrays:
-        program, item = _node(document, node.arrays.item, kind.value_type)
+        program, item = _node(document, node.arrays.item, kind.value_type, guards=guards)
         return ("list", null, *_sizes(node.arrays), program), lists(kind, item)
     name, *rules = _scalar(node, shape, kind)
     return (name, null, *rules), plain(kind)
 
 
-def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa.DataType) -> _Column:
+def _choices(document: JsonSchemaDocument, node: NormalForm) -> list[Program]:
+    """Of a node of several types, or of objects of several kinds, what takes each. Raises ``NoPlan``."""
+    # Of more members than a table has columns the shape is text, too.
+    wide = node.kinds == 1 and node.objects is not None and bool(node.objects.properties)
+    if wide or not node.exact:
+        raise NoPlan
+    found: list[Program] = [("null", True)] if node.null else []
+    parts = [NormalForm(booleans=node.booleans)] if node.booleans else []
+    parts += [NormalForm(numbers=node.numbers)] if node.numbers else []
+    parts += [NormalForm(arrays=node.arrays)] if node.arrays else []
+    if node.strings:
+        if not node.strings.exact:
+            raise NoPlan
+        found.append(("string", False, *_string(node.strings)))
+    if node.objects:
+        several = node.objects.alternatives if node.objects.complete else (node.objects,)
+        if not several:
+            raise NoPlan
+        bare = [each for each in several if not each.properties]
+        found += [_bare(each) for each in bare]
+        parts += [NormalForm(objects=each) for each in several if each.properties]
+    # Nothing is looked at behind the text that is kept, so that a plan has to say all there is to say.
+    return found + [_node(document, each, _arrow_type(document, each), guards=False)[0] for each in parts]
+
+
+def _arrow_type(document: JsonSchemaDocument, node: NormalForm) -> pa.DataType:
+    """The type of a column for values of a node."""
+    return columns.arrow_type(shape_of(document, node))
+
+
+def _bare(part: Objects) -> Program:
+    """Objects without members that are declared."""
+    if not part.exact or counted(part) or not (part.extra is None or unconstrained(part.extra)):
+        raise NoPlan
+    return "object", False, part.extra is None, []
+
+
+def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa.DataType, *, guards: bool) -> _Column:
     if counted(part) or not (part.extra is None or unconstrained(part.extra)):
         raise NoPlan
     found = [
-        _member(document, part.properties[field.name], inner.type)
+        _member(document, part.properties[field.name], inner.type, guards=guards)
         for field, inner in zip(shape.fields, kind, strict=True)
     ]
     members = [
@@ -247,12 +286,13 @@ def _object(document: JsonSchemaDocument, shape: Struct, part: Objects, kind: pa
     return ("object", shape.nullable, part.extra is None, members), structs(kind, [make for _, make in found])
 
 
-def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType) -> _Column:
+def _member(document: JsonSchemaDocument, node: NormalForm, kind: pa.DataType, *, guards: bool = True) -> _Column:
     """The column of a member, or of all; what no plan can say of it is checked afterwards. Raises ``NoPlan``."""
     try:
-        return _node(document, node, kind)
+        return _node(document, node, kind, guards=guards)
     except NoPlan:
-        pass
+        if not guards:
+            raise
     check = guard(document, node)
     if check is None:
         raise NoPlan

@@ -30,9 +30,10 @@ from signalbook.pipeline.sources.base import ATTRIBUTE_PREFIX, MessageBatch, Off
 PROTOCOL: Final = "KAFKA"
 _PREFIX: Final = 5
 _OTHERS: Final = ("content-type", "content-encoding")
-# A single index as its count is written, and what a byte of a number has if another one follows.
-_ONE: Final = 2
+# What a byte of a number has if another one follows.
 _MORE: Final = 0x80
+# Message types inside of each other, beyond which indices are looked at one by one.
+_MOST_NESTED: Final = 8
 # Anybody may send any number of ids that mean nothing.
 _MOST_ROUTES: Final = 10_000
 # What a record says of its schema: a header, or else the beginning of its value.
@@ -222,17 +223,18 @@ def _pieces(values: pa.BinaryArray) -> tuple[npt.NDArray[np.uint8], Offsets, Off
 
 
 def _by_indices(data: npt.NDArray[np.uint8], starts: Offsets, lengths: Offsets) -> Iterator[tuple[bytes, Offsets]]:
-    """The places of values with the same indices; those of nested message types are left out."""
+    """The places of values with the same indices; those with numbers of several bytes are left out."""
     long = lengths > _PREFIX
+    # How many there are, twice over, as zigzag has it; a single zero stands for one of zero.
     count = np.where(long, data[np.where(long, starts + _PREFIX, 0)], 1)
-    first = count == 0
-    if first.any():
-        yield b"\0", np.flatnonzero(first)
-    one = np.flatnonzero((count == _ONE) & (lengths > _PREFIX + 1))
-    one = one[data[starts[one] + _PREFIX + 1] < _MORE]
-    index = data[starts[one] + _PREFIX + 1].astype(np.int64)
-    for same in groups(index, _MORE):
-        yield bytes([_ONE, int(index[same[0]])]), one[same]
+    for twice in np.unique(count[(count % 2 == 0) & (count <= 2 * _MOST_NESTED)]).tolist():
+        width = 1 + twice // 2
+        found = np.flatnonzero((count == twice) & (lengths >= _PREFIX + width))
+        heads = data[starts[found, None] + _PREFIX + np.arange(width)]
+        found, heads = found[(heads < _MORE).all(axis=1)], heads[(heads < _MORE).all(axis=1)]
+        distinct, codes = np.unique(heads, axis=0, return_inverse=True)
+        for number, same in enumerate(groups(codes.reshape(-1), len(distinct))):
+            yield distinct[number].tobytes(), found[same]
 
 
 def _behind(length: int, decode: Decode) -> Decode:

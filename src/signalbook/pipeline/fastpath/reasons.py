@@ -39,6 +39,9 @@ _ENTANGLED: Final = frozenset(
     }
 )  # fmt: skip
 
+# Plans of values that have no keys.
+_APART: Final = ((payloads.GUARDED,), (payloads.CHOICE,))
+
 Violations = tuple[Finding, ...]
 
 
@@ -119,7 +122,7 @@ def _keys(schema: JsonSchema) -> Any:
         program = payloads.json_program(schema)
     except NoPlan:
         return None
-    # Of values that are judged apart the native module does not know whether they conform.
+    # Of values that are judged apart the native module does not know whether they conform, and of a choice not why.
     return None if _is_guarded(program) else native.module().JsonFaults(program).keys
 
 
@@ -138,4 +141,4 @@ def _names(document: JsonSchemaDocument) -> Iterator[str]:
 def _is_guarded(program: Any) -> bool:
     if isinstance(program, list):
         return any(map(_is_guarded, program))
-    return isinstance(program, tuple) and (program[:1] == (payloads.GUARDED,) or any(map(_is_guarded, program)))
+    return isinstance(program, tuple) and (program[:1] in _APART or any(map(_is_guarded, program)))

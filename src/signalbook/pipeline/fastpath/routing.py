@@ -53,7 +53,7 @@ _UNDECLARED: Final = frozenset({"datacontenttype"})
 
 
 class AttributeChecks:
-    """Soundness of attribute values (domain.md K-24); with ``json`` the data of all events has to be JSON."""
+    """Soundness of attribute values (domain.md K-24); with ``json`` data has to be JSON, unless an event is opaque."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
@@ -67,6 +67,9 @@ class AttributeChecks:
                 continue
             codes, values = batch.codes(name)
             doubtful |= self._bad(name, values)[codes]
+            if self._json and name == "datacontenttype":
+                other = np.array([value is not None and not is_json(value) for value in values], np.bool_)[codes]
+                doubtful |= other if batch.opaque is None else other & ~batch.opaque
         for name, column in batch.extensions.items():
             codes, values = column.codes()
             doubtful |= self._bad(name, values)[codes]
@@ -74,16 +77,11 @@ class AttributeChecks:
 
     def _bad(self, name: str, values: list[Any]) -> npt.NDArray[np.bool_]:
         known = self._sound.setdefault(name, {None})
-        known |= {value for value in set(values) - known if self._is_sound(name, value)}
+        known |= {value for value in set(values) - known if not invalid_attributes({**_EVENT, name: value})}
         bad = np.fromiter((value not in known for value in values), np.bool_, len(values))
         if len(known) > _MOST_SOUND_VALUES:
             self._sound[name] = {None}
         return bad
-
-    def _is_sound(self, name: str, value: Any) -> bool:
-        if invalid_attributes({**_EVENT, name: value}):
-            return False
-        return not self._json or name != "datacontenttype" or is_json(value)
 
 
 def _plain_text(texts: pa.StringArray) -> bool:
@@ -336,7 +334,8 @@ class FastPath:
             yield LeftOver(messages, refused)
         if len(events):
             self._waiting.append(events)
-            self._waiting_bytes += messages.weight
+            # Data that was encoded takes more than its messages.
+            self._waiting_bytes += max(messages.weight, events.data.nbytes)
         if self._waiting_bytes >= self._enough():
             yield from self.flush()
 

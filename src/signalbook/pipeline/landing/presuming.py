@@ -71,7 +71,7 @@ class Presumptions:
             return False
         kind.rows.append(kind.target.row(accepted, original, location, shared=False))
         kind.payloads.append(payload)
-        kind.bytes += max(len(original), LIGHTEST)
+        kind.bytes += max(len(original), len(payload), LIGHTEST)
         if kind.bytes >= _SLICE:
             self._full.append(kind)
         return True
