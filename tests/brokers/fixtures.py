@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import http.client
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
@@ -15,6 +16,8 @@ from tests.brokers import servers
 from tests.brokers.certificates import Certificates, issue
 from tests.brokers.google import Google, running
 from tests.brokers.program import Broker
+
+from signalbook.pipeline.places import place_of
 
 
 @contextmanager
@@ -82,6 +85,27 @@ def s3mock(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates)
     """An S3 server that takes anybody."""
     with _running(servers.s3mock, tmp_path_factory, certificates) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> Iterator[Broker]:
+    """An HDFS, once it takes what is written."""
+    with _running(servers.hdfs, tmp_path_factory, certificates) as broker:
+        await_data_nodes(broker)
+        yield broker
+
+
+def await_data_nodes(broker: Broker) -> None:
+    """Wait until files can be written: DataNodes are registered after the NameNode is there."""
+    spot, deadline = place_of(f"hdfs://127.0.0.1:{broker.ports['plain']}/ready"), time.monotonic() + 120
+    while True:
+        try:
+            spot.replace(b"x")
+        except OSError:
+            assert time.monotonic() < deadline, broker.said
+            time.sleep(0.1)
+        else:
+            return
 
 
 @pytest.fixture(scope="session")

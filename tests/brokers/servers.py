@@ -183,6 +183,23 @@ def s3mock(folder: Path, certificates: Certificates) -> Broker:
     return Broker("S3Mock", folder, configure, "Started S3MockApplication", ("plain",))
 
 
+def hdfs(folder: Path, certificates: Certificates) -> Broker:
+    """An HDFS for anybody, a NameNode at ``plain`` with two DataNodes, in one process."""
+
+    def configure(folder: Path, ports: Ports) -> list[str]:
+        settings = {
+            "hdfs.minidfs.basedir": str(folder / "data"),
+            "dfs.replication": "2",
+            # Else a file is often closed half a second late: the NameNode waits for what DataNodes report.
+            "dfs.namenode.file.close.num-committed-allowed": "1",
+        }
+        given = [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
+        numbers = ["-nnport", str(ports["plain"]), "-httpport", str(ports["http"]), "-datanodes", "2", "-format"]
+        return cluster.command("hdfs", "org.apache.hadoop.test.MiniDFSClusterManager", *numbers, *given)
+
+    return Broker("HDFS", folder, configure, "Started MiniDFSCluster", ("plain", "http"))
+
+
 def azurite(folder: Path, certificates: Certificates) -> Broker:
     """Azure's Blob Storage for ACCOUNT, as Microsoft has it for tests."""
 

@@ -20,7 +20,7 @@ from signalbook.pipeline.columns import TIMESTAMP
 from signalbook.pipeline.commit import assign_tables, commit
 from signalbook.pipeline.job.jobs import OutputOptions, Progress
 from signalbook.pipeline.journal import DataFile, Journal, JournalEntry, Partition, TableFormat
-from signalbook.pipeline.places import LocalPlace, Place, place_of
+from signalbook.pipeline.places import LocalPlace, Place, StorePlace, place_of
 from signalbook.pipeline.reports.report import Tally
 from signalbook.pipeline.tables.base import Tables
 from signalbook.pipeline.tables.catalogs import CatalogChoice, agree
@@ -163,7 +163,7 @@ class Lake:
 
             tables = IcebergTables(self.place)
             there = tables.catalog.load_table(tables.identifier(table))
-            if self.stored is not None:  # with pyiceberg's own way to a store
+            if isinstance(self.stored, StorePlace):  # with pyiceberg's own way to a store
                 there.io = PyArrowFileIO(s3_properties(self.stored.storage))
             found = there.scan().to_arrow()
             tables.catalog.close()

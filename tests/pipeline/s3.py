@@ -1,4 +1,4 @@
-"""Places that tests write to: a folder, and new prefixes on real S3 servers and those of Google's and Azure's API."""
+"""Places that tests write to: folders here and in HDFS, new prefixes on S3 servers and by Google's and Azure's API."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from signalbook.pipeline.places import Place, Storage, place_of
 
 S3 = ("s3proxy", "s3mock")
 # Azurite is large: make clouds installs it.
-SERVERS = (*S3, "google", *(["azurite"] if AZURITE.exists() else []))
+SERVERS = (*S3, "google", "hdfs", *(["azurite"] if AZURITE.exists() else []))
 KINDS = ("local", *SERVERS)
 
 
@@ -32,6 +32,8 @@ def place(kind: str, folder: Path, request: pytest.FixtureRequest) -> Place:
         account = {"service_account_key": server.account, "allow_http": "true"}
         return place_of(f"gs://{BUCKET}/{prefix}", Storage.of(account))
     port = server.ports["plain"]
+    if kind == "hdfs":
+        return place_of(f"hdfs://127.0.0.1:{port}/{prefix}")
     if kind == "azurite":
         endpoint = {"endpoint": f"http://127.0.0.1:{port}/{ACCOUNT}", "allow_http": "true"}
         storage = Storage.of({**endpoint, "account_key": ACCOUNT_KEY})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from signalbook.pipeline import journal as journal_module
 from signalbook.pipeline import locks
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import Journal, JournalEntry
-from signalbook.pipeline.places import Place, Storage, Stored, place_of, stores
+from signalbook.pipeline.places import HdfsPlace, Place, Storage, Stored, hdfs, place_of, stores
 from signalbook.pipeline.places.base import TOGETHER
 
 
@@ -125,13 +125,14 @@ def test_marks_of_dead_runs_take_no_requests(output: Place, monkeypatch: pytest.
         staged(journal, f"x{number}")
     journal.sweep()
     asked: list[str] = []
-    connect = stores.connect
+    module = hdfs if isinstance(output, HdfsPlace) else stores
+    connect: Callable[[str, Storage], Any] = module.connect
 
     def counted(root: str, storage: Storage) -> Any:
         asked.append(root)
         return connect(root, storage)
 
-    monkeypatch.setattr(stores, "connect", counted)
+    monkeypatch.setattr(module, "connect", counted)
     journal.sweep()
     assert len(asked) == 1
 

@@ -54,11 +54,14 @@ def job_for(root: Place, definitions: Path, table_format: TableFormat, **more: A
     )
 
 
-# Those of other clouds by make clouds.
-ALL = [("s3proxy", "iceberg"), ("s3mock", "parquet"), ("s3proxy", "delta")]
+# The others by make clouds.
+ALL = [("s3proxy", "iceberg"), ("s3mock", "parquet"), ("s3proxy", "delta"), ("hdfs", "parquet")]
 if AZURITE.exists():
     ALL += [
-        (cloud, table_format) for cloud in ("azurite", "google") for table_format in ("iceberg", "parquet", "delta")
+        (server, table_format)
+        for server in ("azurite", "google", "hdfs")
+        for table_format in ("iceberg", "parquet", "delta")
+        if (server, table_format) not in ALL
     ]
 
 
@@ -161,7 +164,7 @@ def test_a_stream(
 
 def test_outputs_that_are_not_supported(definitions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    job = Job(registry=str(definitions), inputs=("in",), output="hdfs://name:9000/lake")
-    with pytest.raises(PipelineError, match=r"^hdfs://name:9000/lake: hdfs is not supported: mount it"):
+    job = Job(registry=str(definitions), inputs=("in",), output="webhdfs://name:9000/lake")
+    with pytest.raises(PipelineError, match=r"^webhdfs://name:9000/lake: webhdfs is not supported: write hdfs://"):
         run(job)
-    assert not (tmp_path / "hdfs:").exists()
+    assert not (tmp_path / "webhdfs:").exists()

@@ -29,11 +29,9 @@ def somewhere(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
 
 
 @pytest.fixture(params=SERVERS)
-def stored(request: pytest.FixtureRequest, tmp_path: Path) -> StorePlace:
-    """An empty place of a store."""
-    found = place(request.param, tmp_path, request)
-    assert isinstance(found, StorePlace)
-    return found
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty place of a store, or in HDFS."""
+    return place(request.param, tmp_path, request)
 
 
 def test_what_is_written_is_read(somewhere: Place) -> None:
@@ -72,9 +70,10 @@ def test_only_one_creates(somewhere: Place) -> None:
     assert file.read() == b"mine"
 
 
-def test_of_many_at_once_one_creates(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("server", ["s3proxy", "hdfs"])
+def test_of_many_at_once_one_creates(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """As stores promise it, and s3proxy keeps it: S3Mock looks first and writes then."""
-    stored = place("s3proxy", tmp_path, request)
+    stored = place(server, tmp_path, request)
     with ThreadPoolExecutor(8) as pool:
         contents = [f"from {number}".encode() for number in range(8)]
         won = list(pool.map((stored / "one").create, contents))
@@ -169,7 +168,7 @@ def test_large_files_come_whole(somewhere: Place, rows: int) -> None:
     assert pq.read_table((somewhere / "f.parquet").arrow_source()).equals(table)
 
 
-def test_what_is_abandoned_is_not_there(stored: StorePlace) -> None:
+def test_what_is_abandoned_is_not_there(stored: Place) -> None:
     output = (stored / "f").output()
     output.sink.write(b"half of it")
     output.abandon()
@@ -187,7 +186,15 @@ def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert place_of("lake") == place_of(Path("lake")) == LocalPlace(tmp_path / "lake")
     for text in ("/lake", "file:///lake", "file:/lake", "FILE:///lake", "file://localhost/lake"):
         assert place_of(text) == LocalPlace(Path("/lake"))
-    for url in ("s3://b/lake", "s3a://b", "gs://b/x/y", "az://c/x", "abfss://c@a.dfs.core.windows.net/x"):
+    for url in (
+        "s3://b/lake",
+        "s3a://b",
+        "gs://b/x/y",
+        "az://c/x",
+        "hdfs://h:8020/x",
+        "hdfs://lake",
+        "abfss://c@a.dfs.core.windows.net/x",
+    ):
         found = place_of(url)
         assert (str(found), str(found / "t"), found.folder) == (url, f"{url}/t", None)
         assert place_of(found) is found
@@ -197,9 +204,12 @@ def test_what_names_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("hdfs://h:9/x", "hdfs is not supported: mount it"),
+        ("webhdfs://h:9/x", "webhdfs is not supported: write hdfs://HOST:PORT"),
         ("dbfs:/x", "dbfs is not supported: on Databricks give the mounted path"),
-        ("hdfs:/x", "hdfs is not supported: mount it"),
+        ("hdfs:/h/x", "^hdfs:/h/x lacks a slash: write hdfs://h/x$"),
+        ("hdfs:///x", "names no NameNode: write hdfs://HOST:PORT/FOLDER"),
+        ("hdfs://alice@h:9/x", "^an hdfs: URL with a user is not taken"),
+        ("hdfs://h:9/a:b", "has an empty part, '.', '..' or a colon"),
         ("file://lake", "^file://lake: a file: URL is file:///PATH, on this machine"),
         ("file://lake/x", "a file: URL is file:///PATH"),
         ("file:lake", "a file: URL is file:///PATH"),
@@ -279,7 +289,7 @@ def test_nothing_shows_what_is_secret() -> None:
     assert nested.masked("wrong has wrong-4711") == "*** has ***"
 
 
-def test_threads_share_a_client(stored: StorePlace) -> None:
+def test_threads_share_a_client(stored: Place) -> None:
     (stored / "f").write(b"x")
     found: list[bytes] = []
     threads = [threading.Thread(target=lambda: found.append((stored / "f").read())) for _ in range(4)]

@@ -95,7 +95,7 @@ def test_an_empty_folder(tmp_path: Path) -> None:
         find_files([str(tmp_path)], JSONL)
 
 
-@pytest.mark.parametrize("text", ["hdfs://namenode/in", "dbfs:/in", "ftp://host/in"])
+@pytest.mark.parametrize("text", ["webhdfs://namenode/in", "dbfs:/in", "ftp://host/in"])
 def test_a_url_that_is_not_read(text: str) -> None:
     with pytest.raises(PipelineError, match="is not supported"):
         find_files([text], JSONL)

@@ -1,9 +1,10 @@
-"""Where the pipeline reads and writes: folders of a file system and object stores, by one set of methods.
+"""Where the pipeline reads and writes: folders of a file system, HDFS and object stores, by one set of methods.
 
     lake = place_of("s3://bucket/lake")
     (lake / "batches" / "b1.json").create(content)
 
-``base.py`` says what a place can do, ``local.py`` and ``stores.py`` do it, ``settings.py`` has the credentials.
+``base.py`` says what a place can do, ``local.py``, ``hdfs.py`` and ``stores.py`` do it, ``settings.py`` has the
+credentials.
 """
 
 from __future__ import annotations
@@ -14,11 +15,23 @@ from typing import Final
 
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.places.base import Output, Place, Stored, in_parallel
+from signalbook.pipeline.places.hdfs import SCHEME, HdfsPlace
 from signalbook.pipeline.places.local import LocalPlace
 from signalbook.pipeline.places.settings import Storage
 from signalbook.pipeline.places.stores import SCHEMES, StorePlace
 
-__all__ = ["LocalPlace", "Output", "Place", "Storage", "StorePlace", "Stored", "Where", "in_parallel", "place_of"]
+__all__ = [
+    "HdfsPlace",
+    "LocalPlace",
+    "Output",
+    "Place",
+    "Storage",
+    "StorePlace",
+    "Stored",
+    "Where",
+    "in_parallel",
+    "place_of",
+]
 
 Where = str | Path | Place
 """What names a place: a URL or a path, as text or not, or the place itself."""
@@ -28,11 +41,10 @@ _FILE: Final = "file"
 # Schemes that Spark knows and we do not read or write: what else there is to say to them.
 _MOUNTED: Final = {
     "dbfs": "on Databricks give the mounted path, /dbfs/..., or a volume's, /Volumes/...",
-    "hdfs": "mount it (by its NFS gateway or fuse_dfs) and give the mounted path",
-    "webhdfs": "mount it (by its NFS gateway or fuse_dfs) and give the mounted path",
+    "webhdfs": "write hdfs://HOST:PORT/... with the port of the NameNode's RPC, often 8020",
 }
 # Those that no folder's name begins with, even if a slash is lost.
-_KNOWN: Final = {*SCHEMES, "http", "https"}
+_KNOWN: Final = {SCHEME, *SCHEMES, "http", "https"}
 _OTHERS: Final = "give a path, such as that of a mounted bucket, or a URL of: "
 
 
@@ -55,12 +67,13 @@ def place_of(where: Where, storage: Storage | None = None) -> Place:
         return LocalPlace(_path_of(where))
     if slashes != "//" and scheme not in _MOUNTED and not (slashes and scheme in _KNOWN):
         return LocalPlace(Path(where).absolute())
-    if scheme not in SCHEMES:
-        advice = _MOUNTED.get(scheme, f"{_OTHERS}{', '.join(sorted(SCHEMES))}")
+    if scheme not in (SCHEME, *SCHEMES):
+        advice = _MOUNTED.get(scheme, f"{_OTHERS}{', '.join(sorted((SCHEME, *SCHEMES)))}")
         raise PipelineError(f"{where}: {scheme} is not supported: {advice}")
     if slashes != "//":
         raise PipelineError(f"{where} lacks a slash: write {where.replace(':/', '://', 1)}")
-    return StorePlace.of(where, storage or Storage())
+    kind = HdfsPlace if scheme == SCHEME else StorePlace
+    return kind.of(where, storage or Storage())
 
 
 def _path_of(url: str) -> Path:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -154,6 +158,90 @@ class Place(ABC):
     @abstractmethod
     def clear(self) -> None:
         """Remove all that is below, as far as that can be done."""
+
+
+class Ranges(io.RawIOBase):
+    """A file or object that ``fetch`` has bytes of, from one position up to another; ``name`` is for errors."""
+
+    def __init__(self, fetch: Callable[[int, int], bytes], size: int, name: str) -> None:
+        self._fetch = fetch
+        self._size = size
+        self._name = name
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """To a position from the start, from here, or from the end."""
+        self._at = max((0, self._at, self._size)[whence] + offset, 0)
+        return self._at
+
+    def tell(self) -> int:
+        """The position."""
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """As many bytes as there are and fit."""
+        view = memoryview(buffer).cast("B")
+        found = self._range(len(view))
+        view[: len(found)] = found
+        return len(found)
+
+    def readall(self) -> bytes:
+        """What is left."""
+        return self._range(self._size - self._at)
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As many bytes as there are, up to ``size``."""
+        return self.readall() if size is None or size < 0 else self._range(size)
+
+    def _range(self, count: int) -> bytes:
+        end = min(self._at + count, self._size)
+        if end <= self._at:
+            return b""
+        found = self._fetch(self._at, end)
+        if len(found) < end - self._at:
+            raise OSError(errno.EIO, "the file became shorter while it was read", self._name)
+        self._at = end
+        return found
+
+
+class Upload(Output):
+    """A file without a name, for ``send`` to take: killed at any time, nothing is left of it.
+
+    Up to ``whole`` bytes are sent as one.
+    """
+
+    def __init__(self, send: Callable[[bytes | BinaryIO], None], whole: int) -> None:
+        import pyarrow as pa
+
+        self._send = send
+        self._whole = whole
+        handle, name = tempfile.mkstemp()
+        try:
+            self._file = os.fdopen(handle, "rb")
+            self.sink = pa.OSFile(name, mode="wb")
+        finally:
+            Path(name).unlink()
+
+    def finish(self) -> int:
+        """Send it."""
+        self.sink.close()
+        with self._file as file:
+            size = os.fstat(file.fileno()).st_size
+            self._send(file.read() if size <= self._whole else file)
+        return size
+
+    def abandon(self) -> None:
+        """Close it."""
+        self._file.close()
+        self.sink.close()
 
 
 def in_parallel(output: Place, look: Callable[[_Item], _Found], items: Iterable[_Item]) -> Iterator[_Found]:

@@ -30,6 +30,7 @@ _SETTINGS: Final[dict[str, frozenset[str]]] = {
             "virtual_hosted",
         }
     ),
+    "hdfs": frozenset({"namenodes"}),
     "gs": frozenset({"anonymous", "service_account", "service_account_key"}),
     "az": frozenset(
         {"account_key", "account_name", "anonymous", "client_id", "client_secret", "endpoint", "sas_token", "tenant_id"}
@@ -42,7 +43,17 @@ _NAMES: Final = {
     "virtual_hosted": "virtual_hosted_style_request",
 }
 _OPEN: Final = frozenset(
-    {"allow_http", "anonymous", "endpoint", "profile", "region", "request_payer", "virtual_hosted", "account_name"}
+    {
+        "account_name",
+        "allow_http",
+        "anonymous",
+        "endpoint",
+        "namenodes",
+        "profile",
+        "region",
+        "request_payer",
+        "virtual_hosted",
+    }
 )
 _TRUE: Final = ("1", "on", "true", "yes")
 # Variables of the SDKs that no message may say either.
@@ -110,6 +121,20 @@ class Storage:
         found = self.settings(kind)
         client = {"allow_http": _is_true(found.pop("allow_http"))} if "allow_http" in found else None
         return {_NAMES.get(name, name): value for name, value in found.items()}, client
+
+    def hadoop(self, root: str) -> dict[str, str]:
+        """What Hadoop's clients are told of the name service at ``root``, if ``namenodes`` says where those are."""
+        service, namenodes = root.partition("://")[2], self.get("namenodes")
+        if not namenodes or ":" in service:
+            return {}
+        numbered = dict(enumerate(address.strip() for address in namenodes.split(",")))
+        provider = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+        return {
+            "dfs.nameservices": service,
+            f"dfs.ha.namenodes.{service}": ",".join(f"nn{number}" for number in numbered),
+            f"dfs.client.failover.proxy.provider.{service}": provider,
+            **{f"dfs.namenode.rpc-address.{service}.nn{number}": each for number, each in numbered.items()},
+        }
 
     def masked(self, text: str) -> str:
         """``text`` without what is secret."""

@@ -7,10 +7,7 @@ attempt: contents are unique, so that it is recognised by what is there.
 from __future__ import annotations
 
 import errno
-import io
-import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, cast
 
 from signalbook.pipeline.errors import PipelineError
-from signalbook.pipeline.places.base import Output, Place, Stored
+from signalbook.pipeline.places.base import Output, Place, Ranges, Stored, Upload
 from signalbook.pipeline.places.settings import Storage
 from signalbook.plugins import install
 
@@ -123,7 +120,11 @@ class StorePlace(Place):
 
     def open(self) -> BinaryIO:
         """By a request for each read."""
-        return cast("BinaryIO", _Reader(self, self.size()))
+        return cast("BinaryIO", Ranges(self._range, self.size(), str(self)))
+
+    def _range(self, start: int, end: int) -> bytes:
+        with self._errors():
+            return self._store.get_range(self.key, start=start, end=end).to_bytes()
 
     def arrow_source(self) -> Any:
         """An open file."""
@@ -131,7 +132,7 @@ class StorePlace(Place):
 
     def output(self) -> Output:
         """A file without a name in the temporary folder, uploaded when it is finished, in parts if it is large."""
-        return _Upload(self)
+        return Upload(self.upload, _PART)
 
     def size(self) -> int:
         """Of the object."""
@@ -295,75 +296,3 @@ def _plain(root: str) -> str:
     """With a scheme that obstore knows."""
     scheme, _, rest = root.partition("://")
     return f"{'s3' if scheme == 's3n' else scheme}://{rest}"
-
-
-class _Reader(io.RawIOBase):
-    """An object, read by ranges."""
-
-    def __init__(self, place: StorePlace, size: int) -> None:
-        self._place = place
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = max((0, self._at, self._size)[whence] + offset, 0)
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        found = self._range(len(view))
-        view[: len(found)] = found
-        return len(found)
-
-    def readall(self) -> bytes:
-        return self._range(self._size - self._at)
-
-    def read(self, size: int | None = -1) -> bytes:
-        return self.readall() if size is None or size < 0 else self._range(size)
-
-    def _range(self, count: int) -> bytes:
-        end = min(self._at + count, self._size)
-        if end <= self._at:
-            return b""
-        place = self._place
-        with place._errors():
-            found = connect(place.root, place.settings).get_range(place.key, start=self._at, end=end).to_bytes()
-        if len(found) < end - self._at:
-            raise OSError(errno.EIO, "the object became shorter while it was read", str(place))
-        self._at = end
-        return found
-
-
-class _Upload(Output):
-    """A file without a name: killed at any time, nothing is left of it."""
-
-    def __init__(self, place: StorePlace) -> None:
-        import pyarrow as pa
-
-        self._place = place
-        handle, name = tempfile.mkstemp()
-        try:
-            self._file = os.fdopen(handle, "rb")
-            self.sink = pa.OSFile(name, mode="wb")
-        finally:
-            Path(name).unlink()
-
-    def finish(self) -> int:
-        self.sink.close()
-        with self._file as file:
-            size = os.fstat(file.fileno()).st_size
-            self._place.upload(file.read() if size <= _PART else file)
-        return size
-
-    def abandon(self) -> None:
-        self._file.close()
-        self.sink.close()

@@ -30,7 +30,7 @@ from deltalake.transaction import (
 from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, JournalEntry
-from signalbook.pipeline.places import Place, Where, place_of
+from signalbook.pipeline.places import HdfsPlace, Place, Where, place_of
 from signalbook.pipeline.places.stores import SCHEMES, in_few_words
 from signalbook.pipeline.tables.base import Outdated, Tables, day_folder, divides, move_in, of_table, versions_of
 from signalbook.pipeline.tables.evolution import changed, merge, plain, readable, refuse
@@ -198,6 +198,8 @@ def delta_options(output: Place) -> dict[str, str] | None:
     """What delta-rs gets of a store's settings: it is obstore's core, and knows most by the same names."""
     if output.folder is not None:
         return None
+    if isinstance(output, HdfsPlace):
+        return output.storage.hadoop(output.root)
     kind = SCHEMES[str(output).partition(":")[0]]
     config, client = output.storage.obstore(kind)
     prefix = {"s3": "aws", "gs": "google", "az": "azure_storage"}[kind]

@@ -22,7 +22,7 @@ from signalbook.pipeline.columns import DAY
 from signalbook.pipeline.errors import PipelineError
 from signalbook.pipeline.journal import DataFile, Journal, TableFormat, store_errors
 from signalbook.pipeline.landing.staging import read_rows
-from signalbook.pipeline.places import Place, Where, in_parallel, place_of
+from signalbook.pipeline.places import HdfsPlace, Place, Where, in_parallel, place_of
 from signalbook.pipeline.tables.base import DAY_OF_INSTANT, Tables
 from signalbook.pipeline.tables.evolution import aligned, as_text, merge, readable
 from signalbook.pipeline.tables.naming import DEAD_LETTERS, TABLES, TableName, definition_of, home, plain_name, quoted
@@ -218,7 +218,7 @@ class LandedTables:
         paths, names, day = self.tables.paths(table), ddl(columns), f"{DAY_OF_INSTANT} AS {quoted(DAY)}"
         if not paths:
             return session.createDataFrame([], names).selectExpr("*", day)
-        if self.output.folder is None and not _reaches(session, str(self.output)):
+        if self.output.folder is None and not _reaches(session, self.output):
             places = [place_of(path, self.output.storage) for path in sorted(self.tables.live(table))]
             numbers = session.range(0, len(places), 1, len(places))
             return numbers.mapInArrow(partial(read_files, places, columns), names).selectExpr("*", day)
@@ -250,12 +250,15 @@ def read_files(
                 yield from aligned(pa.Table.from_batches([rows]), columns).to_batches()
 
 
-def _reaches(session: SparkSession, url: str) -> bool:
-    """Whether Spark has what it takes to read a URL: most come without."""
-    scheme = url.partition(":")[0]
+def _reaches(session: SparkSession, output: Place) -> bool:
+    """Whether Spark has what it takes to read there: HDFS it knows, where NameNodes are it is told."""
+    scheme = str(output).partition(":")[0]
     try:
         jvm: Any = session._jvm
         conf = session._jsc.hadoopConfiguration()
+        if isinstance(output, HdfsPlace):
+            for name, value in output.storage.hadoop(output.root).items():
+                conf.set(name, value)
         jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
     except Py4JError:
         return False

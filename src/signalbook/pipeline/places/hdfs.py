@@ -1,0 +1,395 @@
+"""Places in HDFS, by hdfs-native: its NameNode lets one of several rename to a name that is free, and lists what is so.
+
+What is written whole is written under a name that nobody looks for, and renamed. There is no condition on what a file
+has, so that ``swap`` makes the right to replace a content a folder named for it, which only one can rename there: with
+the next content in it, that everybody may put in its place for one that was killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar, cast
+
+from signalbook.pipeline.errors import PipelineError
+from signalbook.pipeline.places.base import Output, Place, Ranges, Stored, Upload
+from signalbook.pipeline.places.settings import Storage
+from signalbook.plugins import install
+from signalbook.values import digest
+
+if TYPE_CHECKING:
+    from hdfs_native import Client, FileReader, FileStatus
+
+SCHEME: Final = "hdfs"
+
+_Found = TypeVar("_Found")
+# How often hdfs-native looks for a NameNode that can be reached, and how long it waits between: two minutes in all.
+_RETRIES: Final = {
+    "dfs.client.failover.max.attempts": "12",
+    "dfs.client.failover.sleep.base.millis": "500",
+    "dfs.client.failover.sleep.max.millis": "15000",
+}
+# Seconds for one request with all its retries; data comes and goes in portions, each of which is one.
+_PATIENCE: Final = 300.0
+_PORTION: Final = 8 * 1024 * 1024
+_LISTED: Final = 1000
+# What hdfs-native does not repeat by itself: whether a change was made is not known, and asked here.
+_LOST: Final = re.compile(r"disconnected|reset by peer|broken pipe|aborted|end of file|eof", re.IGNORECASE)
+_TRIES: Final = 3
+# How often, and every how many seconds, it is looked whether all of a file is there.
+_LOOKS: Final = 100
+_LOOK: Final = 0.1
+# Files and folders of ours that nobody is to see: what is being written, and what is to replace a content.
+_OWN: Final = re.compile(r"(?:^|/)\.[0-9a-f]{32}\.(?:new|next)(?:/|$)")
+# An exception of Java's as hdfs-native has it in its own: its class, and the first line of what it says.
+_REMOTE: Final = re.compile(r'RPCError\("(?:[\w$]+\.)*([\w$]+)", "((?:[^"\\]|\\[^n])*)')
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsPlace(Place):
+    """The file or folder ``path`` in the namespace at ``root``."""
+
+    root: str
+    path: str
+    settings: Storage = field(default_factory=Storage)
+
+    @classmethod
+    def of(cls, url: str, storage: Storage) -> HdfsPlace:
+        """That of a URL.
+
+        Raises ``PipelineError`` for one without a host, with a user, or with parts that no path can have.
+        """
+        scheme, _, rest = url.partition("://")
+        host, _, path = rest.partition("/")
+        parts = path.rstrip("/").split("/") if path.rstrip("/") else []
+        if "@" in host:
+            raise PipelineError(  # without the URL
+                "an hdfs: URL with a user is not taken, for it is shown and kept: HADOOP_USER_NAME or a Kerberos "
+                "ticket says who asks"
+            )
+        if not host or not re.fullmatch(r"[\w.-]+(?::\d{1,5})?", host, re.ASCII):
+            raise PipelineError(f"{url} names no NameNode: write {scheme}://HOST:PORT/FOLDER or a name service's name")
+        if any(part in ("", ".", "..") or ":" in part for part in parts):
+            raise PipelineError(f"{url} has an empty part, '.', '..' or a colon, which HDFS has no names with")
+        return cls(f"{SCHEME}://{host}", "/".join(parts), storage)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> HdfsPlace:
+        """The folder it is in."""
+        return HdfsPlace(self.root, self.path.rpartition("/")[0], self.settings)
+
+    @property
+    def folder(self) -> Path | None:
+        """None: it is no path of this machine."""
+        return None
+
+    @property
+    def storage(self) -> Storage:
+        """As it was given."""
+        return self.settings
+
+    def __truediv__(self, path: str) -> HdfsPlace:
+        """A path below it."""
+        below = path.strip("/")
+        joined = f"{self.path}/{below}" if self.path and below else self.path or below
+        return HdfsPlace(self.root, joined, self.settings)
+
+    def __str__(self) -> str:
+        """The URL."""
+        return f"{self.root}/{self.path}" if self.path else self.root
+
+    @property
+    def _at(self) -> str:
+        return f"/{self.path}"
+
+    def _ask(self, request: Callable[[Client], _Found]) -> _Found:
+        """What the NameNode answers; asked again if the connection was lost in between. Raises ``OSError``."""
+        client = connect(self.root, self.settings)
+        with self._errors():
+            return _repeated(lambda: answered(lambda: request(client)))
+
+    def _status(self) -> FileStatus:
+        found = self._ask(lambda client: client.get_file_info(self._at))
+        if found.isdir:
+            raise FileNotFoundError(errno.ENOENT, "not there", str(self))
+        return found
+
+    def _reader(self) -> FileReader:
+        """The file, open. Raises ``OSError``."""
+        for _ in range(_LOOKS):
+            length = self.size()
+            reader = self._ask(lambda client: client.read(self._at))
+            if len(reader) >= length:
+                return reader
+            # A NameNode may let files be closed before a DataNode has reported their end, and show it only then.
+            time.sleep(_LOOK)
+        raise OSError(errno.EIO, "HDFS does not show the end of the file, which DataNodes have not reported", str(self))
+
+    def _range(self, reader: FileReader, start: int, end: int) -> bytes:
+        with self._errors():
+            return _repeated(lambda: answered(lambda: reader.read_range(start, end - start))) if end > start else b""
+
+    def read(self) -> bytes:
+        """All blocks."""
+        reader = self._reader()
+        return self._range(reader, 0, len(reader))
+
+    def open(self) -> BinaryIO:
+        """By a request for each read, of the DataNodes that have it."""
+        reader = self._reader()
+        return cast("BinaryIO", Ranges(lambda start, end: self._range(reader, start, end), len(reader), str(self)))
+
+    def arrow_source(self) -> Any:
+        """An open file."""
+        return self.open()
+
+    def output(self) -> Output:
+        """A file without a name in the temporary folder, written when it is finished."""
+        return Upload(self.upload, _PORTION)
+
+    def size(self) -> int:
+        """Of the file."""
+        return int(self._status().length)
+
+    def exists(self) -> bool:
+        """Whether there is such a file; a folder is none, as in stores."""
+        try:
+            self._status()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def write(self, content: bytes) -> None:
+        """The same as ``replace``."""
+        self.replace(content)
+
+    def replace(self, content: bytes) -> None:
+        """By a file beside it that is renamed."""
+        fresh = self._fresh(content)
+        with suppress(FileNotFoundError):  # it was renamed, and the answer lost
+            fresh.move(self)
+
+    def upload(self, content: bytes | BinaryIO) -> None:
+        """As its content comes: who looks before it is closed finds a part."""
+        source = BytesIO(content) if isinstance(content, bytes) else content
+        with self._errors():
+            _repeated(lambda: self._send(source))
+
+    def _send(self, source: BinaryIO) -> None:
+        from hdfs_native import WriteOptions
+
+        source.seek(0)
+        # Not the one that is wrapped as a file of Python's: when that is collected it is closed, which waits for a
+        # NameNode that is away, and makes a part look whole.
+        client = connect(self.root, self.settings).inner
+        writer = answered(lambda: client.create(self._at, WriteOptions(overwrite=True)))
+        while portion := source.read(_PORTION):
+            answered(partial(writer.write, portion))
+        answered(writer.close)
+
+    def _fresh(self, content: bytes, below: str = "") -> HdfsPlace:
+        """A new file, or a new folder with it ``below``, beside this one. What a killed process leaves, nobody sees."""
+        fresh = self.parent / f".{secrets.token_hex(16)}.new"
+        (fresh / below).upload(content)
+        return fresh
+
+    def _claimed(self, fresh: HdfsPlace) -> bool:
+        """Whether what is ``fresh`` has this name now; else it is gone."""
+        try:
+            self._ask(lambda client: client.rename(fresh._at, self._at, overwrite=False))
+        except FileExistsError:
+            fresh.clear()
+            return False
+        except FileNotFoundError:  # it was renamed, and the answer lost
+            pass
+        return True
+
+    def create(self, content: bytes) -> bool:
+        """By a file beside it that is renamed if there is none."""
+        if self.exists():  # most that find one write nothing then
+            return self._has(content)
+        return self._claimed(self._fresh(content)) or self._has(content)
+
+    def _has(self, content: bytes) -> bool:
+        try:
+            return self.read() == content
+        except FileNotFoundError:
+            return False
+
+    def tagged(self) -> tuple[bytes, str]:
+        """With a digest of the content."""
+        content = self.read()
+        return content, digest(content)
+
+    def _is_tagged(self, tag: str) -> bool:
+        try:
+            return self.tagged()[1] == tag
+        except FileNotFoundError:
+            return False
+
+    def swap(self, content: bytes, tag: str) -> bool:
+        """By a folder named for what is replaced, with the next content in it, which only one can put there."""
+        if not self._is_tagged(tag):
+            return self._has(content)
+        following = self.parent / f".{digest(f'{self.name} {tag}'.encode())[:32]}.next"
+        name = secrets.token_hex(16)
+        claimed = following._claimed(self._fresh(content, name))
+        self._follow(following, tag)
+        if not claimed:
+            return self._has(content)
+        # Still there: it was claimed for a content that had been replaced before, and is nobody's to put in place now.
+        stale = self._ask(lambda client: client.delete((following / name)._at, recursive=False))
+        self._forget(following)
+        return not stale and self._has(content)
+
+    def _follow(self, following: HdfsPlace, tag: str) -> None:
+        """Put the content in ``following`` in place of the one with the tag, whoever claimed that.
+
+        It is looked at after the claim was seen: from then on this content is replaced by what is there alone.
+        """
+        for found in list(following._listed(deep=False)):
+            if self._is_tagged(tag):
+                with suppress(FileNotFoundError):  # somebody else did
+                    HdfsPlace(self.root, found.path.lstrip("/"), self.settings).move(self)
+        self._forget(following)
+
+    def _forget(self, following: HdfsPlace) -> None:
+        """Remove it if it is empty: then nobody claims anything by it."""
+        with suppress(OSError):
+            self._ask(lambda client: client.delete(following._at, recursive=False))
+
+    def files(self, *, deep: bool = False) -> Iterator[Stored]:
+        """By requests for a thousand each."""
+        skipped = len(self._at.rstrip("/")) + 1
+        for each in self._listed(deep=deep):
+            path = each.path[skipped:]
+            # What is listed is a file itself if its name is all that comes.
+            if path and not each.isdir and not _OWN.search(path):
+                yield Stored(path, int(each.length), int(each.modification_time) * 1_000_000)
+
+    def folders(self) -> list[str]:
+        """In order."""
+        found = (each.path.rpartition("/")[2] for each in self._listed(deep=False) if each.isdir)
+        return sorted(name for name in found if not _OWN.search(name))
+
+    def _listed(self, *, deep: bool) -> Iterator[FileStatus]:
+        client = connect(self.root, self.settings)
+        with self._errors():
+            found = client.list_status(self._at, deep)
+            while some := self._some(found):
+                yield from some
+
+    def _some(self, found: Iterator[FileStatus]) -> list[FileStatus]:
+        try:
+            return answered(lambda: list(islice(found, _LISTED)))
+        except FileNotFoundError:
+            return []
+
+    def make(self) -> None:
+        """With those above it."""
+        self._ask(lambda client: client.mkdirs(self._at, create_parent=True))
+
+    def move(self, to: Place) -> None:
+        """By renaming it."""
+        assert isinstance(to, HdfsPlace)
+        assert to.root == self.root
+        self._ask(lambda client: client.rename(self._at, to._at, overwrite=True))
+
+    def settle(self) -> None:
+        """Nothing: what the NameNode has answered lasts."""
+
+    def delete(self) -> None:
+        """The file."""
+        self._ask(lambda client: client.delete(self._at, recursive=False))
+
+    def clear(self) -> None:
+        """With the folder."""
+        with suppress(OSError):  # what is left is removed the next time
+            self._ask(lambda client: client.delete(self._at, recursive=True))
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise what went wrong as ``OSError``, in few words."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise FileNotFoundError(errno.ENOENT, "not there", str(self)) from None
+        except FileExistsError:
+            raise FileExistsError(errno.EEXIST, "already there", str(self)) from None
+        except TimeoutError:
+            raise OSError(errno.EIO, "HDFS does not answer", str(self)) from None
+        except OSError as error:
+            words = f"HDFS does not answer: {str(error).partition(chr(10))[0]}"
+            raise OSError(errno.EIO, words, str(self)) from None
+        except (RuntimeError, NotImplementedError) as error:
+            raise OSError(errno.EIO, _in_few_words(str(error)), str(self)) from None
+
+
+def _repeated(attempt: Callable[[], _Found]) -> _Found:
+    """What comes of an attempt, made again if the connection was lost meanwhile."""
+    for _ in range(_TRIES - 1):
+        try:
+            return attempt()
+        except OSError as error:
+            if not _LOST.search(str(error)):
+                raise
+    return attempt()
+
+
+def _in_few_words(text: str) -> str:
+    """What an error of hdfs-native comes to: one line, without where in Java it was raised."""
+    found = _REMOTE.search(text)
+    if found is None:
+        return f"HDFS: {text.partition(chr(10))[0]}"
+    words = found[2].replace('\\"', '"').replace("\\'", "'")
+    return f"HDFS answers {found[1]}: {words}"
+
+
+@lru_cache(maxsize=64)
+def connect(root: str, storage: Storage) -> Client:
+    """The client of a namespace, with its connections, kept by this process. Raises ``PipelineError``."""
+    try:
+        from hdfs_native import Client
+    except ModuleNotFoundError as error:
+        raise PipelineError(f"{root} needs {error.name}: {install('hdfs')}") from error
+    try:
+        return Client(root, {**_RETRIES, **storage.hadoop(root)})
+    except (RuntimeError, OSError) as error:
+        if "No NameNode hosts found" in str(error):
+            raise PipelineError(
+                f"{root} has no port and is no name service that is known: give the NameNode's port, or say where "
+                "NameNodes are, by namenodes in the section storage of the job or by HADOOP_CONF_DIR"
+            ) from None
+        raise PipelineError(f"{root} cannot be used: {_in_few_words(str(error))}") from None
+
+
+def answered(request: Callable[[], _Found]) -> _Found:
+    """What comes of a request, in a thread that is given up after ``_PATIENCE``. Raises ``TimeoutError``."""
+    # hdfs-native waits for an answer as long as the connection lasts. Its asynchronous client could be told to stop,
+    # but panics where it would wait for another NameNode.
+    found: Future[_Found] = Future()
+
+    def ask() -> None:
+        try:
+            found.set_result(request())
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=ask, name="hdfs", daemon=True).start()
+    return found.result(_PATIENCE)
