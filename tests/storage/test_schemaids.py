@@ -115,14 +115,14 @@ def test_what_is_softly_deleted_is_kept_until_it_is_dropped(store: Store) -> Non
     first = replace(first, schemaid=4)
     with store.read() as reader:
         ids = reader.schemaids
-        assert ids.soft_deleted("g", GONE.schema) == [first, GONE]
+        assert ids.soft_deleted("g", [GONE.schema]) == [first, GONE]
         assert ids.soft_deleted("g", GONE.schema.lower()) == []
         assert ids.soft_deleted_of("g", "", 9) == [first, GONE, other]
         assert ids.soft_deleted_of("g", GONE.schema, 9) == [other]
         assert ids.soft_deleted_with("g", 7) == [GONE, other]
     with store.write() as writer:
         writer.schemaids.drop_soft_deleted("g", GONE.schema, [1, 9])
-        assert writer.schemaids.soft_deleted("g", GONE.schema) == [GONE]
+        assert writer.schemaids.soft_deleted("g", [GONE.schema]) == [GONE]
 
 
 def test_settings_of_subjects(store: Store) -> None:

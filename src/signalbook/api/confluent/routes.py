@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from starlette.routing import Route
@@ -308,9 +308,18 @@ def _error(error: ConfluentError) -> Response:
 def _check_types(scope: Scope) -> None:
     """Raise 406 and 415 for media types that nobody here speaks."""
     for name, value in scope["headers"]:
-        if name == b"accept" and value != b"*/*":
-            wanted = [each.partition(";")[0].strip() for each in value.decode("latin-1").lower().split(",")]
-            if not any(each in _ACCEPTED or each in _ANY for each in wanted):
-                raise ConfluentError(406, "HTTP 406 Not Acceptable")
-        if name == b"content-type" and value.decode("latin-1").partition(";")[0].strip().lower() not in _SENT:
+        if name == b"accept" and not _is_acceptable(value):
+            raise ConfluentError(406, "HTTP 406 Not Acceptable")
+        if name == b"content-type" and not _is_read(value):
             raise ConfluentError(415, "HTTP 415 Unsupported Media Type")
+
+
+@lru_cache(maxsize=64)
+def _is_acceptable(accept: bytes) -> bool:
+    wanted = [each.partition(";")[0].strip() for each in accept.decode("latin-1").lower().split(",")]
+    return any(each in _ACCEPTED or each in _ANY for each in wanted)
+
+
+@lru_cache(maxsize=64)
+def _is_read(contenttype: bytes) -> bool:
+    return contenttype.decode("latin-1").partition(";")[0].strip().lower() in _SENT

@@ -116,7 +116,7 @@ class Subjects:
     def __init__(self, view: View, default_group: str) -> None:
         self._view = view
         self.default_group = default_group
-        self._found: dict[Subject, Xid | None] = {}
+        self._found: dict[Subject, Row | None] = {}
         self._settings: dict[tuple[str, str], JSONObject] = {}
         self._asked: set[str] = set()
 
@@ -163,6 +163,10 @@ class Subjects:
 
     def schema(self, subject: Subject) -> Xid | None:
         """The schema that a subject is, None if there is none. Asked for once: what is written later is not found."""
+        row = self._row(subject)
+        return None if row is None else row.xid
+
+    def _row(self, subject: Subject) -> Row | None:
         if subject not in self._found:
             self._found[subject] = self._schemas([subject]).get(subject)
         return self._found[subject]
@@ -187,22 +191,43 @@ class Subjects:
 
     def latest(self, subject: Subject) -> SchemaVersion | None:
         """The version of a subject with the highest number of those that are not deleted."""
-        schema = self.schema(subject)
-        row = None if schema is None else self._view.reader.get(schema)
-        if schema is None or row is None or row.xref is not None:
-            return None
-        last = self._view.reader.get(schema / "versions" / str(latest_number(self._view, schema)))
-        # Versions of other formats are none of a subject's.
-        found = ([] if last is None else self.versions([last])) or self.live(subject)
-        return found[-1] if found else None
+        row = self._latest(subject)
+        return None if row is None else self.versions([row])[0]
 
-    def with_content(self, subject: Subject, content: str, *, deleted: bool = False) -> SchemaVersion | None:
-        """The newest version of a subject that has a content, of those softly deleted, too, if they are asked for."""
+    def latest_attributes(self, subject: Subject) -> JSONObject | None:
+        """The attributes of the latest version of a subject, None if it has none."""
+        row = self._latest(subject)
+        return None if row is None else row.attributes
+
+    def _latest(self, subject: Subject) -> Row | None:
+        schema = self._row(subject)
+        if schema is None or schema.xref is not None:
+            return None
+        # The last number given out is nearly always there.
+        last = self._view.reader.get(schema.xid / "versions" / str(schema.versioncounter))
+        if last is None:
+            last = self._view.reader.get(schema.xid / "versions" / str(latest_number(self._view, schema.xid)))
+        # Versions of other formats are none of a subject's.
+        found = _counted([] if last is None else [last]) or _counted(
+            self._view.reader.children([schema.key], "versions")
+        )
+        return max(found, key=itemgetter(0))[1] if found else None
+
+    def with_content(
+        self, subject: Subject, content: str, document: bytes, *, deleted: bool = False
+    ) -> SchemaVersion | None:
+        """The newest version of a subject that has a content, of those softly deleted, too, if they are asked for.
+
+        ``document`` is the one of that content.
+        """
+        schema = self.schema(subject)
+        if schema is None and not deleted:
+            return None
         number = self.id_of(subject.context, content)
         if number is None:
             return None
-        schema = self.schema(subject)
-        found = [] if schema is None else self.versions(self._view.reader.numbered(schema, number, _PAGE))
+        rows = [] if schema is None else self._view.reader.numbered(schema, number, _PAGE)
+        found = [self._version(version, row, document) for version, row in _counted(rows)]
         if deleted:
             found += [each for each in self.deleted(subject) if each.id == number]
         return max(found, key=lambda each: each.version, default=None)
@@ -218,7 +243,7 @@ class Subjects:
         group = self.group(subject.context)
         if group is None:
             return []
-        found = [each for name in schema_ids(subject.name) for each in self._soft(group, name)]
+        found = self._view.schemaids.soft_deleted(group.id.lower(), schema_ids(subject.name))
         return [each for each in self._shown(group, found) if each.subject == subject]
 
     def all(self, subject: Subject) -> list[SchemaVersion]:
@@ -308,13 +333,10 @@ class Subjects:
     def live_of(self, subjects: Sequence[Subject]) -> list[list[Row]]:
         """The Versions of each of these subjects that are not deleted, by number; ``shown`` makes versions of them."""
         schemas = self._schemas(subjects)
-        owners = self._view.reader.get_many(list(schemas.values()))
-        by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in owners.values()}
-        for row in self._view.reader.children(list(by_owner), "versions"):
-            number = version_number(row.xid.id)
-            if number is not None and row.schemaid is not None and row.document is not None:
-                by_owner[row.parent].append((number, row))
-        found = [by_owner[owners[schemas[each]].key] if schemas.get(each) in owners else [] for each in subjects]
+        by_owner: dict[int, list[tuple[int, Row]]] = {row.key: [] for row in schemas.values()}
+        for number, row in _counted(self._view.reader.children(list(by_owner), "versions")):
+            by_owner[row.parent].append((number, row))
+        found = [by_owner[schemas[each].key] if each in schemas else [] for each in subjects]
         return [[row for _, row in sorted(rows, key=itemgetter(0))] for rows in found]
 
     def shown(self, rows: Sequence[Row]) -> list[SchemaVersion]:
@@ -396,7 +418,7 @@ class Subjects:
         named = {each: self.parse(each[0].subject, each[1]) for each in references}
         schemas = self._schemas(dict.fromkeys(named.values()))
         places = {
-            each: schemas[subject] / "versions" / str(each[0].version)
+            each: schemas[subject].xid / "versions" / str(each[0].version)
             for each, subject in named.items()
             if subject in schemas and each[0].version > 0
         }
@@ -409,7 +431,7 @@ class Subjects:
                 found[reference, context] = self.version(subject, number)
         return [found[each] for each in named]
 
-    def _schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Xid]:
+    def _schemas(self, subjects: Iterable[Subject]) -> dict[Subject, Row]:
         """The schemas that those subjects are that there are."""
         places = {
             subject: [group / _SCHEMAS / each for each in schema_ids(subject.name)]
@@ -419,25 +441,27 @@ class Subjects:
         # The groups come first: a write that knows them learns as well which places in them are free.
         self._view.reader.get_many({xid.parent.owner for xids in places.values() for xid in xids})
         rows = self._view.reader.get_many([xid for xids in places.values() for xid in xids])
-        known = {subject: next((xid for xid in xids if xid in rows), None) for subject, xids in places.items()}
-        return {subject: xid for subject, xid in known.items() if xid is not None}
+        known = {subject: next((rows[xid] for xid in xids if xid in rows), None) for subject, xids in places.items()}
+        return {subject: row for subject, row in known.items() if row is not None}
 
     def versions(self, rows: Iterable[Row]) -> list[SchemaVersion]:
         """The versions that these Versions are, by subject and number; others are none."""
-        counted = [(number, row) for row in rows if (number := version_number(row.xid.id)) is not None]
-        counted = [(number, row) for number, row in counted if row.schemaid is not None and row.document is not None]
+        counted = _counted(rows)
         documents = self._view.reader.documents([row.document for _, row in counted if row.document is not None])
         return [
-            SchemaVersion(
-                subject=self._subject(row.xid.resource, row.attributes),
-                version=number,
-                id=row.schemaid or 0,
-                attributes=row.attributes,
-                document=documents[row.document or ""],
-                xid=row.xid,
-            )
+            self._version(number, row, documents[row.document or ""])
             for number, row in sorted(counted, key=lambda each: (each[1].xid.parts[:4], each[0]))
         ]
+
+    def _version(self, number: int, row: Row, document: bytes) -> SchemaVersion:
+        return SchemaVersion(
+            subject=self._subject(row.xid.resource, row.attributes),
+            version=number,
+            id=row.schemaid or 0,
+            attributes=row.attributes,
+            document=document,
+            xid=row.xid,
+        )
 
     def _shown(self, group: Xid, found: Iterable[SoftDeleted]) -> list[SchemaVersion]:
         """Those whose schemas may be read, and whose numbers no other API has given to another Version since."""
@@ -455,13 +479,19 @@ class Subjects:
             document=found.document,
         )
 
-    def _soft(self, group: Xid, schema: str) -> Sequence[SoftDeleted]:
-        return self._view.schemaids.soft_deleted(group.id.lower(), schema)
-
     def _subject(self, schema: Xid, attributes: JSONObject) -> Subject:
         group = schema.parts[1]
         group = self.default_group if group == self.default_group.lower() else group
         return Subject(context_of(group, self.default_group), subject_name(schema, attributes))
+
+
+def _counted(rows: Iterable[Row]) -> list[tuple[int, Row]]:
+    """The Versions that are versions of subjects, with their numbers."""
+    return [
+        (number, row)
+        for row in rows
+        if row.schemaid is not None and row.document is not None and (number := version_number(row.xid.id)) is not None
+    ]
 
 
 def parse_version(text: str) -> int | None:

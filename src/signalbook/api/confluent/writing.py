@@ -40,6 +40,7 @@ from signalbook.confluent.schemas import (
     content_key,
     propagated,
     properties,
+    schema_type,
     stored_references,
 )
 from signalbook.confluent.settings import READ_ONLY
@@ -91,16 +92,17 @@ def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *
     if subjects.new_schema(subject) is None:
         raise invalid_subject(subject)
     config = subjects.config(subject)
-    latest = subjects.all(subject)[-1] if deleted else subjects.latest(subject)
+    last = subjects.all(subject)[-1].attributes if deleted else subjects.latest_attributes(subject)
     # What is imported is what it was where it comes from.
     imported = subjects.mode(subject) == "IMPORT"
     normalize = request.flag("normalize") or (not imported and bool(config.get("normalize")))
     layout: Layout = "normal" if normalize else "own" if imported else "one"
     body = request.schema(_SCHEMA, layout)
-    if body.propagate and latest is not None and latest.type == body.type and not imported:
+    same_type = last is not None and schema_type(last) == body.type
+    if body.propagate and same_type and not imported and (latest := subjects.latest(subject)) is not None:
         body = propagated(body, tags_in(latest.text, latest.type), layout)
-    body = body if imported else _with_defaults(body, config, latest)
-    stated = body.format(latest.format if latest is not None and latest.type == body.type else None)
+    body = body if imported else _with_defaults(body, config, last or {})
+    stated = body.format(str(last["format"]) if last is not None and same_type else None)
     attributes: JSONObject = {name: value for name, value in body.attributes().items() if value is not None}
     try:
         resolve = subjects.resolver(body.references, subject.context)
@@ -119,7 +121,7 @@ def candidate(subjects: Subjects, request: ConfluentRequest, subject: Subject, *
         format=stated,
         attributes=attributes,
         content=content,
-        known=subjects.with_content(subject, content, deleted=deleted),
+        known=subjects.with_content(subject, content, body.document, deleted=deleted),
         resolve=resolve,
     )
 
@@ -138,12 +140,11 @@ def _linked(subjects: Subjects, body: SchemaBody, context: str) -> JSONObject:
     return {"references": found} if found else {}
 
 
-def _with_defaults(body: SchemaBody, config: JSONObject, latest: SchemaVersion | None) -> SchemaBody:
+def _with_defaults(body: SchemaBody, config: JSONObject, last: JSONObject) -> SchemaBody:
     """``body`` with what its subject's settings add: what overrides wins over what it says, and that over defaults.
 
-    Without metadata or rules of its own it has those of the latest version.
+    Without metadata or rules of its own it has those of the latest version, which has the attributes ``last``.
     """
-    last: JSONObject = {} if latest is None else latest.attributes
     metadata = body.metadata if body.metadata is not None else _unversioned(last.get("metadata"))
     ruleset = body.ruleset if body.ruleset is not None else last.get("ruleset")
     return replace(

@@ -42,6 +42,8 @@ _REQUEST: Final = "request"
 _LOGIN: Final = "login"
 _RECENT: Final = 0.5
 """Seconds for which who was admitted is remembered, and where asking takes a while, what the store says."""
+_MOST_PLACES: Final = 64
+"""From which the writes of one caller are known at once."""
 _CHANGES: Final = Action.CREATE | Action.UPDATE
 _WRITES: Final = {**dict.fromkeys(("PUT", "PATCH", "POST"), _CHANGES), "DELETE": Action.DELETE}
 """Methods that write entities, and the actions of which one at least is what they do."""
@@ -62,6 +64,17 @@ class _Admitted(NamedTuple):
 
     access: Access
     caller: Caller | None
+    placed: dict[RequestOrigin, Access]
+    """The access with where writes came from, for those that come from there again."""
+
+    def at(self, origin: RequestOrigin) -> Access:
+        """The access of a write that came from there."""
+        found = self.placed.get(origin)
+        if found is None:
+            if len(self.placed) >= _MOST_PLACES:
+                self.placed.clear()
+            found = self.placed[origin] = self.access.at(origin)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,16 +127,16 @@ class Admission:
         Of a write where it came from is kept. Raises ``Unauthenticated``, ``TooManyRequests``, and what asking the
         store raises.
         """
-        access, caller = await self._admitted(scope)
-        scope["access"] = access
+        admitted = await self._admitted(scope)
+        scope["access"] = admitted.access
         writes = scope["method"] not in READS
-        if caller is not None:
-            scope["caller"] = caller
-            caller.admit(write=writes)
+        if admitted.caller is not None:
+            scope["caller"] = admitted.caller
+            admitted.caller.admit(write=writes)
         if writes:
             scope["admit_again"] = partial(self._admit_again, scope)
             if self._settings.audit != "off":
-                scope["access"] = access.at(self._origin(scope))
+                scope["access"] = admitted.at(self._origin(scope))
 
     async def access(self, scope: Scope) -> Access:
         """What whoever makes a request may do now. Raises as ``admit``."""
@@ -235,7 +248,7 @@ class Admission:
                 raise CredentialsNeeded
         elif self._exposed and not self._control.open:  # it would not have started so: the policy is gone since
             raise CredentialsNeeded("nobody has said who may do what here")
-        found = _Admitted(access, self._limits.caller(access, self._origin(scope).address))
+        found = _Admitted(access, self._limits.caller(access, self._origin(scope).address), {})
         if known:
             moment.admitted[key] = found
         return found

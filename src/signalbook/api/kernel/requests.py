@@ -6,8 +6,9 @@ import asyncio
 import re
 import tempfile
 import time
-from functools import cached_property, lru_cache
-from typing import IO, Final
+from collections.abc import Coroutine, Generator
+from functools import cached_property, lru_cache, partial
+from typing import IO, Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.requests import Request
@@ -112,19 +113,55 @@ async def read_body(scope: Scope, receive: Receive, subject: str, *, limit: int,
     if headers.get(b"content-encoding", b"identity").lower() != b"identity":
         detail = "the body has a Content-Encoding; send it without one"
         raise RegistryError("bad_request", subject=subject, error_detail=detail)
+    receiving = _received(receive, limit, subject, spool=scope.get("spool", False))
+    # Most are there with their headers: for those no clock is started.
     try:
-        began = time.monotonic()
+        waiting = receiving.send(None)
+    except StopIteration as done:
+        body: bytes | IO[bytes] = done.value
+    else:
+        body = await _in_time(scope, _Begun(receiving, waiting), subject, timeout)
+    if isinstance(body, bytes):
+        return body
+    raise LargeBody(body)
+
+
+async def _in_time(scope: Scope, receiving: _Begun, subject: str, timeout: float) -> bytes | IO[bytes]:
+    """What a body that is under way has become."""
+    began = time.monotonic()
+    try:
         async with asyncio.timeout(timeout):
-            body = await _received(receive, limit, subject, spool=scope.get("spool", False))
+            body = await receiving
     except TimeoutError:
         detail = f"the body did not arrive within {timeout:g} seconds (setting body_timeout)"
         raise RegistryError("bad_request", subject=subject, error_detail=detail) from None
     # Whoever takes his time may not be who he was any more.
     if time.monotonic() - began > _SLOW and (admit_again := scope.get("admit_again")):
         await admit_again()
-    if isinstance(body, bytes):
-        return body
-    raise LargeBody(body)
+    return body
+
+
+class _Begun:
+    """A coroutine that has begun, and is ``waiting`` for something that the event loop has to know of."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, bytes | IO[bytes]], waiting: Any) -> None:
+        self._coroutine = coroutine
+        self._waiting = waiting
+
+    def __await__(self) -> Generator[Any, Any, bytes | IO[bytes]]:
+        waiting = self._waiting
+        while True:
+            try:
+                sent = yield waiting
+            except BaseException as error:  # of who waits, which the coroutine is to know
+                step = partial(self._coroutine.throw, error)
+            else:
+                step = partial(self._coroutine.send, sent)
+            try:
+                waiting = step()
+            except StopIteration as done:
+                found: bytes | IO[bytes] = done.value
+                return found
 
 
 async def _received(receive: Receive, limit: int, subject: str, *, spool: bool) -> bytes | IO[bytes]:
