@@ -396,3 +396,24 @@ def test_schemas_stored_before_they_had_numbers_get_them(store_url: str) -> None
             assert content is not None
             group = rows[key].xid.parts[1].lower()
             assert reader.schemaids.ids(group, [content]) == {content: rows[key].schemaid}
+
+
+MANY_SCHEMAS = """
+INSERT INTO entities (key, parent, xid, type, folded, epoch, createdat, modifiedat, attributes, defaultversionsticky,
+                      versioncounter, document)
+WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+SELECT i, 1, '/schemagroups/g' || (i - i / 2 * 2) || '/schemas/s/versions/' || i, 'versions', CAST(i AS TEXT), 1, 0, 0,
+       '{"format": "Avro/1.11"}', FALSE, 0, CAST(i / 2 - i / 2 / 900 * 900 AS TEXT)
+FROM n
+"""
+
+
+def test_contents_that_come_again_much_later_have_the_same_number(store_url: str) -> None:
+    """Numbers are looked up page by page, for they need not all fit into memory."""
+    at_revision("0012", store_url, MANY_SCHEMAS)
+    with closing(open_store(store_url)) as store, store.read() as reader:
+        rows = list(reader.entities.children([1]))
+        numbers = {(row.xid.parts[1], row.document): row.schemaid for row in rows}
+        assert all(numbers[row.xid.parts[1], row.document] == row.schemaid for row in rows)
+        for group in ("g0", "g1"):
+            assert {each for (name, _), each in numbers.items() if name == group} == set(range(1, 901))

@@ -116,7 +116,7 @@ def test_what_is_softly_deleted_is_kept_until_it_is_dropped(store: Store) -> Non
     with store.read() as reader:
         ids = reader.schemaids
         assert ids.soft_deleted("g", [GONE.schema]) == [first, GONE]
-        assert ids.soft_deleted("g", GONE.schema.lower()) == []
+        assert ids.soft_deleted("g", [GONE.schema.lower()]) == []
         assert ids.soft_deleted_of("g", "", 9) == [first, GONE, other]
         assert ids.soft_deleted_of("g", GONE.schema, 9) == [other]
         assert ids.soft_deleted_with("g", 7) == [GONE, other]

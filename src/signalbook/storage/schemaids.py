@@ -265,12 +265,18 @@ class SchemaIdWriter(SchemaIdReader):
 
     def put_settings(self, kind: SettingKind, values: Mapping[str, JSONObject | None]) -> None:
         """The same by scope."""
-        self._writing.pending.touched = True
-        named = [{"kind": kind, "scope": scope, "value": value} for scope, value in values.items()]
-        gone = [{"kind": each["kind"], "scope": each["scope"]} for each in named if each["value"] is None]
-        self._writing.run_many(self._sql.drop_setting, gone)
-        kept = [{**each, "value": dump_text(each["value"])} for each in named if each["value"] is not None]
-        self._writing.run_bulk(self._sql.put_setting, kept)
+        gone = [{"kind": kind, "scope": scope} for scope, value in values.items() if value is None]
+        kept = [
+            {"kind": kind, "scope": scope, "value": dump_text(value)}
+            for scope, value in values.items()
+            if value is not None
+        ]
+        # A statement has the rows of the transaction written before it, which else are written together with others'.
+        if gone:
+            self._writing.run_many(self._sql.drop_setting, gone)
+        if kept:
+            self._writing.run_bulk(self._sql.put_setting, kept)
+        self._writing.pending.touched |= bool(values)
 
     def finish(self) -> None:
         """Last work before the commit: write the numbers given."""

@@ -14,6 +14,7 @@ from tests.api.confluent.conftest import BREAKING, MOUNT, ONE, TWO, Api, record
 from tests.api.conftest import Serve
 
 from signalbook.storage.store import Store
+from signalbook.storage.transaction import SqlTransaction, SqlWriting
 
 PROTO = 'syntax = "proto3";\nmessage M {\n  int32 a = 1;\n}\n'
 SHARED = json.dumps({"type": "record", "name": "Q", "fields": [{"name": "r", "type": "R"}]})
@@ -370,6 +371,34 @@ def test_known_content_is_no_write(api: Api, store: Store) -> None:
     before = store.generation()
     api.register("s")
     assert store.generation() == before
+
+
+def test_known_content_takes_few_statements(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many versions there are; a new subject is written without a statement of its own for each row."""
+    for schema in (ONE, TWO):
+        api.register("s", schema)
+    asked: list[str] = []
+    rows = SqlTransaction.rows
+
+    def counted(self: SqlTransaction, sql: str, *more: Any) -> Any:
+        asked.append(sql)
+        return rows(self, sql, *more)
+
+    monkeypatch.setattr(SqlTransaction, "rows", counted)
+    assert api.register("s", f" {ONE}")["version"] == 1
+    assert len(asked) <= 9
+    assert not [sql for sql in asked if "documents.content" in sql], "what is known has the document that was sent"
+    asked.clear()
+    written: list[str] = []
+    run_many = SqlWriting.run_many
+
+    def noted(self: SqlWriting, sql: str, *more: Any) -> int:
+        written.append(sql)
+        return run_many(self, sql, *more)
+
+    monkeypatch.setattr(SqlWriting, "run_many", noted)
+    api.register("t")
+    assert not [sql for sql in written if "subject_settings" in sql], "it refers to nothing"
 
 
 def test_the_latest_version_is_the_highest_that_is_there(api: Api) -> None:

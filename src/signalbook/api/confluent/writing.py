@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from signalbook.access.base import Action, Forbidden
@@ -50,11 +51,12 @@ from signalbook.engine.read.view import View
 from signalbook.engine.write.commands import Command, DocumentBody, Method
 from signalbook.errors import RegistryError
 from signalbook.formats import SchemaError
-from signalbook.formats.base import Resolve, find
+from signalbook.formats.base import Format, Resolve, find
 from signalbook.formats.compatibility import SchemaText
 from signalbook.formats.imports import is_importing
 from signalbook.storage.schemaids import IdTaken, SoftDeleted
-from signalbook.values import JSON, JSONObject, digest
+from signalbook.values import JSON, Finding, JSONObject, digest
+from signalbook.work import worked_out
 
 _SCHEMA: Final = frozenset(
     {"subject", "schema", "schemaType", "references", "metadata", "ruleSet", "version", "id", "guid", "deleted", "ts"}
@@ -185,7 +187,7 @@ def check_schema(new: Candidate, request: ConfluentRequest) -> None:
             found = importing.check_whole(new.text)
         else:
             # Of one that refers to others, only reading it with them tells.
-            found = [] if new.body.references else reader.check(new.text.document, new.format)
+            found = [] if new.body.references else _checked(reader, new)
         faults = [each for each in found if each.severity == "error"]
         if faults:
             raise SchemaError(faults)
@@ -195,6 +197,13 @@ def check_schema(new: Candidate, request: ConfluentRequest) -> None:
         raise invalid_schema(str(error)) from None
     if not new.body.references:  # what it refers to may become another text meanwhile
         request.sound.add(new.format)
+
+
+def _checked(reader: Format, new: Candidate) -> list[Finding]:
+    """What is wrong with a schema by itself: worked out under the name by which the engine looks for it, too."""
+    document = new.body.document
+    key = (digest(document), new.format)
+    return worked_out(key, partial(reader.check, document, new.format), size=len(document)) or []
 
 
 def known_version(view: View, request: ConfluentRequest) -> Response | None:

@@ -21,6 +21,9 @@ _VERSIONS: Final = sa.text(
     "SELECT key, xid, attributes, document FROM entities WHERE type = 'versions' AND key > :key "
     "AND xid LIKE '/schemagroups/%' AND document IS NOT NULL ORDER BY key LIMIT :count"
 )
+_NUMBERS: Final = sa.text('SELECT "group", content, id FROM schema_ids WHERE content IN :contents').bindparams(
+    sa.bindparam("contents", expanding=True)
+)
 
 
 def upgrade() -> None:
@@ -56,25 +59,33 @@ def upgrade() -> None:
 
 
 def _number() -> None:
+    """A page at a time: what was numbered before is in the table, not in memory."""
     connection = op.get_bind()
     add = sa.text('INSERT INTO schema_ids ("group", id, content) VALUES (:group, :id, :content)')
     update = sa.text("UPDATE entities SET schemaid = :id WHERE key = :key")
-    known: dict[tuple[str, str], int] = {}
     last: dict[str, int] = {}
     for page in _pages(connection):
-        fresh, numbered = [], []
-        for key, xid, attributes, document in page:
-            content = _content(json.loads(attributes), document)
-            if content is None:
-                continue
-            group = xid.split("/")[2].lower()
+        contents = {
+            key: (xid.split("/")[2].lower(), content)
+            for key, xid, attributes, document in page
+            if (content := _content(json.loads(attributes), document)) is not None
+        }
+        known = _known(connection, {content for _, content in contents.values()})
+        fresh = []
+        for group, content in contents.values():
             if (group, content) not in known:
                 known[group, content] = last[group] = last.get(group, 0) + 1
                 fresh.append({"group": group, "id": last[group], "content": content})
-            numbered.append({"key": key, "id": known[group, content]})
+        numbered = [{"key": key, "id": known[place]} for key, place in contents.items()]
         for statement, rows in ((add, fresh), (update, numbered)):
             if rows:
                 connection.execute(statement, rows)
+
+
+def _known(connection: sa.Connection, contents: set[str]) -> dict[tuple[str, str], int]:
+    """The numbers of those contents that have one, by group and content."""
+    found = connection.execute(_NUMBERS, {"contents": sorted(contents)}) if contents else ()
+    return {(group, content): number for group, content, number in found}
 
 
 def _pages(connection: sa.Connection) -> Iterator[list[Any]]:
