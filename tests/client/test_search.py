@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from signalbook.client import BadResponse, Client, Refused
+from signalbook.client import BadResponse, Client, NotFound, Refused
 
 from .conftest import Script
 
@@ -26,3 +26,12 @@ def test_what_does_not_speak_like_search(script: Script, body: bytes) -> None:
     script.answers = [(200, {}, body)]
     with Client(script.url) as client, pytest.raises(BadResponse):
         client.search("a")
+
+
+def test_what_depends_on_an_entity(client: Client) -> None:
+    schema = client.put("/schemagroups/named/schemas/s", {"format": "JsonSchema/draft-07", "schema": {}})
+    client.put("/schemagroups/named/schemas/copy/meta", {"xref": schema["xid"]})
+    found = client.impact(schema["xid"], depth=1)
+    assert [each["relation"] for each in found["dependents"]] == ["xref"]
+    with pytest.raises(NotFound):
+        client.impact("/schemagroups/named/schemas/none")

@@ -23,6 +23,7 @@ from signalbook.api.audit import AuditAPI
 from signalbook.api.confluent import routes as confluent
 from signalbook.api.confluent.comparing import check_levels
 from signalbook.api.feed import Feed
+from signalbook.api.impact import ImpactAPI
 from signalbook.api.kernel.admission import Admission
 from signalbook.api.kernel.errors import NO_STORE, Denied, problem_response
 from signalbook.api.kernel.large_requests import LargeRequests
@@ -127,6 +128,7 @@ def create_app(
         *registry.routes(),
         *PipelinesAPI(kernel, reports).routes(),
         *SearchAPI(kernel).routes(),
+        *ImpactAPI(kernel, reports, subscriptions).routes(),
         *AccessAPI(kernel).routes(),
         *AuditAPI(kernel).routes(),
         *Notifications(kernel, following).routes(),

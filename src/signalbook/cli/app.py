@@ -23,6 +23,7 @@ from signalbook.cli import (
     doctor,
     export,
     get,
+    impact,
     importing,
     message,
     migrate,
@@ -123,6 +124,7 @@ app.command("register")(register.run)
 app.command("export")(export.run)
 app.command("get")(get.run)
 app.command("search")(search.run)
+app.command("impact")(impact.run)
 app.command("replicate")(replicate.run)
 app.command("backup")(backup.back_up)
 app.command("restore")(backup.restore)

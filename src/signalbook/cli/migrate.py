@@ -36,6 +36,6 @@ def run(
                 found = audit.record(transaction, given, "/", about="counted anew what Groups have")
             audit.tell(found, given)
         with working("indexing") as shown:
-            complete_index(store, lambda done: shown(f"indexing: {done} entities"), anew=reindex)
+            complete_index(store, lambda done: shown(f"indexing: {done} entities"), root=given.base_url, anew=reindex)
     state = inspect(given.db, timeout=given.request_timeout)
     say(f"{state.where} has schema {state.revision}")

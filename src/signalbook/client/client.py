@@ -363,6 +363,14 @@ class Client:
                 given += [(name, str(each)) for each in (value if isinstance(value, list | tuple) else [value])]
         return Found(self._transport.pages(f"/search?{urlencode(given)}"))
 
+    def impact(self, target: Target, *, depth: int | None = None) -> JSONObject:
+        """What depends on an entity, up to ``depth`` steps away, and the pipelines and subscriptions it concerns.
+
+        Not every server has this API: then ``NotFound``, as for an entity that is not there.
+        """
+        query = {"xid": str(transport.to_xid(target))} | ({} if depth is None else {"depth": str(depth)})
+        return self._object("GET", "/impact", query=query)
+
     # What changed
 
     def events(self, after: int = 0, *, limit: int | None = None) -> Events:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -29,7 +29,7 @@ from signalbook.engine.config.configuration import (
 )
 from signalbook.engine.config.modelmigration import fill_defaults
 from signalbook.engine.read.view import View
-from signalbook.engine.search.indexing import complete_index, describe_members
+from signalbook.engine.search.indexing import Described, complete_index, describe
 from signalbook.engine.write.apply import (
     Change,
     ChangeAction,
@@ -129,7 +129,7 @@ class Engine:
             fresh = transaction.entities.get(ROOT) is None
         if fresh:
             self._found(settings)
-        complete_index(store)
+        complete_index(store, root=settings.base_url)
         if settings.capabilities:
             self._switch(settings.capabilities)
 
@@ -424,8 +424,8 @@ class Session:
                 # What matters least comes last, where it may be cut off.
                 found = sorted((*context.findings, *self._domain_findings(tree, context, loader)), key=_is_information)
                 result = replace(result, findings=tuple(found[:MAX_FINDINGS]))
-            describe_members(tree, context.documents)
-        result = self._store(result, tree, context.documents, configured, command.base_url)
+            described = describe(tree, context.documents)
+        result = self._store(result, tree, context.documents, configured, command.base_url, described)
         if command.method is not Method.DELETE:
             self._permission.check_changes(intent, result.changes)
         return result
@@ -453,15 +453,22 @@ class Session:
             incompatible_changes=self._settings.incompatible_changes,
             default_compatibility=self._settings.default_compatibility,
             access=self.access,
+            root=self._settings.base_url,
         )
 
     def _store(
-        self, result: WriteResult, tree: WorkingTree, documents: Documents, configured: list[Change], root: str = ""
+        self,
+        result: WriteResult,
+        tree: WorkingTree,
+        documents: Documents,
+        configured: list[Change],
+        root: str = "",
+        described: Mapping[Xid, Described] | None = None,
     ) -> WriteResult:
         if not self._admin:
             check_sizes(tree, self._settings.max_entity_bytes)
         try:
-            apply_tree(tree, documents, self.transaction)
+            apply_tree(tree, documents, self.transaction, root=self._settings.base_url, described=described)
         except DuplicateId as error:
             raise IdClash(error.xid) from None
         check_uris(tree, self._writer, root, self.access)

@@ -66,7 +66,7 @@ class IndexStatements:
         linked = select(e.key, e.xid, e.flags, k.kind, k.target).select_from(
             INDEX_LINKS.join(INDEX_ENTRIES, e.key == k.source)
         )
-        self.referrers = dialect.page(linked.where(dialect.member(k.target, "targets")).order_by(k.target, k.source))
+        self.referrers = dialect.text(linked.where(dialect.member(k.target, "targets")).order_by(k.target, k.source))
         self.links = dialect.text(select(k.source, k.kind, k.target).where(dialect.member(k.source, "keys")))
         put = dialect.insert_many(INDEX_ENTRIES)
         changed = {column.name: put.excluded[column.name] for column in e if column.name != "key"}
@@ -114,10 +114,10 @@ class IndexReader:
         rows = self._transaction.rows(self._index.candidates, {"keys": self._transaction.array(list(keys))})
         return [Candidate._make(record) for record in rows]
 
-    def referrers(self, targets: Collection[str], limit: int) -> list[Referrer]:
-        """Up to ``limit`` links to these, by target and by age of what refers to it."""
-        given = {"targets": self._transaction.array(list(targets)), "limit": limit}
-        return [Referrer._make(record) for record in self._transaction.rows(self._index.referrers, given)]
+    def referrers(self, targets: Collection[str]) -> Iterator[Referrer]:
+        """Links to these, by target and by age of what refers to it, a batch at a time."""
+        given = {"targets": self._transaction.array(list(targets))}
+        return map(Referrer._make, self._transaction.stream(self._index.referrers, given))
 
     def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
         """What entities refer to."""
@@ -146,6 +146,13 @@ class IndexWriter(IndexReader):
         found = {key: list(entry.texts) for key, entry in own.items()}
         rest = [key for key in keys if key not in found]
         return found | (super().texts(rest) if rest else {})
+
+    def links(self, keys: Collection[int]) -> list[tuple[int, Link]]:
+        """The same, as this transaction leaves them."""
+        own = {key: entry for layer in self._writing.layers for key in keys if (entry := layer.index.get(key))}
+        rest = [key for key in keys if key not in own]
+        found = [(key, link) for key, entry in own.items() for link in entry.links]
+        return found + (super().links(rest) if rest else [])
 
     def put(self, entry: IndexEntry) -> None:
         """Add an entry, or replace the one with the same key."""

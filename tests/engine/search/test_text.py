@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from signalbook.engine.search.text import joined, runs
+from signalbook.engine.search.text import joined, runs, split
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,13 @@ def test_places_are_in_the_text_and_words_are_plain(text: str) -> None:
             assert 0 <= word.start < word.end <= len(text)
             assert word.word.isalnum()
             assert word.word == word.word.lower()
+
+
+@given(st.text() | st.text("aB1_.- é語"))
+def test_words_without_places_are_the_same(text: str) -> None:
+    found = list(runs(text))
+    whole = [run.joined.word for run in found if run.joined]
+    assert split(text) == ([word.word for run in found for word in run.words], whole)
 
 
 @pytest.mark.parametrize("name", ["customer_id", "customerId", "CUSTOMER-ID", "customer.id"])

@@ -22,6 +22,7 @@ from signalbook.api.openapi.components import (
     response,
 )
 from signalbook.engine.search.finding import FACETS
+from signalbook.engine.search.impact import MAX_DEPTH
 from signalbook.engine.search.query import MAX_QUERY
 from signalbook.events.dialects import API_PATHS
 from signalbook.events.filters import MAX_FILTERS
@@ -51,6 +52,7 @@ _NUMBER: Final[JSONObject] = {"type": "integer", "minimum": 1}
 _BATCH: Final = "application/cloudevents-batch+json"
 _VERDICT, _EVENT = "Verdict", "Event"
 _FOUND: Final = "Found"
+_IMPACT: Final = "Impact"
 _QUERY: Final[JSONObject] = {"type": "string", "maxLength": MAX_QUERY}
 _WRITES: Final = ("put", "patch", "post", "delete")
 _RULE: Final[JSONObject] = {
@@ -264,7 +266,7 @@ def _filter() -> JSONObject:
 
 
 def search_paths() -> JSONObject:
-    """``/search``; OPTIONS and HEAD go without saying."""
+    """``/search`` and ``/impact``; OPTIONS and HEAD go without saying."""
     several: JSONObject = {"type": "array", "items": TEXT, "maxItems": 20}
     asked = {"description": "Words, phrases in quotes, field:NAME, name:WORD; - excludes.", "schema": _QUERY}
     facets = [query(name, {"description": f"Only with one of these: {name}.", "schema": several}) for name in FACETS]
@@ -273,7 +275,14 @@ def search_paths() -> JSONObject:
     parameters = [query("q", asked), *facets, query("deprecated", deprecated), query("versions", versions), *_PAGES]
     found = {"200": response("A page of what was found.", "ETag", json=reference(_FOUND))}
     kept = {"304": response("The client has it already.", "ETag")}
-    return {"/search": {"get": _operation("search", "search", {**found, **kept}, 400, parameters=parameters)}}
+    depth: JSONObject = {"type": "integer", "minimum": 1, "maximum": MAX_DEPTH}
+    about = {"description": "That of a group, resource or version.", "required": True, "schema": TEXT}
+    steps = [query("xid", about), query("depth", {"description": "How many steps away, at most.", "schema": depth})]
+    depends = {"200": response("What depends on it.", "ETag", json=reference(_IMPACT)), **kept}
+    return {
+        "/search": {"get": _operation("search", "search", {**found, **kept}, 400, parameters=parameters)},
+        "/impact": {"get": _operation("search", "impact", depends, 400, 404, parameters=steps)},
+    }
 
 
 def search_schemas() -> JSONObject:
@@ -298,7 +307,17 @@ def search_schemas() -> JSONObject:
         "hits": {"type": "array", "items": shown},
         "facets": counts,
     }
-    return {_FOUND: _complete(page)}
+    level: JSONObject = {"type": "integer", "minimum": 1}
+    dependent = _complete({"xid": TEXT, "relation": TEXT, "on": TEXT, "depth": level})
+    xids: JSONObject = {"type": "array", "items": TEXT}
+    impact = {
+        "xid": TEXT,
+        "complete": {"type": "boolean"},
+        "dependents": {"type": "array", "items": dependent},
+        "pipelines": {"type": "array", "items": _complete({"name": TEXT, "messages": xids})},
+        "subscriptions": {"type": "array", "items": _complete({"id": TEXT, "protocol": TEXT, "xids": xids})},
+    }
+    return {_FOUND: _complete(page), _IMPACT: _complete(impact)}
 
 
 def pipeline_paths() -> JSONObject:

@@ -232,5 +232,5 @@ def _migrate_resource(writer: EntityWriter, copy: ResourceCopy, kind: ResourceTy
 
 
 def _apply(transaction: WriteTransaction, tree: WorkingTree, context: Context) -> tuple[Change, ...]:
-    apply_tree(tree, context.documents, transaction)
+    apply_tree(tree, context.documents, transaction, root=context.root)
     return changes_of(tree, context.model, context.now)

@@ -28,6 +28,7 @@ from signalbook.engine.read.inlining import (
 from signalbook.engine.read.paging import ListedPage, PageRequest, Sort, by_id, by_id_backward, sorted_by
 from signalbook.engine.read.rendering import Renderer, StreamedRendering, pointer
 from signalbook.engine.search.finding import Search, SearchPage, search
+from signalbook.engine.search.impact import MAX_DEPTH, Impact, find_impact
 from signalbook.errors import RegistryError
 from signalbook.model import Model, ResourceType
 from signalbook.storage.base import Row
@@ -100,6 +101,10 @@ class View:
     def search(self, wanted: Search) -> SearchPage:
         """The page of what is found by words."""
         return search(self._transaction.index, wanted, self.access)
+
+    def impact(self, xid: Xid, depth: int = MAX_DEPTH) -> Impact:
+        """What depends on an entity, up to ``depth`` steps away. Raises ``not_found``."""
+        return find_impact(self._transaction.index, self.reader, xid, self.access, depth)
 
     def modelsource(self) -> JSONObject:
         """What the user supplied as model; ``{}`` if nothing (R63)."""

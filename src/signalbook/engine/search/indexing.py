@@ -3,45 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from signalbook import work
+from signalbook.engine.search.links import IMPORT, links_of, mentions
 from signalbook.engine.search.text import INLINE, entry_of
 from signalbook.engine.write.context import Documents, schema_text
 from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy, WorkingTree
-from signalbook.formats.members import Member, members
+from signalbook.formats.members import MAX_BYTES, Member, members
 from signalbook.storage.base import Row
 from signalbook.storage.store import Store, WriteTransaction
-from signalbook.storage.words import CURRENT, DEPRECATED
+from signalbook.storage.words import CURRENT, DEPRECATED, IndexEntry
 from signalbook.values import JSONObject, digest, dump_json
-from signalbook.xid import Kind
+from signalbook.xid import Kind, Xid
 
-INDEX: Final = 1
+INDEX: Final = 2
 """Of what the index is made: another number has it made anew when a store is opened."""
 _PAGE: Final = 500
 _STEP: Final = 16
 """Bytes that are read for names in the time of one step of work."""
 
 
-def describe_members(tree: WorkingTree, documents: Documents) -> None:
-    """Find the members of all documents that a write brings, or leave that for later: see ``work.worked_out``."""
-    for version in _versions(tree):
-        if _is_described(version):
-            _members_of(version.attributes, version.document, documents.new)
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What is found in a schema document: its ``members``, and what it ``mentions`` that it may refer to."""
+
+    members: Sequence[Member] = ()
+    mentions: Sequence[str] = ()
 
 
-def index_tree(tree: WorkingTree, rows: Iterable[Row], documents: Documents, transaction: WriteTransaction) -> None:
-    """Index what ``tree`` changed of the ``rows`` that were written for it."""
+_NOTHING: Final = Described()
+
+
+def describe(tree: WorkingTree, documents: Documents) -> dict[Xid, Described]:
+    """Look through the documents that a write brings, or leave that for later: see ``work.worked_out``."""
+    return {
+        version.xid: found
+        for version in _versions(tree)
+        if _is_described(version)
+        and (found := _described(version.attributes, version.document, documents.new)) is not None
+    }
+
+
+def index_tree(
+    tree: WorkingTree, rows: Iterable[Row], described: Mapping[Xid, Described], transaction: WriteTransaction, root: str
+) -> None:
+    """Index what ``tree`` changed of the ``rows`` that were written for it; ``root`` is the registry's URL."""
     index = transaction.index
     for row in rows:
         match row.xid.kind:
             case Kind.GROUP:
                 if _has_other(row, tree.groups[row.xid].before):
-                    index.put(entry_of(row, (), current=True, deprecated="deprecated" in row.attributes))
+                    index.put(_entry_of(row, root))
             case Kind.RESOURCE:
-                _index_resource(row, tree.resources[row.xid], transaction)
+                _index_resource(row, tree.resources[row.xid], transaction, root)
             case Kind.VERSION:
-                _index_version(row, tree.resources[row.xid.resource], documents, transaction)
+                _index_version(row, tree.resources[row.xid.resource], described.get(row.xid), transaction, root)
+
+
+def _entry_of(row: Row, root: str) -> IndexEntry:
+    """That of a Group or a cross reference."""
+    links = links_of(row, (), root)
+    return entry_of(row, (), current=True, deprecated=_is_deprecated(row), links=links)
 
 
 def _has_other(row: Row, before: Row | None) -> bool:
@@ -49,11 +73,11 @@ def _has_other(row: Row, before: Row | None) -> bool:
     return before is None or row.attributes != before.attributes or row.document != before.document
 
 
-def _index_resource(row: Row, copy: ResourceCopy, transaction: WriteTransaction) -> None:
+def _index_resource(row: Row, copy: ResourceCopy, transaction: WriteTransaction, root: str) -> None:
     """A cross reference has an entry; of what has Versions these have one, and which one is shown may have changed."""
     before, index = copy.before, transaction.index
     if row.xref is not None:
-        index.put(entry_of(row, (), current=True, deprecated=_is_deprecated(row)))
+        index.put(_entry_of(row, root))
         return
     if before is None:
         return
@@ -66,18 +90,30 @@ def _index_resource(row: Row, copy: ResourceCopy, transaction: WriteTransaction)
             index.mark(found.key, xids[xid])
 
 
-def _index_version(row: Row, resource: ResourceCopy, documents: Documents, transaction: WriteTransaction) -> None:
+def _index_version(
+    row: Row, resource: ResourceCopy, found: Described | None, transaction: WriteTransaction, root: str
+) -> None:
     before = resource.versions[row.xid.id].before
     if not _has_other(row, before):
         return
+    found = found or _known(row, before, transaction) or stored_description(row, transaction)
     current = resource.defaultversionid == row.xid.id
-    if before is not None and before.document == row.document and _inline(row.attributes) == _inline(before.attributes):
-        texts = transaction.index.texts([row.key]).get(row.key, [])
-        found: Sequence[Member] = [Member(each.path, each.text) for each in texts if each.member]
-    else:
-        found = members_of(row, documents.new, transaction)
-    deprecated = "deprecated" in resource.attributes
-    transaction.index.put(entry_of(row, found, current=current, deprecated=current and deprecated))
+    deprecated = current and "deprecated" in resource.attributes
+    transaction.index.put(_version_entry(row, found, current=current, deprecated=deprecated, root=root))
+
+
+def _version_entry(row: Row, found: Described, *, current: bool, deprecated: bool, root: str) -> IndexEntry:
+    links = links_of(row, found.mentions, root)
+    return entry_of(row, found.members, current=current, deprecated=deprecated, links=links)
+
+
+def _known(row: Row, before: Row | None, transaction: WriteTransaction) -> Described | None:
+    """What the index has of a document that stays: it is not read again."""
+    if before is None or before.document != row.document or _inline(row.attributes) != _inline(before.attributes):
+        return None
+    texts = transaction.index.texts([row.key]).get(row.key, [])
+    targets = [link.target for _, link in transaction.index.links([row.key]) if link.kind in ("schema", IMPORT)]
+    return Described([Member(each.path, each.text) for each in texts if each.member], targets)
 
 
 def _is_deprecated(row: Row) -> bool:
@@ -100,27 +136,26 @@ def _is_described(version: VersionCopy) -> bool:
     return before.document != version.document or _inline(before.attributes) != _inline(version.attributes)
 
 
-def members_of(row: Row, new: Mapping[str, bytes], transaction: WriteTransaction) -> Sequence[Member]:
-    """The members of the schema of a Version, with what is stored if it is no ``new`` document."""
-    if row.document is not None and row.document not in new:
-        new = transaction.entities.documents([row.document])
-    return _members_of(row.attributes, row.document, new) or ()
+def stored_description(row: Row, transaction: WriteTransaction) -> Described:
+    """What is found in the document of a Version, as it is stored."""
+    contents = transaction.entities.documents([row.document]) if row.document else {}
+    return _described(row.attributes, row.document, contents) or _NOTHING
 
 
-def _members_of(
-    attributes: JSONObject, document: str | None, contents: Mapping[str, bytes]
-) -> tuple[Member, ...] | None:
+def _described(attributes: JSONObject, document: str | None, contents: Mapping[str, bytes]) -> Described | None:
     form = attributes.get("format") or attributes.get("dataschemaformat")
     content = contents.get(document, b"") if document else _inline_document(attributes)
-    if not content or not isinstance(form, str):
-        return ()
+    if not isinstance(form, str) or not content:
+        # A document that is not at hand has to be read first.
+        return None if document and document not in contents else _NOTHING
 
-    def found() -> tuple[Member, ...]:
+    def found() -> Described:
         work.spend(len(content) // _STEP)
-        return members(schema_text(content, form), form)
+        text = schema_text(content, form)
+        return Described(members(text, form), mentions(text, form) if len(text) <= MAX_BYTES else ())
 
     name = document or digest(content)
-    return work.worked_out(("members", name, form), found, size=len(content) // _STEP)
+    return work.worked_out(("described", name, form), found, size=len(content) // _STEP)
 
 
 def _inline(attributes: JSONObject) -> tuple[object, ...]:
@@ -140,11 +175,13 @@ def is_complete(state: Mapping[str, int]) -> bool:
     return state.get("made") == INDEX and state.get("position", 0) < 0
 
 
-def complete_index(store: Store, progress: Callable[[int], None] = lambda _: None, *, anew: bool = False) -> None:
+def complete_index(
+    store: Store, progress: Callable[[int], None] = lambda _: None, *, root: str = "", anew: bool = False
+) -> None:
     """Index what is stored and not indexed yet; ``anew`` whatever is. Writes go on meanwhile, and index themselves.
 
     A page of entities is one transaction. Several processes may do it at once: each goes on where the others are.
-    ``progress`` gets the number of entities that this one did. Raises ``StorageError``.
+    ``progress`` gets the number of entities that this one did; ``root`` as in ``index_tree``. Raises ``StorageError``.
     """
     with store.read() as reading:
         if is_complete(reading.index.state()) and not anew:
@@ -160,20 +197,21 @@ def complete_index(store: Store, progress: Callable[[int], None] = lambda _: Non
             if is_complete(state):
                 return
             rows = transaction.index.entities(state["position"], _PAGE)
-            _index_page(rows, transaction)
+            _index_page(rows, transaction, root)
             transaction.index.put_state(made=INDEX, position=rows[-1].key if rows else -1)
         done += len(rows)
         progress(done)
 
 
-def _index_page(rows: Sequence[Row], transaction: WriteTransaction) -> None:
+def _index_page(rows: Sequence[Row], transaction: WriteTransaction, root: str) -> None:
     versions = [row for row in rows if row.xid.kind is Kind.VERSION]
     owners: dict[int, Row] = {row.key: row for row in transaction.entities.by_key({row.parent for row in versions})}
     for row in rows:
         if row.xid.kind is Kind.GROUP or (row.xid.kind is Kind.RESOURCE and row.xref is not None):
-            transaction.index.put(entry_of(row, (), current=True, deprecated=_is_deprecated(row)))
+            transaction.index.put(_entry_of(row, root))
     for row in versions:
         owner = owners[row.parent]
         current = owner.defaultversionid == row.xid.id
-        found = members_of(row, {}, transaction)
-        transaction.index.put(entry_of(row, found, current=current, deprecated=current and _is_deprecated(owner)))
+        deprecated = current and _is_deprecated(owner)
+        found = stored_description(row, transaction)
+        transaction.index.put(_version_entry(row, found, current=current, deprecated=deprecated, root=root))

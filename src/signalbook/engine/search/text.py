@@ -79,11 +79,30 @@ def _folded(word: str) -> str:
     return "".join(each for each in plain if each.isalnum())
 
 
+def split(text: str) -> tuple[list[str], list[str]]:
+    """The words of ``runs``, and those that are joined, without their places: at a third of the cost."""
+    if not text.isascii():
+        found = list(runs(text))
+        return [each.word for run in found for each in run.words], [run.joined.word for run in found if run.joined]
+    words: list[str] = []
+    whole: list[str] = []
+    for run in _RUN.findall(text):
+        if run.isalnum() and (run.islower() or run.isdigit()):
+            words.append(run[:_LONGEST_WORD])
+            continue
+        parts = [part.lower()[:_LONGEST_WORD] for part in _WORD.findall(run)]
+        words += parts
+        if len(parts) > 1 and len(one := "".join(parts)) <= _LONGEST_WORD:
+            whole.append(one)
+    return words, whole
+
+
 def joined(name: str) -> str:
     """A name as one word; empty if it has no letter or digit."""
-    return "".join(word.word for run in runs(name) for word in run.words)[:_LONGEST_WORD]
+    return "".join(split(name)[0])[:_LONGEST_WORD]
 
 
+@lru_cache(maxsize=1 << 12)
 def facet(kind: str, value: str) -> str:
     """A word that stands for a value to filter by."""
     return kind + blake2b(value.casefold().encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -143,10 +162,9 @@ def _parts(texts: Sequence[Text], facets: list[str]) -> dict[Part, list[str]]:
     parts: dict[Part, list[str]] = {"names": [], "fields": [], "members": [], "prose": [], "facets": facets}
     for each in texts:
         if each.member:
-            name = each.path.rpartition(".")[2]
-            _add(parts["fields"], name)
-            if whole := joined(name):
-                parts["members"].append(whole)
+            words = _add(parts["fields"], each.path.rpartition(".")[2])
+            if words:
+                parts["members"].append("".join(words)[:_LONGEST_WORD])
             if each.text:
                 _add(parts["prose"], each.text)
         else:
@@ -154,15 +172,13 @@ def _parts(texts: Sequence[Text], facets: list[str]) -> dict[Part, list[str]]:
     return parts
 
 
-def _add(words: list[str], text: str) -> None:
-    whole = []
-    for run in runs(text):
-        words += [word.word for word in run.words]
-        if run.joined is not None:
-            whole.append(run.joined.word)
+def _add(part: list[str], text: str) -> list[str]:
+    words, whole = split(text)
+    part += words
     # Behind the words, which follow one another.
-    words += whole
-    words.append(BREAK)
+    part += whole
+    part.append(BREAK)
+    return words
 
 
 def _bounded(texts: Iterable[Text]) -> Iterator[Text]:

@@ -19,7 +19,7 @@ from signalbook.access.decisions import Access
 from signalbook.cncf.ids import MOUNTS, api_path, version_number
 from signalbook.cncf.lookup import UriBases, taken_uri
 from signalbook.confluent.schemas import content_key
-from signalbook.engine.search.indexing import index_tree
+from signalbook.engine.search.indexing import Described, describe, index_tree
 from signalbook.engine.write.context import Documents, batches
 from signalbook.engine.write.workingcopies import (
     OwnerCopy,
@@ -109,15 +109,24 @@ def _(update: KeepNumbers, writer: EntityWriter) -> None:
     writer.keep_numbers(update.numbers)
 
 
-def apply_tree(tree: WorkingTree, documents: Documents, transaction: WriteTransaction) -> None:
+def apply_tree(
+    tree: WorkingTree,
+    documents: Documents,
+    transaction: WriteTransaction,
+    *,
+    root: str,
+    described: Mapping[Xid, Described] | None = None,
+) -> None:
     """Write what changed in ``tree``, and index it; contents of schemas get their numbers. Raises ``DuplicateId``.
 
+    ``root`` is the registry's URL, as far as settings say it, and ``described`` what is known of documents already.
     Deletes come first, so that an id may be taken again and a document lost by a delete is kept again.
     """
+    described = describe(tree, documents) if described is None else described
     for update in _updates(tree, documents, transaction):
         apply_update(update, transaction.entities)
         if isinstance(update, Insert | Replace):
-            index_tree(tree, update.rows, documents, transaction)
+            index_tree(tree, update.rows, described, transaction, root)
 
 
 def check_uris(tree: WorkingTree, reader: Reader, root: str, access: Access) -> None:

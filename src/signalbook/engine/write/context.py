@@ -279,7 +279,7 @@ class Context:
     ``admin`` means that whoever sent it may set ``readonly`` and write to what is read-only (R261). ``compatibility``
     is a rule to be taken for that of every Resource, whatever its own: for questions, never stored.
     ``incompatible_changes`` and ``default_compatibility`` are the settings; ``findings`` is what was found that stops
-    nothing, and ``access`` whose errors may not name what it hides.
+    nothing, and ``access`` whose errors may not name what it hides. ``root`` is the registry's URL if settings say it.
     """
 
     model: Model
@@ -296,6 +296,7 @@ class Context:
     access: Access = UNRESTRICTED
     problems: Problems = field(default_factory=Problems)
     findings: list[Finding] = field(default_factory=list)
+    root: str = ""
 
     def ignores(self, name: str) -> bool:
         """Whether the request asked to ignore ``name`` (R204)."""

@@ -1,0 +1,106 @@
+"""What an entity refers to, as its attributes and its schema say it: links, to be followed back from their ends.
+
+A link leads to a Group, a Resource or a Version, be it there or not. One to a Version also counts as one to its
+Resource, marked as ``PINNED``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from signalbook.confluent.schemas import linked_references
+from signalbook.formats.base import family
+from signalbook.formats.imports import by_xid
+from signalbook.formats.protobuf.compiler import imports
+from signalbook.storage.base import Row
+from signalbook.storage.words import Link
+from signalbook.values import JSONObject
+from signalbook.xid import Kind, Xid, XidError, named
+
+PINNED: Final = "@"
+"""Behind the kind of a link to a Resource that is one to a certain Version of it."""
+IMPORT: Final = "import"
+MAX_LINKS: Final = 1_000
+_LONGEST_TARGET: Final = 1_000
+_STRING: Final = re.compile(rb"""["']([^"'\\\s]{1,1000})["']""")
+_SLASHES: Final = 3
+"""At least so many are in an xid of a Resource."""
+_ATTRIBUTES: Final = {
+    "dataschemaxid": "dataschema",
+    "dataschemauri": "dataschema",
+    "basemessage": "basemessage",
+    "basemessageuri": "basemessage",
+}
+_GROUPS: Final = "messagegroups"
+
+
+def mentions(content: bytes, form: str) -> tuple[str, ...]:
+    """What a schema document may refer to: what Protobuf imports, else strings of it that look like xids or URLs."""
+    if family(form) == "protobuf":
+        return tuple(islice(dict.fromkeys(imports(content)), MAX_LINKS))
+    if content.count(b"/") < _SLASHES:
+        return ()
+    texts = (text for text in _STRING.findall(content) if text.count(b"/") >= _SLASHES)
+    return tuple(text.decode("utf-8", "replace") for text in islice(dict.fromkeys(texts), MAX_LINKS))
+
+
+def links_of(row: Row, mentioned: Iterable[str], root: str) -> frozenset[Link]:
+    """The links of an entity; ``mentioned`` is what ``mentions`` found in its document, ``root`` the registry's URL."""
+    return frozenset(islice(_links(row, mentioned, root.rstrip("/")), MAX_LINKS))
+
+
+def _links(row: Row, mentioned: Iterable[str], root: str) -> Iterator[Link]:
+    if row.xref is not None:
+        yield from _to("xref", row.xref)
+    for name, kind in _ATTRIBUTES.items():
+        yield from _to(kind, _resource_named(row.attributes.get(name), root))
+    yield from _to("relatedto", _related(row))
+    for target in _groups_of(row.attributes, root):
+        yield Link(_GROUPS, str(target))
+    for _, version in linked_references(row.attributes):
+        yield from _to("references", version)
+    for text in mentioned:
+        if text.endswith(".proto"):
+            yield Link(IMPORT, text)
+            for name in by_xid(text):
+                yield from _to("schema", named(name, root))
+        else:
+            yield from _to("schema", named(text, root))
+
+
+def _to(kind: str, target: Xid | None) -> Iterator[Link]:
+    if target is not None and len(str(target)) <= _LONGEST_TARGET:
+        yield Link(kind, str(target))
+        if target.kind is Kind.VERSION:
+            yield Link(kind + PINNED, str(target.resource))
+
+
+def _resource_named(value: object, root: str) -> Xid | None:
+    return named(value, root) if isinstance(value, str) else None
+
+
+def _related(row: Row) -> Xid | None:
+    """The message of the same Group that a message of the Message Catalog relates to, by its id."""
+    other = row.attributes.get("relatedto")
+    if not isinstance(other, str) or row.xid.kind is not Kind.VERSION:
+        return None
+    return named(str(row.xid.resource.parent / other), "")
+
+
+def _groups_of(attributes: JSONObject, root: str) -> Iterator[Xid]:
+    """The message groups that an endpoint has beside its own messages."""
+    stated = attributes.get(_GROUPS)
+    for each in stated if isinstance(stated, list) else ():
+        if isinstance(each, str):
+            text = each.removeprefix("#")
+            if root and text.startswith(f"{root}/"):
+                text = text[len(root) :]
+            try:
+                xid = Xid.parse(text)
+            except XidError:
+                continue
+            if xid.kind is Kind.GROUP:
+                yield xid

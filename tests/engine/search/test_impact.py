@@ -1,0 +1,174 @@
+"""What depends on what, on each database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.engine.search.test_finding import reading
+from tests.engine.search.test_indexing import content
+
+from signalbook.access.decisions import UNRESTRICTED, Access
+from signalbook.engine.engine import Engine
+from signalbook.engine.search import impact
+from signalbook.engine.search.impact import Impact
+from signalbook.engine.search.indexing import complete_index
+from signalbook.engine.write.commands import Command, Method
+from signalbook.errors import RegistryError
+from signalbook.settings import Settings
+from signalbook.storage.store import Store
+from signalbook.xid import ROOT, Xid
+
+ADDRESS = "/schemagroups/g/schemas/address"
+ORDER = "/schemagroups/g/schemas/order"
+BASE = "/messagegroups/m/messages/base"
+MADE = "/messagegroups/m/messages/made"
+
+
+def json_schema(document: Any) -> dict[str, Any]:
+    return {"format": "JsonSchema/draft-07", "schema": document}
+
+
+REGISTRY: dict[str, Any] = {
+    "schemagroups": {
+        "g": {
+            "schemas": {
+                "address": {"versions": {"1": json_schema({}), "2": json_schema({})}},
+                "order": json_schema({"properties": {"to": {"$ref": ADDRESS}}}),
+                "pinned": json_schema({"properties": {"to": {"$ref": f"http://r.example{ADDRESS}/versions/1"}}}),
+                "copy": {"meta": {"xref": ADDRESS}},
+                "common.proto": {"format": "Protobuf/3", "schema": 'syntax = "proto3"; message C { string a = 1; }'},
+                "uses": {
+                    "format": "Protobuf/3",
+                    "schema": 'syntax = "proto3"; import "common.proto"; message U { C c = 1; }',
+                },
+            }
+        }
+    },
+    "messagegroups": {
+        "m": {
+            "messages": {
+                "base": {
+                    "dataschemaformat": "JsonSchema/draft-07",
+                    "dataschemaxid": ORDER,
+                    "dataschemauri": f"#{ORDER}",
+                },
+                "made": {"basemessage": BASE},
+                "again": {"basemessage": f"{MADE}"},
+                "late": {"relatedto": "made"},
+            }
+        }
+    },
+    "endpoints": {
+        "e": {"usage": ["producer"], "messagegroups": ["#/messagegroups/m"]},
+        "own": {"usage": ["producer"], "messages": {"x": {"basemessage": MADE}}},
+    },
+}
+
+
+@pytest.fixture
+def engine(store: Store) -> Engine:
+    made = Engine(store, settings=Settings(base_url="http://r.example/"))
+    with made.writing() as session:
+        session.execute(Command(method=Method.PATCH, target=ROOT, body=REGISTRY))
+    return made
+
+
+def find(engine: Engine, xid: str, access: Access = UNRESTRICTED, depth: int = 10) -> Impact:
+    with engine.reading(access) as view:
+        return view.impact(Xid.parse(xid), depth)
+
+
+def edges(found: Impact) -> set[tuple[str, str, str]]:
+    return {(str(each.xid).split("/")[-1], each.relation, str(each.on).split("/")[-1]) for each in found.dependents}
+
+
+OF_MADE = {
+    ("again", "basemessage", "made"),
+    ("late", "relatedto", "made"),
+    ("x", "basemessage", "made"),
+    ("own", "messages", "x"),
+}
+
+
+def test_all_that_depends_is_found_through_others(engine: Engine) -> None:
+    found = find(engine, ADDRESS)
+    assert edges(found) == {
+        ("order", "schema", "address"),
+        ("pinned", "schema", "address"),
+        ("copy", "xref", "address"),
+        ("base", "dataschema", "order"),
+        ("made", "basemessage", "base"),
+        ("e", "messagegroups", "base"),
+        *OF_MADE,
+    }
+    assert found.complete
+    assert [each.depth for each in found.dependents] == sorted(each.depth for each in found.dependents)
+    assert not find(engine, ADDRESS, depth=2).complete
+
+
+@pytest.mark.parametrize(
+    ("xid", "expected"),
+    [
+        (f"{ADDRESS}/versions/1", {("pinned", "schema", "1")}),
+        (MADE, {("e", "messagegroups", "made"), *OF_MADE}),
+        ("/messagegroups/m", {("e", "messagegroups", "m")}),
+        ("/schemagroups/g/schemas/common.proto", {("uses", "import", "common.proto")}),
+        ("/schemagroups/g/schemas/uses", set()),
+    ],
+)
+def test_what_depends_on_one(engine: Engine, xid: str, expected: set[tuple[str, str, str]]) -> None:
+    assert edges(find(engine, xid)) == expected
+
+
+def test_the_default_version_stands_for_its_resource(engine: Engine) -> None:
+    assert ("order", "schema", "2") in edges(find(engine, f"{ADDRESS}/versions/2"))
+    assert ("pinned", "schema", "2") not in edges(find(engine, f"{ADDRESS}/versions/2"))
+
+
+def test_circles_end(engine: Engine) -> None:
+    with engine.writing() as session:
+        body = json_schema({"properties": {"of": {"$ref": ORDER}}})
+        session.execute(Command(method=Method.PUT, target=Xid.parse(f"{ADDRESS}/versions/3"), body=body))
+    found = find(engine, ADDRESS)
+    assert len({each.xid for each in found.dependents}) == len(found.dependents)
+    assert Xid.parse(ADDRESS) not in {each.xid for each in found.dependents}
+
+
+def test_what_is_hidden_leads_nowhere(engine: Engine) -> None:
+    access = reading("/schemagroups", "/endpoints", MADE)
+    assert edges(find(engine, ADDRESS, access)) == {
+        ("order", "schema", "address"),
+        ("pinned", "schema", "address"),
+        ("copy", "xref", "address"),
+    }
+    assert edges(find(engine, MADE, access)) == {
+        ("x", "basemessage", "made"),
+        ("own", "messages", "x"),
+        ("e", "messagegroups", "made"),
+    }
+    for xid in (BASE, "/schemagroups/g/schemas/none"):
+        with pytest.raises(RegistryError, match="not"):
+            find(engine, xid, access)
+
+
+def test_it_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(impact, "MOST", 3)
+    found = find(engine, ADDRESS)
+    assert (len(found.dependents), found.complete) == (3, False)
+
+
+def test_links_are_what_they_would_be_if_they_were_made_anew(engine: Engine, store: Store) -> None:
+    for path in (f"{ORDER}/versions/1", "/schemagroups/g/schemas/uses/versions/1", f"{BASE}/versions/1"):
+        with engine.writing() as session:
+            target = Xid.parse(path)
+            session.execute(Command(method=Method.PATCH, target=target, body={"description": "changed"}))
+    before = content(store)
+    complete_index(store, root="http://r.example", anew=True)
+    assert content(store) == before
+
+
+def test_a_deleted_entity_refers_to_nothing(engine: Engine) -> None:
+    with engine.writing() as session:
+        session.execute(Command(method=Method.DELETE, target=Xid.parse(ORDER)))
+    assert ("order", "schema", "address") not in edges(find(engine, ADDRESS))
