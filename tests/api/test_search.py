@@ -65,6 +65,10 @@ def test_links_lead_from_page_to_page(client: Client) -> None:
     assert ids == ["s0", "s1", "s2", "s3", "s4"]
 
 
+def test_a_parameter_without_a_value_asks_for_nothing(client: Client) -> None:
+    assert found(client, "q=&type=&group=&deprecated=&versions=")["count"] == 6
+
+
 def test_what_is_hidden_is_not_there(client: Client) -> None:
     page = found(client, "q=customer", ANN)
     assert [hit["id"] for hit in page["hits"]] == ["s3"]

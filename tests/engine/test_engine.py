@@ -102,6 +102,8 @@ class _CountedTransaction(WriteTransaction):
         self.tokens: Any = _Counted(transaction.tokens, calls)
         self.audit: Any = _Counted(transaction.audit, calls)
         self.schemaids: Any = _Counted(transaction.schemaids, calls)
+        # What is put is kept until the commit.
+        self.index: Any = transaction.index
         self._transaction: Any = transaction
 
 

@@ -89,6 +89,7 @@ def test_facets_count_and_narrow(engine: Engine) -> None:
     assert find(engine, "", facets={"format": ("avro",)}).count == 2
     assert find(engine, "", facets={"format": ("AVRO/1.11.0", "other")}).count == 3
     assert xids(find(engine, "", deprecated=True)) == [ORDER]
+    assert find(engine, "", facets={"type": ()}).count == everything.count
     assert find(engine, "buyer", facets={"group": ("/schemagroups/H",)}).count == 1
 
 

@@ -191,7 +191,8 @@ class _Finder:
     def _facets(self) -> Iterator[list[str]]:
         yield [ALL]
         for name, values in self._wanted.facets.items():
-            yield [facet(_LETTERS[name], value) for value in values]
+            if values:
+                yield [facet(_LETTERS[name], value) for value in values]
         groups = self._readable_groups()
         if groups is not None:
             yield [facet(GROUP, group) for group in groups] or [facet(GROUP, "")]

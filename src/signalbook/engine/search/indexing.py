@@ -9,8 +9,8 @@ from typing import Final
 from signalbook import work
 from signalbook.engine.search.links import IMPORT, links_of, mentions
 from signalbook.engine.search.text import INLINE, entry_of
-from signalbook.engine.write.context import Documents, schema_text
-from signalbook.engine.write.workingcopies import ResourceCopy, VersionCopy, WorkingTree
+from signalbook.engine.write.context import Documents, batches, schema_text
+from signalbook.engine.write.workingcopies import VersionCopy, WorkingTree
 from signalbook.formats.members import MAX_BYTES, Member, members
 from signalbook.storage.base import Row
 from signalbook.storage.store import Store, WriteTransaction
@@ -21,6 +21,7 @@ from signalbook.xid import Kind, Xid
 INDEX: Final = 2
 """Of what the index is made: another number has it made anew when a store is opened."""
 _PAGE: Final = 500
+_DOCUMENTS: Final = 64
 _STEP: Final = 16
 """Bytes that are read for names in the time of one step of work."""
 
@@ -50,16 +51,41 @@ def index_tree(
     tree: WorkingTree, rows: Iterable[Row], described: Mapping[Xid, Described], transaction: WriteTransaction, root: str
 ) -> None:
     """Index what ``tree`` changed of the ``rows`` that were written for it; ``root`` is the registry's URL."""
-    index = transaction.index
-    for row in rows:
-        match row.xid.kind:
-            case Kind.GROUP:
-                if _has_other(row, tree.groups[row.xid].before):
-                    index.put(_entry_of(row, root))
-            case Kind.RESOURCE:
-                _index_resource(row, tree.resources[row.xid], transaction, root)
-            case Kind.VERSION:
-                _index_version(row, tree.resources[row.xid.resource], described.get(row.xid), transaction, root)
+    shown: dict[Xid, int] = {}
+    for some in batches(rows, _PAGE):
+        versions = [row for row in some if row.xid.kind is Kind.VERSION and _has_other(row, _before(row, tree))]
+        found = {**_known(versions, tree, transaction), **described}
+        found |= stored_descriptions([row for row in versions if row.xid not in found], transaction)
+        for row in some:
+            if row.xid.kind is Kind.GROUP and _has_other(row, tree.groups[row.xid].before):
+                transaction.index.put(_entry_of(row, root))
+            elif row.xid.kind is Kind.RESOURCE:
+                shown |= _index_resource(row, tree.resources[row.xid].before, transaction, root)
+        for row in versions:
+            owner = tree.resources[row.xid.resource]
+            current = owner.defaultversionid == row.xid.id
+            deprecated = current and "deprecated" in owner.attributes
+            entry = _version_entry(row, found[row.xid], current=current, deprecated=deprecated, root=root)
+            transaction.index.put(entry)
+    _mark(shown, tree, transaction)
+
+
+def _mark(flags: Mapping[Xid, int], tree: WorkingTree, transaction: WriteTransaction) -> None:
+    """Give stored Versions other flags; those that are new have theirs."""
+    missing = []
+    for xid, flag in flags.items():
+        copy = tree.resources[xid.resource].versions.get(xid.id)
+        if copy is None:
+            missing.append(xid)
+        elif copy.before is not None:
+            transaction.index.mark(copy.before.key, flag)
+    missing = [xid for xid in missing if xid.id not in tree.resources[xid.resource].removed]
+    for xid, row in (transaction.entities.get_many(missing) if missing else {}).items():
+        transaction.index.mark(row.key, flags[xid])
+
+
+def _before(version: Row, tree: WorkingTree) -> Row | None:
+    return tree.resources[version.xid.resource].versions[version.xid.id].before
 
 
 def _entry_of(row: Row, root: str) -> IndexEntry:
@@ -73,33 +99,22 @@ def _has_other(row: Row, before: Row | None) -> bool:
     return before is None or row.attributes != before.attributes or row.document != before.document
 
 
-def _index_resource(row: Row, copy: ResourceCopy, transaction: WriteTransaction, root: str) -> None:
-    """A cross reference has an entry; of what has Versions these have one, and which one is shown may have changed."""
-    before, index = copy.before, transaction.index
+def _index_resource(row: Row, before: Row | None, transaction: WriteTransaction, root: str) -> dict[Xid, int]:
+    """A cross reference has an entry; of what has Versions these have one.
+
+    Returns the flags of those Versions that are shown by default no longer, or from now on.
+    """
     if row.xref is not None:
-        index.put(_entry_of(row, root))
-        return
+        transaction.index.put(_entry_of(row, root))
+        return {}
     if before is None:
-        return
+        return {}
     if before.xref is not None:
-        index.drop(row.key)
-    if before.defaultversionid != row.defaultversionid or _is_deprecated(before) != _is_deprecated(row):
-        flags = {before.defaultversionid: 0, row.defaultversionid: _flags(row, current=True)}
-        xids = {row.xid / "versions" / name: flag for name, flag in flags.items() if name}
-        for xid, found in transaction.entities.get_many(xids).items():
-            index.mark(found.key, xids[xid])
-
-
-def _index_version(
-    row: Row, resource: ResourceCopy, found: Described | None, transaction: WriteTransaction, root: str
-) -> None:
-    before = resource.versions[row.xid.id].before
-    if not _has_other(row, before):
-        return
-    found = found or _known(row, before, transaction) or stored_description(row, transaction)
-    current = resource.defaultversionid == row.xid.id
-    deprecated = current and "deprecated" in resource.attributes
-    transaction.index.put(_version_entry(row, found, current=current, deprecated=deprecated, root=root))
+        transaction.index.drop(row.key)
+    if before.defaultversionid == row.defaultversionid and _is_deprecated(before) == _is_deprecated(row):
+        return {}
+    flags = {before.defaultversionid: 0, row.defaultversionid: _flags(row, current=True)}
+    return {row.xid / "versions" / name: flag for name, flag in flags.items() if name}
 
 
 def _version_entry(row: Row, found: Described, *, current: bool, deprecated: bool, root: str) -> IndexEntry:
@@ -107,13 +122,23 @@ def _version_entry(row: Row, found: Described, *, current: bool, deprecated: boo
     return entry_of(row, found.members, current=current, deprecated=deprecated, links=links)
 
 
-def _known(row: Row, before: Row | None, transaction: WriteTransaction) -> Described | None:
-    """What the index has of a document that stays: it is not read again."""
-    if before is None or before.document != row.document or _inline(row.attributes) != _inline(before.attributes):
-        return None
-    texts = transaction.index.texts([row.key]).get(row.key, [])
-    targets = [link.target for _, link in transaction.index.links([row.key]) if link.kind in ("schema", IMPORT)]
-    return Described([Member(each.path, each.text) for each in texts if each.member], targets)
+def _known(versions: Iterable[Row], tree: WorkingTree, transaction: WriteTransaction) -> dict[Xid, Described]:
+    """What the index has of documents that stay: they are not read again."""
+    same = {row.key: row.xid for row in versions if (before := _before(row, tree)) and _same_document(row, before)}
+    if not same:
+        return {}
+    mentioned: dict[int, list[str]] = {}
+    for key, link in transaction.index.links(same):
+        if link.kind in ("schema", IMPORT):
+            mentioned.setdefault(key, []).append(link.target)
+    return {
+        same[key]: Described([Member(each.path, each.text) for each in texts if each.member], mentioned.get(key, ()))
+        for key, texts in transaction.index.texts(same).items()
+    }
+
+
+def _same_document(row: Row, before: Row) -> bool:
+    return before.document == row.document and _inline(row.attributes) == _inline(before.attributes)
 
 
 def _is_deprecated(row: Row) -> bool:
@@ -136,10 +161,14 @@ def _is_described(version: VersionCopy) -> bool:
     return before.document != version.document or _inline(before.attributes) != _inline(version.attributes)
 
 
-def stored_description(row: Row, transaction: WriteTransaction) -> Described:
-    """What is found in the document of a Version, as it is stored."""
-    contents = transaction.entities.documents([row.document]) if row.document else {}
-    return _described(row.attributes, row.document, contents) or _NOTHING
+def stored_descriptions(versions: Sequence[Row], transaction: WriteTransaction) -> dict[Xid, Described]:
+    """What is found in the documents of Versions, as they are stored."""
+    found: dict[Xid, Described] = {}
+    # A few at a time: documents may be large.
+    for some in batches(versions, _DOCUMENTS):
+        contents = transaction.entities.documents({row.document for row in some if row.document})
+        found |= {row.xid: _described(row.attributes, row.document, contents) or _NOTHING for row in some}
+    return found
 
 
 def _described(attributes: JSONObject, document: str | None, contents: Mapping[str, bytes]) -> Described | None:
@@ -209,9 +238,9 @@ def _index_page(rows: Sequence[Row], transaction: WriteTransaction, root: str) -
     for row in rows:
         if row.xid.kind is Kind.GROUP or (row.xid.kind is Kind.RESOURCE and row.xref is not None):
             transaction.index.put(_entry_of(row, root))
+    found = stored_descriptions(versions, transaction)
     for row in versions:
         owner = owners[row.parent]
         current = owner.defaultversionid == row.xid.id
         deprecated = current and _is_deprecated(owner)
-        found = stored_description(row, transaction)
-        transaction.index.put(_version_entry(row, found, current=current, deprecated=deprecated, root=root))
+        transaction.index.put(_version_entry(row, found[row.xid], current=current, deprecated=deprecated, root=root))
